@@ -1,0 +1,212 @@
+"""The seam to models: a ``Request`` goes in, a ``Response`` comes out, whoever answers.
+
+Wire formats of a vendor never appear here; each backend translates these values itself. What
+intervenes between runtime and model (replay, cache, fault injection) is a Backend around a Backend.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+from appl.errors import BackendNotFound, nearest
+from appl.prompt import Messages, digest_of
+
+GROUP = "appl.backends"
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Everything besides model and messages that can change an answer.
+
+    ``None`` leaves a value to the model's own default. ``schema`` is a JSON schema as canonical
+    JSON text. ``extra`` holds options that the backend declares, as sorted pairs. ``salt`` is a
+    name space of the user's: changing it makes recorded answers no longer match.
+    """
+
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    logprobs: int | None = None
+    choices: tuple[str, ...] | None = None
+    normalize: str | None = None
+    regex: str | None = None
+    grammar: str | None = None
+    schema: str | None = None
+    extra: tuple[tuple[str, Any], ...] = ()
+    salt: str = ""
+
+    def canonical(self) -> str:
+        """JSON with sorted keys, defaults left out, ``1``, ``1.0`` and ``true`` kept distinct."""
+        return canonical(
+            {
+                name: dict(value) if name == "extra" else value
+                for name in self.__slots__
+                if (value := getattr(self, name)) is not None and value not in ((), "")
+            }
+        )
+
+
+def canonical(value: object) -> str:
+    """The canonical JSON text of plain data: sorted keys, no spaces, surrogates escaped."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+@dataclass(slots=True)
+class Request:
+    """One question to a model.
+
+    ``address`` says where in the program it is asked, ``ordinal`` the how-manieth of its frame;
+    neither is part of the content. ``messages`` is ``None`` for an empty prompt; a conversation
+    whose last message is the assistant's is continued, not answered. ``n`` samples are wanted;
+    ``sample`` numbers the first of them (so that a resumed ``n=25`` may ask for five more).
+    ``timeout`` is in seconds.
+    """
+
+    address: str
+    ordinal: int
+    model: str
+    messages: Messages | None
+    sampling: Sampling
+    n: int = 1
+    sample: int = 0
+    timeout: float | None = None
+    priority: int = 0
+    _digest: bytes | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def digest(self) -> bytes:
+        """The content digest: messages, model and sampling, and nothing else."""
+        if self._digest is None:
+            said = self.messages.digest if self.messages else b""
+            self._digest = digest_of(said, self.model, self.sampling.canonical())
+        return self._digest
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call; ``None`` is "the backend does not say", never 0."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """One generated token: its text, its natural log-probability, and the best alternatives."""
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One answer. ``finish_reason`` is ``stop``, ``length`` or a backend's own word."""
+
+    text: str
+    finish_reason: str
+    logprobs: tuple[TokenLogprob, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a backend answers: as many samples as were asked for.
+
+    ``scores`` are the log-probabilities of the choices in their order, ``choice_method`` how the
+    choice was made (``logprob``, ``constrained``, ``asked``). ``cost`` is in millionths of the
+    model's currency unit.
+    """
+
+    samples: tuple[Sample, ...]
+    usage: Usage = Usage()
+    model: str = ""
+    scores: tuple[float, ...] | None = None
+    choice_method: str | None = None
+    cost: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of the first sample."""
+        return self.samples[0].text
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a streamed answer: more text of sample number ``sample``."""
+
+    sample: int
+    text: str
+
+
+Emit = Callable[[Chunk], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a backend is and can do.
+
+    ``features`` are of: choices, regex, grammar, schema, logprobs, seed, n, prefill, stream,
+    prefix_cache. ``options`` are the further option names that it accepts from ``gen``.
+    ``models`` is empty when the backend cannot list them. ``concurrency`` is the number of calls
+    it wants at once, ``None`` for no limit.
+    """
+
+    name: str
+    features: frozenset[str] = frozenset()
+    options: frozenset[str] = frozenset()
+    models: tuple[str, ...] = ()
+    default_model: str | None = None
+    concurrency: int | None = None
+
+
+class Backend(Protocol):
+    """Whoever answers. ``complete`` runs on the I/O loop; cancelling it aborts the work behind it.
+
+    ``complete`` raises a :class:`~appl.errors.BackendError`; anything else is a bug of the backend.
+    """
+
+    @property
+    def profile(self) -> Profile:
+        """What this backend is and can do."""
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        """Answer *request*; with *emit*, also pass on text as it comes, on the I/O loop."""
+
+    async def aclose(self) -> None:
+        """Let go of connections and memory; further calls are errors."""
+
+
+def installed() -> dict[str, importlib.metadata.EntryPoint]:
+    """The backends that installed packages declare, by name."""
+    return {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
+
+
+def load(name: str, settings: Mapping[str, Any] | None = None) -> Backend:
+    """Make the backend *name*: an entry point of ``appl.backends``, or ``module:attribute``.
+
+    *settings* are passed as keyword arguments. Raises ``BackendNotFound``.
+    """
+    if ":" in name:
+        module, _, attribute = name.partition(":")
+        try:
+            factory = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise BackendNotFound(f"backend {name!r} cannot be imported: {error}") from error
+    else:
+        found = installed()
+        if name not in found:
+            known = ", ".join(sorted(found)) or "none"
+            raise BackendNotFound(
+                f"no backend named {name!r} is installed (installed: {known})"
+                f"{nearest(name, found)}; write a name from that list or 'module:attribute'"
+            )
+        factory = found[name].load()
+    return cast(Backend, factory(**(settings or {})))

@@ -1,0 +1,164 @@
+"""Every exception of appl, in one tree; nothing else of the package is imported here.
+
+ApplError
+├── PromptSyntaxError        (SyntaxError)   the compiler refuses a construct
+├── SourceUnavailable        (OSError)       the decorator cannot find the function's source
+├── PromptTypeError          (TypeError)     a bare expression has a value that is no prompt text
+├── UnknownOption            (TypeError)     an option that gen() and the backend do not know
+├── InvalidOption            (ValueError)    a known option with an impossible value
+├── ConfigError              (ValueError)    a configuration file, variable or key is wrong
+├── ChoiceError              (ValueError)    no choice could be made
+├── RunError                                 what the runtime refuses or finds
+│   ├── DeadlockError                        a program waits for itself
+│   ├── CallCancelled                        the call was cancelled before it had an answer
+│   └── RunClosed                            the run is over; nothing can be started in it
+├── BackendError                             a backend could not answer
+│   ├── BackendNotFound      (LookupError)   no backend of that name is installed
+│   ├── ModelNotFound        (LookupError)   the backend has no such model
+│   ├── Unsupported          (TypeError)     the backend cannot do what was asked
+│   ├── PromptTooLong        (ValueError)    the prompt does not fit in the model's context
+│   ├── BackendBusy                          the backend has no room now
+│   ├── BackendTimeout       (TimeoutError)  a deadline passed
+│   └── MalformedResponse                    the answer breaks the backend's own protocol
+└── TraceError                               what is wrong with a recorded run
+    ├── NotATrace                            the file is something else
+    ├── TraceCorrupt                         a damaged block is followed by good ones
+    ├── TraceLocked                          another process writes this trace
+    ├── TraceTooNew                          written by a newer format
+    ├── TraceWriteError      (OSError)       recording failed; no further call is started
+    ├── SecretInRecord                       a masked record cannot be replayed
+    └── DivergenceError                      the program asks for what was not recorded
+        ├── UnusedRecords                    recorded calls were never asked for
+        └── ReplayStuck                      every program waits and nothing can be released
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ApplError(Exception):
+    """Base of every error that appl raises on purpose."""
+
+
+class PromptSyntaxError(ApplError, SyntaxError):
+    """The compiler refuses a construct; carries file, line, column and what to write instead."""
+
+
+class SourceUnavailable(ApplError, OSError):
+    """The source of a decorated function cannot be found."""
+
+
+class PromptTypeError(ApplError, TypeError):
+    """A bare expression has a value that is not prompt text."""
+
+
+class UnknownOption(ApplError, TypeError):
+    """An option name that neither ``gen`` nor the backend declares."""
+
+
+class InvalidOption(ApplError, ValueError):
+    """A known option with an impossible value."""
+
+
+class ConfigError(ApplError, ValueError):
+    """A configuration file, environment variable or key is wrong."""
+
+
+class ChoiceError(ApplError, ValueError):
+    """No choice could be made among the given options."""
+
+
+class RunError(ApplError):
+    """What the runtime refuses or finds."""
+
+
+class DeadlockError(RunError):
+    """A program waits, directly or through others, for itself."""
+
+
+class CallCancelled(RunError):
+    """The call was cancelled before it had an answer."""
+
+
+class RunClosed(RunError):
+    """The run is over; nothing can be started in it."""
+
+
+class BackendError(ApplError):
+    """A backend could not answer."""
+
+
+class BackendNotFound(BackendError, LookupError):
+    """No backend of that name is installed."""
+
+
+class ModelNotFound(BackendError, LookupError):
+    """The backend has no such model."""
+
+
+class Unsupported(BackendError, TypeError):
+    """The backend cannot do what was asked."""
+
+
+class PromptTooLong(BackendError, ValueError):
+    """The prompt does not fit in the model's context."""
+
+
+class BackendBusy(BackendError):
+    """The backend has no room at present."""
+
+
+class BackendTimeout(BackendError, TimeoutError):
+    """A deadline passed before the answer was complete."""
+
+
+class MalformedResponse(BackendError):
+    """The answer breaks the backend's own protocol."""
+
+
+class TraceError(ApplError):
+    """What is wrong with a recorded run."""
+
+
+class NotATrace(TraceError):
+    """The file is not a trace."""
+
+
+class TraceCorrupt(TraceError):
+    """A damaged block is followed by good ones."""
+
+
+class TraceLocked(TraceError):
+    """Another process holds this trace open for writing."""
+
+
+class TraceTooNew(TraceError):
+    """The trace was written by a newer format than this version reads."""
+
+
+class TraceWriteError(TraceError, OSError):
+    """Recording failed; no further call is started."""
+
+
+class SecretInRecord(TraceError):
+    """The record was masked because it held a secret, so it cannot be replayed."""
+
+
+class DivergenceError(TraceError):
+    """The program asks for something that the trace does not answer."""
+
+
+class UnusedRecords(DivergenceError):
+    """The run ended without asking for everything that was recorded."""
+
+
+class ReplayStuck(DivergenceError):
+    """Every program waits and no recorded answer can be released."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` for the known word closest to *word*, or an empty string."""
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {found[0]!r}?" if found else ""

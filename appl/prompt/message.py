@@ -1,0 +1,71 @@
+"""Messages: who says what, as immutable values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, cast, get_args
+
+RoleName = Literal["system", "user", "assistant", "tool"]
+ROLES: tuple[str, ...] = get_args(RoleName)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation; ``content`` is its text."""
+
+    role: RoleName
+    content: str
+
+    def as_dict(self) -> dict[str, str]:
+        """The message as ``{"role": …, "content": …}``."""
+        return {"role": self.role, "content": self.content}
+
+
+class _Said(Message):
+    """A message whose class fixes its role; a statement ``UserMessage("…")`` adds it."""
+
+    __slots__ = ()
+    kind: ClassVar[RoleName]
+
+    def __init__(self, content: str = "") -> None:
+        super().__init__(self.kind, content)
+
+
+class SystemMessage(_Said):
+    """A message of the system; all of them stand together at the front of the conversation."""
+
+    __slots__ = ()
+    kind = "system"
+
+
+class UserMessage(_Said):
+    """A message of the user."""
+
+    __slots__ = ()
+    kind = "user"
+
+
+class AIMessage(_Said):
+    """A message of the model."""
+
+    __slots__ = ()
+    kind = "assistant"
+
+
+class ToolMessage(_Said):
+    """The result of a tool call."""
+
+    __slots__ = ()
+    kind = "tool"
+
+
+def as_message(value: Message | dict[str, Any]) -> Message:
+    """A message from a message or a ``{"role", "content"}`` dict; ``ValueError`` for another role."""
+    if isinstance(value, Message):
+        return value
+    role, content = value.get("role"), value.get("content")
+    if role not in ROLES or not isinstance(content, str):
+        raise ValueError(
+            f"a message needs a role of {', '.join(ROLES)} and a string as content, got {value!r}"
+        )
+    return Message(cast(RoleName, role), content)

@@ -1,0 +1,136 @@
+"""What happened in a run, as values with an address; the only thing that tracing sees.
+
+Times are ``time.monotonic_ns()``. An event says where it happened in the program, never which
+thread it was on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from appl.backend import Request, Response
+
+
+@dataclass(slots=True)
+class ScopeEntered:
+    """A ``@ppl`` function, ``call``, ``map`` item or task got its address."""
+
+    address: str
+    parent: str
+    name: str
+    file: str | None
+    line: int | None
+    at: int
+
+
+@dataclass(slots=True)
+class CallStarted:
+    """A call's prompt is complete and it goes to the scheduler.
+
+    ``edges`` are the addresses of the calls whose answers its prompt holds (nearest first, those
+    implied by a nearer one left out). ``file`` and ``line`` are the user's source line.
+    """
+
+    request: Request
+    kind: str
+    edges: tuple[str, ...]
+    file: str | None
+    line: int | None
+    at: int
+
+
+@dataclass(slots=True)
+class CallDispatched:
+    """An attempt of the call was handed to its backend; ``attempt`` counts from 1."""
+
+    address: str
+    attempt: int
+    at: int
+
+
+@dataclass(slots=True)
+class AttemptFailed:
+    """An attempt failed and the call will be tried again."""
+
+    address: str
+    attempt: int
+    error: BaseException
+    at: int
+
+
+@dataclass(slots=True)
+class CallEnded:
+    """The call has an outcome: ``response``, or ``error`` (``CallCancelled`` when cancelled).
+
+    It may end without having started (a prompt part failed, or it was cancelled while it waited).
+    """
+
+    address: str
+    response: Response | None
+    error: BaseException | None
+    at: int
+
+
+@dataclass(slots=True)
+class Delivered:
+    """The outcome of the call reached the hub or loop of the program that issued it."""
+
+    address: str
+    at: int
+
+
+@dataclass(slots=True)
+class Observed:
+    """A program saw something of the outside world that a replay must show it again.
+
+    ``kind`` is ``done``, ``timeout``, ``now``, ``random``, ``uuid``, ``input``, ``env``, ``read``,
+    ``sleep``; ``value`` is plain data; ``ordinal`` counts the observations at this address.
+    """
+
+    address: str
+    ordinal: int
+    kind: str
+    value: Any
+    at: int
+
+
+@dataclass(slots=True)
+class Warned:
+    """The runtime tells the user something; also shown on stderr."""
+
+    address: str
+    message: str
+    at: int
+
+
+@dataclass(slots=True)
+class RunEnded:
+    """The run is over: ``reason`` is ``finished``, ``failed``, ``cancelled`` or ``interrupted``."""
+
+    reason: str
+    error: BaseException | None
+    at: int
+
+
+Event = (
+    ScopeEntered
+    | CallStarted
+    | CallDispatched
+    | AttemptFailed
+    | CallEnded
+    | Delivered
+    | Observed
+    | Warned
+    | RunEnded
+)
+
+
+class Instrument(Protocol):
+    """Watches a run without power over it; one that raises is dropped, with a warning.
+
+    Except ``Recorder``: see ``Run``'s gate, through which a failed recording stops new calls.
+    """
+
+    def on_event(self, event: Event) -> None:
+        """Take note of *event*; called on the thread where it happened, must not block."""
