@@ -17,7 +17,7 @@ Part = str | Lazy
 
 
 def digest_of(*fields: str | bytes) -> bytes:
-    """16 bytes of BLAKE2b over the length-prefixed *fields*: no two field lists collide by layout."""
+    """16 bytes of BLAKE2b over the length-prefixed *fields*, so that no two lists collide."""
     h = hashlib.blake2b(digest_size=16)
     for field in fields:
         data = field.encode("utf-8", "surrogatepass") if isinstance(field, str) else field
@@ -184,28 +184,30 @@ def _runs(nodes: list[Node], last: RoleName | None) -> list[_Run]:
 
 def _fold(before: Messages | None, nodes: list[Node]) -> Messages:
     chain = before
-    for run in _runs(nodes, before.message.role if before else None):
-        chain = _join(chain, run.role, "".join(run.texts))
+    spoken = [node for node in nodes if node.role != "system"]
+    for run in _runs(spoken, before.message.role if before else None):
+        chain = _join(chain, run)
+    system = [node for node in nodes if node.role == "system"]
+    if system:
+        chain = _front(chain, system)
     assert chain is not None, "a node always renders to at least one message"
     return chain
 
 
-def _join(chain: Messages | None, role: RoleName, text: str) -> Messages:
-    if chain is None:
-        return Messages(None, Message(role, text))
-    if chain.message.role == role:
-        return Messages(chain.parent, Message(role, chain.message.content + text))
-    if role != "system":
-        return Messages(chain, Message(role, text))
-    return _hoist(chain, text)
+def _join(chain: Messages | None, run: _Run) -> Messages:
+    text = "".join(run.texts)
+    if chain is not None and chain.message.role == run.role:
+        return Messages(chain.parent, Message(run.role, chain.message.content + text))
+    return Messages(chain, Message(run.role, text))
 
 
-def _hoist(chain: Messages, text: str) -> Messages:
-    """System text that comes late joins the front: providers take one system message, first."""
-    rest = list(chain)
-    first = rest.pop(0) if rest[0].role == "system" else None
-    system = f"{first.content}\n{text}" if first else text
-    moved = Messages.of([Message("system", system), *rest])
+def _front(chain: Messages | None, system: list[Node]) -> Messages:
+    """System text joins the front however late it is said: providers take it there only."""
+    rest = list(chain) if chain else []
+    first = rest.pop(0) if rest and rest[0].role == "system" else None
+    (run,) = _runs(system, first.role if first else None)
+    text = (first.content if first else "") + "".join(run.texts)
+    moved = Messages.of([Message("system", text), *rest])
     assert moved is not None
     return moved
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 
@@ -22,7 +23,7 @@ class Lazy(Protocol):
         """The future to wait for."""
 
 
-_CONVERSIONS = {"s": str, "r": repr, "a": ascii}
+_CONVERSIONS: dict[str, Callable[[object], str]] = {"s": str, "r": repr, "a": ascii}
 
 
 def formatted(value: object, conversion: str, spec: str) -> str:

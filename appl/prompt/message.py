@@ -60,7 +60,7 @@ class ToolMessage(_Said):
 
 
 def as_message(value: Message | dict[str, Any]) -> Message:
-    """A message from a message or a ``{"role", "content"}`` dict; ``ValueError`` for another role."""
+    """*value* as a message; a dict needs ``role`` and ``content``, else ``ValueError``."""
     if isinstance(value, Message):
         return value
     role, content = value.get("role"), value.get("content")
