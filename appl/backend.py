@@ -41,16 +41,26 @@ class Sampling:
     schema: str | None = None
     extra: tuple[tuple[str, Any], ...] = ()
     salt: str = ""
+    _canonical: str | None = field(default=None, init=False, repr=False, compare=False)
 
     def canonical(self) -> str:
-        """JSON with sorted keys, defaults left out, ``1``, ``1.0`` and ``true`` kept distinct."""
-        return canonical(
-            {
-                name: dict(value) if name == "extra" else value
-                for name in self.__slots__
-                if (value := getattr(self, name)) is not None and value not in ((), "")
-            }
-        )
+        """JSON with sorted keys, defaults left out, ``1``, ``1.0`` and ``true`` kept distinct.
+
+        Made once per object: use one ``Sampling`` for many requests where they agree.
+        """
+        if self._canonical is None:
+            object.__setattr__(self, "_canonical", canonical(self._given()))
+        assert self._canonical is not None
+        return self._canonical
+
+    def _given(self) -> dict[str, Any]:
+        return {
+            name: dict(value) if name == "extra" else value
+            for name in self.__slots__
+            if name != "_canonical"
+            and (value := getattr(self, name)) is not None
+            and value not in ((), "")
+        }
 
 
 def canonical(value: object) -> str:
