@@ -1,0 +1,141 @@
+"""Packed training batches, made by worker processes from the seeded generator; the same seed gives the same conversations."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+import generator
+from chat import ASSISTANT, BOS, CALL, END, ROLES
+from skills.core import Example, Message
+
+CHUNK = 2000
+SHORT, LONG = 512, 1536
+PROMPT_WEIGHT = 0.1
+
+
+class Batch(NamedTuple):
+    """One packed row: ids, how much each counts, where conversations start, the longest that may occur."""
+
+    ids: NDArray[np.uint16]
+    factors: NDArray[np.float16]
+    starts: NDArray[np.int32]
+    longest: int
+
+
+Segment = tuple[int, str, float]
+"""(role token or -1 for none, text, weight)."""
+
+
+def _cut(rng: random.Random, text: str) -> tuple[str, str]:
+    """Text cut somewhere, half of the time behind a space."""
+    spaces = [i + 1 for i, c in enumerate(text) if c == " " and i + 1 < len(text)]
+    at = rng.choice(spaces) if spaces and rng.random() < 0.5 else rng.randrange(1, len(text))
+    return text[:at], text[at:]
+
+
+def segments(rng: random.Random, conversation: list[Message]) -> list[list[tuple[list[int], str, float]]]:
+    """A conversation as pieces: tokens before, text, weight of the text."""
+    out: list[list[tuple[list[int], str, float]]] = []
+    spoken = [i for i, (role, text) in enumerate(conversation) if role == "assistant" and len(text) > 1]
+    cut = rng.choice(spoken) if spoken and rng.random() < 0.3 else -1
+    for i, (role, text) in enumerate(conversation):
+        if role == "call":
+            out.append([([ASSISTANT, CALL], text, 1.0)])
+        elif i == cut:
+            head, tail = _cut(rng, text)
+            out.append([([ASSISTANT], head, 0.0), ([], tail, 1.0)])
+        else:
+            out.append([([ROLES[role]], text, 1.0 if role == "assistant" else PROMPT_WEIGHT)])
+    return out
+
+
+def joined(rng: random.Random, examples: Iterator[Example]) -> Iterator[list[Message]]:
+    """Whole conversations; some are several tasks in one chat, which makes long ones."""
+    waiting: list[Message] = []
+    room = 0
+    for example in examples:
+        whole = generator.conversation(example)
+        if whole[0][0] != "system" and (waiting or rng.random() < 0.06):
+            room = room - 1 if waiting else rng.randrange(1, 9)
+            waiting += whole
+            if room <= 0:
+                yield waiting
+                waiting = []
+        else:
+            yield whole
+
+
+def encoded(tokenizer: Tokenizer, seed: str, number: int) -> Iterator[tuple[list[int], list[float]]]:
+    """Conversations as ids and weights."""
+    rng = random.Random(f"pack-{seed}")
+    chats = [segments(rng, c) for c in joined(rng, generator.training(seed, number))]
+    texts = [text for chat in chats for message in chat for _, text, _ in message]
+    codes = iter(tokenizer.encode_batch_fast(texts, add_special_tokens=False))
+    for chat in chats:
+        ids, factors = [BOS], [0.0]
+        for message in chat:
+            weight = PROMPT_WEIGHT
+            for before, _, weight in message:
+                ids += before
+                factors += [weight if b == CALL else 0.0 for b in before]
+                code = next(codes).ids
+                ids += code
+                factors += [weight] * len(code)
+            ids.append(END)
+            factors.append(weight)
+        yield ids, factors
+
+
+def _packed(rows: list[tuple[list[int], list[float]]], size: int, longest: int) -> Batch:
+    ids, factors = np.zeros(size, np.uint16), np.zeros(size, np.float16)
+    starts = np.full(size // 32, size, np.int32)
+    at = 0
+    for i, (row, weight) in enumerate(rows):
+        n = min(len(row), size - at)
+        starts[i] = at
+        ids[at : at + n], factors[at : at + n] = row[:n], weight[:n]
+        at += n
+    return Batch(ids, factors, starts, longest)
+
+
+def batches(tokenizer: Tokenizer, seed: str, size: int) -> Iterator[Batch]:
+    """Packed rows without end."""
+    kept: dict[int, tuple[list[tuple[list[int], list[float]]], int]] = {SHORT: ([], 0), LONG: ([], 0)}
+    for turn in range(10**9):
+        for ids, factors in encoded(tokenizer, f"{seed}-{turn}", CHUNK):
+            ids, factors = ids[:LONG], factors[:LONG]
+            kind = SHORT if len(ids) <= SHORT else LONG
+            rows, total = kept[kind]
+            rows.append((ids, factors))
+            kept[kind] = (rows, total + len(ids))
+            if total + len(ids) >= size:
+                yield _packed(rows, size, kind)
+                kept[kind] = ([], 0)
+
+
+def _work(path: str, seed: str, size: int, queue: Any) -> None:
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    tokenizer = Tokenizer.from_file(path)
+    tokenizer.encode_special_tokens = True
+    for batch in batches(tokenizer, seed, size):
+        queue.put(batch)
+
+
+def stream(path: Path, seed: int, size: int, workers: int) -> Iterator[Batch]:
+    """Batches from worker processes, in turn, so that the order depends on the seed alone."""
+    context = mp.get_context("spawn")
+    queues = [context.Queue(maxsize=40) for _ in range(workers)]
+    for i, queue in enumerate(queues):
+        context.Process(target=_work, args=(str(path), f"{seed}-{i}", size, queue), daemon=True).start()
+    while True:
+        for queue in queues:
+            yield queue.get()

@@ -1,0 +1,71 @@
+"""The generator: seeded conversations of all skills; the held-out split draws only withheld phrasings, names and topics."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from skills import arithmetic, choose, extract, facts, judge, persona, quotation, smalltalk, tools, writing
+from skills.core import Draw, Example, Message
+
+SKILLS: dict[str, tuple[float, Callable[[Draw], Example]]] = {
+    "arithmetic": (20.0, arithmetic.sample),
+    "facts": (17.0, facts.sample),
+    "quotation": (8.0, quotation.sample),
+    "extract": (12.0, extract.sample),
+    "calculator": (5.0, tools.sample_calculator),
+    "lookup": (5.0, tools.sample_lookup),
+    "choose": (10.0, choose.sample),
+    "judge": (9.0, judge.sample),
+    "persona": (7.0, persona.sample),
+    "outline": (2.5, writing.outline),
+    "expand": (3.0, writing.expand),
+    "summarise": (5.0, writing.summarise),
+    "debate": (3.0, writing.sample_debate),
+    "smalltalk": (1.5, smalltalk.sample),
+}
+"""Every skill with its share of the training conversations."""
+
+
+def held_out(skill: str, number: int, seed: int = 7) -> list[Example]:
+    """Examples for measuring: withheld phrasings and names only."""
+    return [SKILLS[skill][1](Draw(f"held-{skill}-{seed}-{i}", held=True)) for i in range(number)]
+
+
+def training(seed: int | str, number: int) -> Iterator[Example]:
+    """Examples for training: never a withheld phrasing or name."""
+    draw = Draw(f"train-{seed}")
+    names = list(SKILLS)
+    weights = [SKILLS[name][0] for name in names]
+    for name in draw.rng.choices(names, weights, k=number):
+        draw.used = []
+        yield SKILLS[name][1](draw)
+
+
+def conversation(example: Example) -> list[Message]:
+    """The whole conversation, as it is trained on."""
+    return [*example.messages, example.answer, *example.rest]
+
+
+def main() -> None:
+    """Print examples as JSON lines."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--skill", choices=[*SKILLS, "all"], default="all")
+    parser.add_argument("--number", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--held-out", action="store_true")
+    options = parser.parse_args()
+    for skill in SKILLS if options.skill == "all" else [options.skill]:
+        for i in range(options.number):
+            prefix = "held" if options.held_out else "show"
+            example = SKILLS[skill][1](Draw(f"{prefix}-{skill}-{options.seed}-{i}", held=options.held_out))
+            print(json.dumps({"skill": skill, "messages": conversation(example), "check": example.check}, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,353 @@
+"""Choosing one of the options that the prompt names."""
+
+from __future__ import annotations
+
+from skills import knowledge, words
+from skills.core import Draw, Example, Message, Pool, equals, system
+
+ENDING = Pool("choose.ending", """
+Choose one of: {o}
+Choose one of: {o}.
+Choose: {o}
+Options: {o}
+Choose between {o2}.
+[Pick|Select] one[ of|:|] {o}
+Answer with one of: {o}
+Choose one of {o}.
+[Reply|Answer] with one of these: {o}
+The options are: {o}
+Possible answers: {o}
+Is it {o3}?
+{O3}?
+[Choose|Select] from: {o}
+One of: {o}
+Which one: {o3}?
+Options: {o}\\nAnswer:
+Your options: {o}. Answer with the option only.
+({o1})
+""")
+LETTERS_END = Pool("choose.letters", """
+Answer with the letter.
+Answer with the letter only.
+[Reply|Answer] with [A, B or C|one letter|the letter].
+[Which letter|Which letter is right]?
+Give only the letter.
+[Choose|Pick] one letter.
+Answer:
+Reply with the letter of the [right|correct|best] option.
+The letter only, please.
+[Just|Only] the letter.
+""")
+SENTIMENT_ASK = Pool("choose.sentiment", """
+Is this review positive or negative?
+What is the sentiment of this [review|text|comment]?
+[Classify|Label] this [review|comment].
+How does the writer feel?
+Did the customer like it?
+Sentiment of the review:
+Decide whether this [review|opinion|comment] is [positive or negative|good or bad].
+[Rate|Judge] the mood of this [text|review].
+Read this review and choose its sentiment.
+Is the following [opinion|text] positive or negative?
+[Classify|Label] the sentiment[ of the text|].
+""")
+GOOD = _GOOD = "good great lovely wonderful excellent fantastic perfect delicious friendly clean fast fresh beautiful helpful kind warm amazing brilliant nice superb pleasant charming tasty comfortable useful".split()
+BAD = "bad terrible awful horrible rude dirty slow cold broken disappointing boring poor ugly noisy stale useless expensive late burnt nasty unfriendly dreadful uncomfortable salty dull".split()
+NEUTRAL = "average ordinary normal okay usual standard medium acceptable".split()
+ASPECTS = "food|service|room|staff|film|book|soup|waiter|hotel|delivery|bed|music|coffee|view|story|phone|driver|breakfast|shop|camera|battery|actor|garden|meal|trip|game|concert|teacher|product|screen|cake|place|price".split("|")
+FEEL = {
+    "positive": "I [love|loved|really liked|enjoyed] it.|I will come [again|back].|[Highly recommended|I recommend it to everyone].|Thank you so much!|Everything worked [well|perfectly].|[What a|A] [lovely|great|wonderful] {t}!|I am very happy with the {t}.|Best {t} ever!|The {t} made my day.|[Five stars|Ten out of ten].|I had a [great|wonderful|lovely] time.|We [smiled|laughed] the whole evening.|It works [great|very well].|I could not be happier.",
+    "negative": "I [hate|hated|did not like|disliked] it.|I will never come [again|back].|[I do not recommend it|Stay away].|I want my money back.|It broke after [one day|a week].|[What a|A] [terrible|horrible|sad] {t}!|I am [angry|unhappy|disappointed] with the {t}.|Worst {t} ever.|The {t} ruined my day.|[One star|Zero stars].|It was a waste of [time|money].|We waited for [an hour|two hours].|It does not work.|Never again.|I was bored.|Nobody helped us.",
+    "neutral": "It was [okay|average].|Nothing special.|Neither good nor bad.|It does what it should.|The {t} is a {t}.|I have no [strong |]opinion.|It arrived on {d}.|The {t} is as expected.",
+}
+
+
+def _opinion(draw: Draw, mood: str) -> str:
+    lists = {"positive": GOOD, "negative": BAD, "neutral": NEUTRAL}
+    parts = []
+    for _ in range(draw.num(1, 3)):
+        thing = draw.pick(ASPECTS)
+        roll = draw.rng.random()
+        if roll < 0.4:
+            other = draw.pick(ASPECTS)
+            word = draw.pick(lists[mood])
+            parts.append(draw.free("The {t} was [very |so |really |]{w}[| and the {u} was {v}].", t=thing, w=word, u=other, v=draw.pick(lists[mood])))
+        elif roll < 0.55 and mood != "neutral":
+            bad = draw.pick(BAD if mood == "positive" else GOOD)
+            parts.append(draw.free("The {t} was not {w}[ at all|].", t=thing, w=bad))
+        else:
+            choices = _top(FEEL[mood])
+            parts.append(draw.free(draw.pick(choices), t=thing, d=draw.pick(words.DAYS)))
+    return " ".join(parts)
+
+
+def _top(text: str) -> list[str]:
+    out, depth, part = [], 0, ""
+    for char in text:
+        depth += (char == "[") - (char == "]")
+        if char == "|" and depth == 0:
+            out.append(part)
+            part = ""
+        else:
+            part += char
+    return [*out, part]
+
+
+def sentiment(draw: Draw) -> tuple[str, list[str], str]:
+    """A review and its mood."""
+    labels = draw.pick([["positive", "negative"], ["positive", "negative", "neutral"], ["positive", "negative"], ["good", "bad"], ["happy", "unhappy"], ["like", "dislike"]])
+    index = draw.num(0, len(labels) - 1)
+    text = _opinion(draw, ["positive", "negative", "neutral"][index])
+    ask = draw.say(SENTIMENT_ASK)
+    quoted = f'"{text}"' if draw.chance(0.6) else text
+    joined = f"{ask} {quoted}" if draw.chance(0.6) else f"{ask}\n{quoted}" if draw.chance(0.6) else f"{quoted}\n{ask}"
+    return joined, labels, labels[index]
+
+
+KIND_OF = Pool("choose.kindof", """
+[Which|What] kind of thing is {x}?
+What is {x}?
+[Which|What] category does {x} belong to?
+{X} is a kind of what?
+To which group does {x} belong?
+Classify the word: {w}
+[Choose|Pick] the category of {x}.
+What type of thing is {x}?
+Sort this word: {w}
+Into which group would you put {x}?
+""")
+WHICH_IS = Pool("choose.whichis", """
+Which of these is {k}?
+Which one is {k}?
+[Pick|Choose|Find] the word that is {k}.
+Which word is {k}?
+One of these is {k}. Which one?
+[Name|Choose] the {K}.
+Which of the following is {k}?
+Only one of these is {k}. Which?
+Which option is {k}?
+Where is the {K}?
+""")
+ODD = Pool("choose.odd", """
+Which [word|one] does not [belong|fit]?
+[Find|Name] the odd one out.
+Which of these is different from the others?
+Which word is [not like the others|the odd one out]?
+One word does not fit. Which one?
+[Pick|Choose] the one that does not belong[ with the others|].
+""")
+
+
+def _category(draw: Draw, skip: tuple[str, ...] = ()) -> str:
+    return draw.pick([c for c in words.CATEGORIES if c not in skip])
+
+
+OVERLAP = [{"animal", "bird"}, {"job", "animal"}, {"tool", "metal"}, {"colour", "metal", "flower", "fruit"}, {"season", "month"}, {"body part", "animal"}, {"language", "school subject", "country"}, {"meal", "drink"}, {"fruit", "vegetable", "tree"}, {"body part", "sport"}, {"flower", "colour", "tree"}, {"shape", "animal"}, {"city", "country"}, {"room", "piece of furniture"}, {"musical instrument", "tool"}]  # fmt: skip
+
+
+def _clash(a: str, b: str) -> bool:
+    return a == b or any(a in group and b in group for group in OVERLAP)
+
+
+def _categories(draw: Draw, number: int) -> list[str]:
+    chosen = [_category(draw)]
+    while len(chosen) < number:
+        new = _category(draw)
+        if not any(_clash(new, c) for c in chosen):
+            chosen.append(new)
+    return chosen
+
+
+def _noun_phrase(category: str, word: str) -> str:
+    bare = ("sport", "country", "city", "day of the week", "month", "language", "school subject", "metal", "drink", "colour", "meal", "season")
+    return word if category in bare or word.endswith("s") and category == "tool" or category == "vegetable" and word in ("spinach", "lettuce", "broccoli", "celery", "garlic", "kale") else words.article(word)
+
+
+def kind(draw: Draw) -> tuple[str, list[str], str]:
+    """A word and categories."""
+    categories = _categories(draw, draw.num(2, 4))
+    right = categories[0]
+    word = draw.pick(words.CATEGORIES[right])
+    labels = [words.CATEGORY_SHORT.get(c, c) for c in categories]
+    phrase = _noun_phrase(right, word)
+    return draw.say(KIND_OF, x=phrase, X=knowledge.cap(phrase), w=word), draw.shuffled(labels), labels[0]
+
+
+def which(draw: Draw) -> tuple[str, list[str], str]:
+    """Words and one category."""
+    categories = _categories(draw, draw.num(2, 4))
+    chosen = [draw.pick(words.CATEGORIES[c]) for c in categories]
+    name = draw.pick(words.CATEGORY_NAMES.get(categories[0], [categories[0]]))
+    return draw.say(WHICH_IS, k=words.article(name), K=name), draw.shuffled(chosen), chosen[0]
+
+
+def odd(draw: Draw) -> tuple[str, list[str], str]:
+    """Three of one kind and one of another."""
+    a, b = _categories(draw, 2)
+    chosen = draw.some(words.CATEGORIES[a], min(draw.num(2, 4), len(words.CATEGORIES[a])))
+    other = draw.pick(words.CATEGORIES[b])
+    return draw.say(ODD), draw.shuffled([*chosen, other]), other
+
+
+TOPIC_ASK = Pool("choose.topic", """
+What is this message about?
+[Which|What] topic is this message about?
+[Route|Sort] this message.
+To which team should this message go?
+[Classify|Label] the [message|ticket|request].
+Which department is this for?
+What does the customer want?
+Choose [a|the] label for this message.
+[Which|What] category fits this [message|email]?
+Topic of the message:
+""")
+TOPICS: dict[str, str] = {
+    "billing": "I was charged twice.|My invoice is wrong.|Why did I pay {n} dollars?|I [need|want] a receipt for my payment.|The bill is too high.|My card was charged by mistake.|There is an error on my invoice.|You took {n} dollars too much from my account.|Can I pay by card?",
+    "delivery": "My parcel has not arrived.|Where is my package?|The {t} was sent to the wrong address.|When will my order arrive?|The courier did not come.|My order is late.|I am still waiting for the {t}.|The box came damaged in the mail.|How long does shipping take?",
+    "account": "I forgot my password.|I cannot log in.|How do I change my email address?|Please delete my account.|My user name does not work.|I want to change my password.|The login page does not accept my name.|My account is locked.",
+    "refund": "I want my money back.|Please refund my order.|I would like to return the {t} and get the money back.|When do I get my refund?|I sent the {t} back, where is my money?|Can I get a refund for the {t}?",
+    "technical": "The app crashes.|The {t} does not turn on.|The screen stays black.|I get an error when I start the program.|The website is down.|The {t} stopped working.|The software does not start.|My printer shows an error code.",
+    "complaint": "Your staff was rude.|I am very unhappy with your service.|I want to complain about the driver.|This is the worst shop ever.|I am angry about how I was treated.",
+    "hours": "When do you open?|Are you open on Sunday?|What are your opening hours?|Until when is the shop open today?|Do you close at noon?",
+    "sports": "The team won the match {n} to 1.|The player scored two goals.|The runner set a new record.|The coach praised her players.|The final of the cup is on Sunday.",
+    "weather": "It will rain tomorrow.|A storm is coming from the sea.|Expect snow and {n} degrees.|The sun will shine all day.|Fog in the morning, then sun.",
+    "food": "Add salt and cook the rice for {n} minutes.|The new restaurant serves pasta.|Bake the bread until it is brown.|The soup needs more pepper.",
+    "politics": "The parliament voted on a new law.|The minister gave a speech.|The election is in May.|The mayor was elected again.|The government raised the tax.",
+    "music": "The band plays a new song.|The singer gave a concert.|The choir practises every week.|Her new album has {n} songs.",
+    "travel": "We booked a flight to Rome.|The hotel is near the beach.|Our train leaves at noon.|I packed my suitcase for the trip.",
+    "health": "Drink water and sleep enough.|The doctor gave him medicine.|She has a headache.|The nurse took his temperature.",
+    "science": "Researchers found a new planet.|The experiment measured light.|Scientists study how bees fly.|The telescope saw a distant star.",
+    "money": "The bank raised its rates.|Shares fell by {n} percent.|The company made a profit.|Prices went up again.",
+}  # fmt: skip
+SYN = {"technical": ["technical", "technical support", "support"], "account": ["account", "login"], "hours": ["opening hours", "hours"], "delivery": ["delivery", "shipping"], "money": ["money", "business"]}
+RIVALS = [{"refund", "billing", "money", "complaint"}, {"delivery", "refund", "travel"}, {"food", "health"}, {"complaint", "technical", "delivery"}]
+
+
+def topic(draw: Draw) -> tuple[str, list[str], str]:
+    """A message and labels."""
+    shop = draw.chance(0.65)
+    pool = list(TOPICS)[:7] if shop else list(TOPICS)[7:]
+    right = draw.pick(pool)
+    others = [t for t in draw.shuffled(pool) if t != right and not any(t in r and right in r for r in RIVALS)][: draw.num(1, 3)]
+    text = draw.free(draw.pick(_top(TOPICS[right])), n=draw.num(10, 99), t=draw.pick(words.NOUNS))
+    names = {t: draw.pick(SYN.get(t, [t])) for t in [right, *others]}
+    quoted = draw.pick(['"{}"', "{}", '"{}"', "Message: {}"]).format(text)
+    ask = draw.say(TOPIC_ASK)
+    joined = f"{ask} {quoted}" if draw.chance(0.5) else f"{ask}\n{quoted}" if draw.chance(0.5) else f"{quoted}\n{ask}"
+    return joined, draw.shuffled(list(names.values())), names[right]
+
+
+SIZE_ASK = Pool("choose.size", """
+Which number is the {w}?
+Which of these [numbers |]is the {w}?
+What is the {w} number?
+[Find|Pick|Choose] the {w} number.
+[Name|Give] the {w} of these numbers.
+Which one is the {w}?
+Say which [value|number] is {w}.
+""")
+
+
+def size(draw: Draw) -> tuple[str, list[str], str]:
+    """Numbers; the largest or the smallest."""
+    top = draw.pick([20, 100, 1000])
+    numbers = draw.some(range(1, top), draw.num(2, 4))
+    word, right = draw.pick([("largest", max(numbers)), ("biggest", max(numbers)), ("smallest", min(numbers)), ("highest", max(numbers)), ("lowest", min(numbers))])
+    return draw.say(SIZE_ASK, w=word), [str(n) for n in numbers], str(right)
+
+
+USE_ASK = Pool("choose.use", """
+What do you need to {u}?
+Which of these do you use to {u}?
+{S} wants to {u}. What should {s} take?
+[Which thing|What] helps you to {u}?
+I want to {u}. What do I need?
+What would you use to {u}?
+{S} has to {u}. Which thing does {s} need?
+To {u}, which of these is useful?
+With what can you {u}?
+What is the right thing to {u}?
+""")
+
+
+def use(draw: Draw) -> tuple[str, list[str], str]:
+    """A purpose and things."""
+    chosen = draw.some(list(words.USES), draw.num(2, 4))
+    right = draw.pick(words.USES[chosen[0]])
+    others: list[str] = []
+    for each in chosen[1:]:
+        thing = draw.pick(words.USES[each])
+        if thing not in words.USES[chosen[0]] and thing not in others:
+            others.append(thing)
+    others = others or ["cloud"]
+    ask = draw.say(USE_ASK, u=chosen[0], S=draw.first(), s=draw.pick(["she", "he"]))
+    return ask, draw.shuffled([right, *others]), right
+
+
+def from_text(draw: Draw) -> tuple[str, list[str], str]:
+    """A text in the prompt names the right option."""
+    qa = knowledge.any_qa(draw)
+    while not qa.wrong or len(qa.bare) > 30 or any(w.casefold() == qa.bare.casefold() for w in qa.wrong):
+        qa = knowledge.any_qa(draw)
+    others = list(dict.fromkeys(qa.wrong))[: draw.num(1, 3)]
+    facts = draw.pick(["", "", "Text: ", "Facts: "]) + " ".join(qa.facts)
+    return facts + draw.pick([" ", "\n"]) + qa.question, draw.shuffled([qa.bare, *others]), qa.bare
+
+
+OFFER = Pool("choose.offer", """
+{S} only {l} {x}. What should we [offer|give] {S}?
+{S} likes {x} but not {y}. What should we buy for {S}?
+{S} hates {y} and loves {x}. Which one would {S} choose?
+{S} cannot [have|stand] {y}. {S} likes {x}. What do we give {S}?
+{S}'s favourite is {x}. What will {S} choose?
+We asked {S}. The answer was: {x}, please. What does {S} want?
+{S} always takes {x}. What will {S} take today?
+{S} does not want {y}. What does {S} take?
+""")
+
+
+def offer(draw: Draw) -> tuple[str, list[str], str]:
+    """Somebody's preference."""
+    pool = draw.pick([words.DRINKS, words.FOODS, words.COLOURS, words.SPORTS, words.HOBBIES])
+    options = draw.some(pool, draw.num(2, 4))
+    text = draw.say(OFFER, S=draw.first(), x=options[0], y=options[1], l="likes")
+    if "does not want" in text:
+        options = options[:2]
+    return text, draw.shuffled(options), options[0]
+
+
+def _lettered(draw: Draw, text: str, options: list[str], right: str) -> tuple[str, str]:
+    style = draw.pick(["{l}) {o}", "{l}. {o}", "{l}: {o}", "({l}) {o}"])
+    names = "ABCDEF"
+    lines = [style.format(l=names[i], o=o) for i, o in enumerate(options)]
+    sep = draw.pick(["\n", "\n", "\n", "  "])
+    end = "\n" + draw.say(LETTERS_END) if draw.chance(0.8) else ""
+    return f"{text}\n{sep.join(lines)}{end}", names[options.index(right)]
+
+
+def _worded(draw: Draw, text: str, options: list[str]) -> str:
+    quoted = [f'"{o}"' for o in options] if draw.chance(0.08) else options
+    listed = ", ".join(quoted)
+    either = words.listing(quoted, "or")
+    slots = {"o": listed, "o2": words.listing(quoted), "o3": either, "O3": knowledge.cap(either), "o1": "/".join(options)}
+    roll = draw.rng.random()
+    if roll < 0.1:
+        return f"{text}\n" + "\n".join(f"- {o}" for o in options) + draw.pick(["", "\nChoose one.", "\nAnswer with one of them."])
+    if roll < 0.18:
+        return f"{draw.say(ENDING, **slots)}\n{text}"
+    if roll < 0.24:
+        return f"{text} {either}?".replace("?? ", "? ")
+    return text + draw.pick([" ", "\n", "\n", " "]) + draw.say(ENDING, **slots)
+
+
+def sample(draw: Draw) -> Example:
+    """One choice of any kind, options as words or with letters."""
+    makers = [sentiment, sentiment, kind, which, which, odd, topic, size, use, from_text, from_text, offer]
+    text, options, right = draw.pick(makers)(draw)
+    options = list(dict.fromkeys(options))
+    if draw.chance(0.3):
+        prompt, answer = _lettered(draw, text, options, right)
+    else:
+        prompt, answer = _worded(draw, text, options), right
+    messages: list[Message] = system(draw, [("user", prompt)])
+    return Example("choose", messages, ("assistant", answer), equals(answer), templates=draw.used)

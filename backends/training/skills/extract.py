@@ -1,0 +1,223 @@
+"""Fields from a text as one JSON object; null where the text does not say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from skills import knowledge, people, words
+from skills.core import Draw, Example, Message, Pool, system
+
+ASK = Pool("extract.ask", """
+Extract {f} as JSON.
+Extract the fields {f} as JSON.
+Return a JSON object with the fields {f}.
+[Give|Return|Write|Output] {f} as [a JSON object|JSON].
+Turn this into JSON with the keys {f}.
+Get {f} from the text. [Answer|Reply] [in|with|as] JSON.
+Fields: {f}. [Reply with|Output|Write] JSON[| only].
+Find {f} in the text and [write|return|give] them as JSON.
+Pull {f} out of this text as [a |]JSON[ object|].
+Fill in a JSON object with the keys {f}.
+Read the text and return JSON with {f}.
+Convert the text to JSON. Use the [keys|fields] {f}.
+[I need|Please give me] {f} from the text in JSON[| format].
+JSON with {f}, please.
+What are {f}? Answer [with|in|as] JSON.
+Parse the text. Keys: {f}. Format: JSON.
+Create [a |]JSON[ object|] with {f} from this [sentence|text].
+List {f} as JSON.
+Take {f} from the [message|text] and put them into a JSON object.
+""")
+SHAPE = Pool("extract.shape", """
+Fill this JSON [from|with] the text: {f}
+Use this [form|format|shape|skeleton]: {f}
+Return JSON like this: {f}
+[Extract the data|Read the text]. Output format: {f}
+Complete {f} from the text.
+The answer must [look like|have the form] {f}
+Extract the data as JSON in this shape: {f}
+""")
+TEXT = Pool("extract.text", """
+\\nText: {t}
+\\n{t}
+\\n"{t}"
+\\n\\n{t}
+\\nText:\\n{t}
+\\nHere is the text: {t}
+ {t}
+\\n\\nText: {t}
+\\nMessage: {t}
+\\nInput: {t}
+""")
+BEFORE = Pool("extract.before", """
+{t}\\n{a}
+{t}\\n\\n{a}
+Text: {t}\\n{a}
+"{t}"\\n{a}
+Here is a text: {t}\\n{a}
+""")
+KINDS: dict[str, list[str]] = {
+    "city": ["city", "town", "place"], "job": ["job", "profession", "occupation"], "age": ["age"], "year": ["birth_year", "year", "born"],
+    "email": ["email", "mail"], "phone": ["phone", "phone_number", "telephone"], "company": ["company", "employer"], "food": ["food", "favourite_food"],
+    "drink": ["drink", "favourite_drink"], "instrument": ["instrument"], "hobby": ["hobby"], "language": ["language"], "colour": ["colour", "favourite_colour"],
+    "subject": ["subject"], "sport": ["sport"], "brother": ["brother"], "sister": ["sister"], "partner": ["partner"], "book": ["book", "title"],
+}  # fmt: skip
+
+
+def _bare(key: str, value: Any) -> Any:
+    return value.strip('"') if key == "book" else value
+
+
+def person_text(draw: Draw) -> tuple[str, dict[str, Any]]:
+    """A description of a person, and its fields."""
+    keys: list[str] = []
+    for key in draw.shuffled(list(KINDS)):
+        if len(keys) < 4 and not (key in ("year", "age") and ("year" in keys or "age" in keys)):
+            keys.append(key)
+    keys = keys[: draw.num(1, 4)]
+    who = people.person(draw, keys, name=draw.full() if draw.chance(0.7) else "")
+    record: dict[str, Any] = {draw.pick(["name", "name", "full_name", "person"]): who.name}
+    record |= {draw.pick(KINDS[k]): _bare(k, who.facts[k]) for k in keys}
+    return (_compact(draw, who) if draw.chance(0.5) else people.describe(draw, who, draw.shuffled(keys))), record
+
+
+def _compact(draw: Draw, who: people.Person) -> str:
+    keys = list(who.facts)
+    name = who.name
+    if "age" in keys:
+        name += draw.pick([", {a},", " ({a})", ", aged {a},", ", {a} years old,"]).format(a=who.facts["age"])
+        keys.remove("age")
+    phrases = [draw.say(people.ATTRIBUTES[k].says, **people.slots(k, who.name, who.facts[k])) for k in keys]
+    if not phrases:
+        return f"{name.rstrip(',')} is here."
+    start = draw.pick(["", "", "My friend ", "This is about our guest: ", "Yesterday we met "]) if phrases else ""
+    if start.startswith("Yesterday"):
+        return f"{start}{name.rstrip(',')}, who {words.listing(phrases)}."
+    return f"{start}{name} {words.listing(phrases)}."
+
+
+ORDER = Pool("extract.order", """
+Please send {q} {p} at {x} {u} each[| to {c}].
+I would like to order {q} {p} for {x} {u} each.
+{n} ordered {q} {p} at {x} {u} each[| on {d}].
+{n} bought {q} {p} for {x} {u} each in {c}.
+Order from {n}: {q} {p}, {x} {u} each, ship to {c}.
+{q} {p} at a price of {x} {u} were sold to {n} [on {d}|].
+We need {q} {p} by {d}. The price is {x} {u} each.
+On {d}, {n} paid {x} {u} each for {q} {p}.
+Hello, this is {n}. Send me {q} {p} ({x} {u} each).
+""")
+
+
+def order_text(draw: Draw) -> tuple[str, dict[str, Any]]:
+    """An order: product, quantity, price and perhaps name, city, day."""
+    noun = words.plural(draw.pick(words.NOUNS)) if draw.chance(0.85) else draw.word() + "s"
+    values = {"q": draw.num(2, 99), "p": noun, "x": draw.num(2, 300), "u": draw.pick(["dollars", "euros", "pounds"]), "n": draw.person(), "c": draw.city(), "d": draw.pick(words.DAYS)}
+    index = draw.say(ORDER, **{k: "{" + k + "}" for k in values})
+    text = index.format(**values)
+    record: dict[str, Any] = {"product": values["p"]}
+    record[draw.pick(["price", "unit_price"])] = values["x"]
+    record[draw.pick(["quantity", "amount", "number"])] = values["q"]
+    for key, names in (("u", ["currency"]), ("n", ["customer", "name", "buyer"]), ("c", ["city"]), ("d", ["day", "date"])):
+        if "{" + key + "}" in index and draw.chance(0.5):
+            record[draw.pick(names)] = values[key]
+    return text, record
+
+
+def event_text(draw: Draw) -> tuple[str, dict[str, Any]]:
+    """A meeting, concert, trip: what, day, time, place."""
+    what = draw.pick(["concert", "meeting", "party", "lesson", "match", "film", "talk", "market", "wedding", "exam", "trip", "dinner", "workshop", "lunch"])
+    day, hour, place = draw.pick(words.DAYS), f"{draw.num(1, 12)} {draw.pick(['am', 'pm'])}", draw.city() if draw.chance(0.5) else "the " + draw.pick(words.ROOMS)
+    who = draw.person()
+    text = draw.free("[The {w} is on {d} at {h} in {p}.|On {d} at {h} there is a {w} in {p}.|{n} invites you to a {w} on {d} at {h} in {p}.|Do not forget: {w} with {n} on {d}, {h}, in {p}.|The {w} with {n} takes place in {p} on {d} at {h}.]".replace("{w}", what).replace("{d}", day).replace("{h}", hour).replace("{p}", place).replace("{n}", who))
+    record: dict[str, Any] = {draw.pick(["event", "what", "title"]): what, draw.pick(["day", "date"]): day, draw.pick(["time", "start"]): hour, draw.pick(["place", "location", "where"]): place}
+    if who in text:
+        record[draw.pick(["with", "host", "person"]) if False else "person"] = who
+    return text, record
+
+
+def product_text(draw: Draw) -> tuple[str, dict[str, Any]]:
+    """A thing with a colour, a price, a material and a weight."""
+    noun, colour, price = draw.noun(), draw.pick(words.COLOURS), draw.num(2, 500)
+    brand, material, unit = words.made_name(draw.rng), draw.pick(["wood", "steel", "glass", "wool", "plastic", "leather", "paper", "cotton"]), draw.pick(["dollars", "euros"])
+    text = draw.free("[The {c} {n} from {b} is made of {m} and costs {p} {u}.|{b} sells {A} in {c} for {p} {u}. It is made of {m}.|New: {n} by {b}, {c}, {m}, only {p} {u}!|For {p} {u} you get a {c} {n} of {m} from {b}.]".replace("{c}", colour).replace("{n}", noun).replace("{b}", brand).replace("{m}", material).replace("{p}", str(price)).replace("{u}", unit).replace("{A}", words.article(noun)))
+    return text, {draw.pick(["product", "item", "thing"]): noun, draw.pick(["colour", "color"]): colour, "price": price, "brand": brand, "material": material}
+
+
+def relation_text(draw: Draw) -> tuple[str, dict[str, Any]]:
+    """Facts on a place or firm."""
+    subject = words.made_city(draw.rng) if draw.chance(0.7) else draw.pick(words.COUNTRIES)
+    chosen = draw.some(["capital", "population", "mayor", "language", "river", "currency", "founder", "area"], draw.num(2, 4))
+    kinds = {"capital": "city", "population": "number", "mayor": "name", "language": "language", "river": "city", "currency": "word", "founder": "name", "area": "number"}
+    values = {c: knowledge.relation_value(draw, kinds[c]) for c in chosen}
+    sentences = [f"The {c} of {subject} is {v}." for c, v in values.items()]
+    if draw.chance(0.5):
+        sentences = [sentences[0], *[f"Its {c} is {v}." for c, v in list(values.items())[1:]]]
+    record: dict[str, Any] = {draw.pick(["country", "place", "name"]): subject}
+    record |= {c: int(v) if kinds[c] == "number" else v for c, v in values.items()}
+    return " ".join(sentences), record
+
+
+def ticket_text(draw: Draw) -> tuple[str, dict[str, Any]]:
+    """A travel or a parcel note with several values."""
+    a, b = draw.city(), draw.city()
+    vehicle, day, hour = draw.pick(["train", "bus", "flight", "ferry"]), draw.pick(words.DAYS), f"{draw.num(1, 12)} {draw.pick(['am', 'pm'])}"
+    price, who = draw.num(5, 400), draw.person()
+    text = draw.free("[{n} takes the {v} from {a} to {b} on {d} at {h}. The ticket costs {p} dollars.|{v} from {a} to {b}, {d}, {h}, {p} dollars, passenger {n}.|Book a {v} for {n} from {a} to {b} on {d} at {h} for {p} dollars.]".replace("{n}", who).replace("{v}", vehicle).replace("{a}", a).replace("{b}", b).replace("{d}", day).replace("{h}", hour).replace("{p}", str(price)))
+    record: dict[str, Any] = {"from": a, "to": b, "day": day, draw.pick(["time", "departure"]): hour, "price": price, draw.pick(["passenger", "name"]): who, draw.pick(["vehicle", "transport"]): vehicle}
+    return knowledge.cap(text), record
+
+
+def _names(draw: Draw, keys: list[str]) -> str:
+    shown = [k.replace("_", " ") if draw.held and False else k for k in keys]
+    roll = draw.rng.random()
+    if roll < 0.35:
+        return words.listing(shown)
+    if roll < 0.6:
+        return ", ".join(shown)
+    if roll < 0.75:
+        return ", ".join(f'"{k}"' for k in shown)
+    return "the " + words.listing(shown) if roll < 0.9 else ", ".join(f"`{k}`" for k in shown)
+
+
+def _skeleton(draw: Draw, keys: list[str]) -> str:
+    fill = draw.pick(['""', "...", "null", "?"])
+    return "{" + ", ".join(f'"{k}": {fill}' for k in keys) + "}"
+
+
+def sample(draw: Draw) -> Example:
+    """One text and the fields that are wanted from it."""
+    roll = draw.rng.random()
+    maker = person_text if roll < 0.4 else order_text if roll < 0.55 else event_text if roll < 0.67 else product_text if roll < 0.8 else relation_text if roll < 0.9 else ticket_text
+    text, record = maker(draw)
+    keys = list(record)
+    keys = draw.some(keys, draw.num(1, len(keys))) if draw.chance(0.5) else keys
+    wanted: dict[str, Any] = {k: record[k] for k in keys}
+    if draw.chance(0.12):
+        other = draw.pick([n for ks in KINDS.values() for n in ks] + ["address", "weight", "size", "note"])
+        if other not in record and not {"place", "name"} & {other} and not _covered(other, record):
+            at = draw.num(0, len(keys))
+            wanted = dict([*list(wanted.items())[:at], (other, None), *list(wanted.items())[at:]])
+    messages = _asked(draw, text, list(wanted))
+    return Example("extract", messages, ("assistant", json.dumps(wanted, ensure_ascii=False)), {"kind": "json", "value": wanted}, templates=draw.used)
+
+
+def _covered(key: str, record: dict[str, Any]) -> bool:
+    same = [{"city", "town", "place", "location", "where", "from", "to"}, {"birth_year", "year", "born", "age"}, {"title", "book", "event", "what"}, {"email", "mail"}, {"phone", "phone_number", "telephone"}, {"job", "profession", "occupation"}, {"company", "employer", "brand"}, {"food", "favourite_food"}, {"drink", "favourite_drink"}, {"colour", "favourite_colour", "color"}, {"language"}, {"partner"}]  # fmt: skip
+    return any(key in group and any(k in group for k in record) for group in same)
+
+
+def _asked(draw: Draw, text: str, keys: list[str]) -> list[Message]:
+    if draw.chance(0.2):
+        ask = draw.say(SHAPE, f=_skeleton(draw, keys))
+    else:
+        ask = draw.say(ASK, f=_names(draw, keys))
+        if draw.chance(0.12):
+            ask += draw.pick([" Use null for what is missing.", " Only JSON.", " No other text.", " Write null if the text does not say."])
+    roll = draw.rng.random()
+    if roll < 0.12:
+        return [("system", ask), ("user", text)]
+    if roll < 0.3:
+        return system(draw, [("user", draw.say(BEFORE, t=text, a=ask))])
+    return system(draw, [("user", ask + draw.say(TEXT, t=text))])

@@ -1,0 +1,124 @@
+"""Judging which of two answers to a question is right: A or B, at times with one line of reason."""
+
+from __future__ import annotations
+
+from skills import arithmetic, choose, knowledge
+from skills.core import Draw, Example, Pool, equals, regex, system
+
+FORM = Pool("judge.form", """
+Question: {q}\\nAnswer A: {a}\\nAnswer B: {b}\\n{e}
+Question: {q}\\n\\nAnswer A: {a}\\n\\nAnswer B: {b}\\n\\n{e}
+{q}\\nA: {a}\\nB: {b}\\n{e}
+{e}\\nQuestion: {q}\\nAnswer A: {a}\\nAnswer B: {b}
+Q: {q}\\nA) {a}\\nB) {b}\\n{e}
+Here is a question and two answers.\\nQuestion: {q}\\nAnswer A: {a}\\nAnswer B: {b}\\n{e}
+{q}\\nAnswer A: {a}\\nAnswer B: {b}\\n{e}
+Two people answered this question: {q}\\nA: {a}\\nB: {b}\\n{e}
+{e}\\n\\nQuestion: {q}\\nA: {a}\\nB: {b}
+Question: {q} Answer A: {a} Answer B: {b} {e}
+Problem: {q}\\nAnswer A: {a}\\nAnswer B: {b}\\n{e}
+The question was: {q}\\nA said: {a}\\nB said: {b}\\n{e}
+Compare two answers.\\nQuestion: {q}\\nAnswer A: {a}\\nAnswer B: {b}\\n{e}
+""")
+END = Pool("judge.end", """
+Which answer is right? Reply with A or B.
+Which [answer|one] is [right|correct]?
+Which one is correct?
+Which is right?
+[Who is right|Which answer is better], A or B?
+[Say|Reply|Answer] A or B.
+Is A or B [right|correct]?
+[Choose|Pick] the [right|correct] answer: A or B.
+Which answer is [correct|right]? Answer with [A or B|one letter].
+Judge: A or B?
+Which of the two [answers |]is [right|correct]? [One letter.|]
+[Decide|Tell me] which answer is [right|correct].
+Only one answer is [right|correct]. Which?
+Reply with the letter of the [right|correct] answer.
+""")
+REASON = Pool("judge.reason", """
+Which answer is right? Give one line of reason.
+Which one is [right|correct], and why?
+Which is right? [Explain|Say why] in one line.
+Judge A and B and give a [short |]reason.
+A or B? [Give|Add] a reason[| in one line].
+Who is right? Say why.
+Reply with A or B and a [short|one-line] reason.
+""")
+
+
+def _facts(draw: Draw) -> tuple[str, str, str, str]:
+    qa = knowledge.yes_no(draw) if draw.chance(0.1) else knowledge.any_qa(draw)
+    while not qa.wrong or any(w.casefold() == qa.bare.casefold() for w in qa.wrong[:1]):
+        qa = knowledge.any_qa(draw)
+    head = draw.pick(["Facts: ", "", "Text: ", "Context: ", "Facts: "])
+    joined = " ".join(qa.facts)
+    question = f"{head}{joined}{draw.pick([chr(10), ' ', chr(10)])}" + ("Question: " if draw.chance(0.4) else "") + qa.question
+    wrong = draw.pick(qa.wrong)
+    right, bad = qa.bare, wrong
+    if draw.chance(0.3):
+        right, bad = knowledge.cap(right) + ".", knowledge.cap(wrong) + "."
+    elif draw.chance(0.25) and qa.bare in qa.full and qa.full != qa.bare:
+        right, bad = qa.full + ".", qa.full.replace(qa.bare, wrong) + "."
+    return question, right, bad, "The facts say: " + qa.full + "." if qa.kind != "yesno" else "The facts say so."
+
+
+def _sum(draw: Draw) -> tuple[str, str, str, str]:
+    story = arithmetic.expression(draw)
+    while len(story.lines) > 1 and draw.chance(0.5):
+        story = arithmetic.expression(draw)
+    wrong = _near(draw, story.value)
+    right, bad = str(story.value), str(wrong)
+    if draw.chance(0.2):
+        expr = story.lines[-1].split(" = ")[0]
+        right, bad = (f"{expr} = {right}", f"{expr} = {bad}") if len(story.lines) == 1 else (f"It is {right}.", f"It is {bad}.")
+    return story.question, right, bad, "; ".join(story.lines) + "."
+
+
+def _near(draw: Draw, value: int) -> int:
+    off = draw.pick([1, 2, 10, 10, 5, 3, 20, 100 if value > 100 else 4])
+    return value + off if value < off or draw.chance(0.5) else value - off
+
+
+def _worked(draw: Draw) -> tuple[str, str, str, str]:
+    story = arithmetic.problem(draw)
+    at = draw.num(0, len(story.lines) - 1)
+    good = arithmetic.written(draw, story)
+    wrong = _near(draw, story.value)
+    left, _, result = story.lines[at].rpartition(" = ")
+    lines = list(story.lines)
+    if at == len(lines) - 1:
+        lines[at] = f"{left} = {wrong}"
+    else:
+        lines[-1] = lines[-1].rpartition(" = ")[0] + f" = {wrong}"
+    bad = "\n".join([*lines, f"Answer: {wrong}"])
+    if draw.chance(0.4):
+        good, bad = good.replace("\n", "; "), bad.replace("\n", "; ")
+    return arithmetic.text_of(story), good, bad, f"The right result is {story.value}."
+
+
+def _kind(draw: Draw) -> tuple[str, str, str, str]:
+    text, options, right = draw.pick([choose.kind, choose.which, choose.use, choose.size])(draw)
+    others = [o for o in options if o != right]
+    wrong = draw.pick(others)
+    if draw.chance(0.3) or "these" in text or "of the following" in text:
+        text += f" Options: {', '.join(options)}"
+    return text, right, wrong, f"{knowledge.cap(right)} fits the question."
+
+
+def sample(draw: Draw) -> Example:
+    """One pair of answers."""
+    roll = draw.rng.random()
+    maker = _facts if roll < 0.5 else _sum if roll < 0.72 else _worked if roll < 0.82 else _kind
+    question, right, wrong, reason = maker(draw)
+    letter = draw.pick("AB")
+    a, b = (right, wrong) if letter == "A" else (wrong, right)
+    explain = draw.chance(0.2)
+    end = draw.say(REASON if explain else END)
+    text = draw.say(FORM, q=question, a=a, b=b, e=end)
+    messages = system(draw, [("user", text)])
+    if roll < 0.9 and draw.chance(0.08):
+        messages = [("system", draw.pick(["You are a fair judge.", "You are a judge.", "You compare two answers.", "You are a strict teacher."])), messages[-1]]
+    answer = f"{letter}\n{reason}" if explain else letter
+    check = regex(rf"^\W*{letter}\b") if explain else equals(letter)
+    return Example("judge", messages, ("assistant", answer), check, templates=draw.used)
