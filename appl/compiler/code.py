@@ -1,0 +1,181 @@
+"""From a lowered ``def`` to a code object, and from that to a function with the user's cells.
+
+Invariant: names, qualified names, first line, free variables and flags are those of the user's
+own code object; of the hooks it holds a constant, so that nothing enters globals or cells.
+"""
+
+from __future__ import annotations
+
+import __future__
+import ast
+import functools
+import operator
+import warnings
+from collections.abc import Iterable
+from types import CodeType, FunctionType
+from typing import Any
+
+from appl.compiler.ir import HOOK_NAMES, PLACEHOLDER, Hooks
+from appl.compiler.lower import Lowered
+from appl.compiler.nodes import at, copied
+from appl.compiler.source import Def, Found, first_line, remember, stale
+
+_FACTORY = "⟨factory⟩"
+_FUTURES = functools.reduce(
+    operator.or_,
+    (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names),
+)
+_TOO_NESTED = (
+    "too many nested blocks: inside @ppl a try takes two of Python's twenty; "
+    "move the inner blocks into a function of their own"
+)
+
+
+def assemble(lowered: Lowered, found: Found, user: CodeType) -> CodeType:
+    """The code of the lowered function, with a placeholder where the hooks are to be."""
+    module = _module(lowered, found, user)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the import of the file has shown them already
+        try:
+            whole = compile(
+                module, user.co_filename, "exec", flags=user.co_flags & _FUTURES, dont_inherit=True
+            )
+        except SyntaxError as error:
+            if "nested blocks" not in str(error):
+                raise
+            raise found.source.refusal(found.node, _TOO_NESTED) from None
+    code = _inside(whole, _FACTORY)
+    for name in (found.owner, lowered.node.name):
+        code = _inside(code, name) if name else code
+    code = _renamed(code, code.co_qualname, user.co_qualname)
+    _check_same(code, user)
+    _remember_nested(code, lowered, found)
+    return code
+
+
+def place(code: CodeType, hooks: Hooks) -> CodeType:
+    """*code* with the hooks in place, also in the functions inside it."""
+    constants: list[Any] = []
+    changed = False
+    for constant in code.co_consts:
+        new: Any = constant
+        if isinstance(constant, str) and constant == PLACEHOLDER:
+            new = hooks
+        elif isinstance(constant, CodeType):
+            new = place(constant, hooks)
+        changed = changed or new is not constant
+        constants.append(new)
+    return code.replace(co_consts=tuple(constants)) if changed else code
+
+
+def function_like(f: FunctionType, code: CodeType) -> FunctionType:
+    """A function that is *f* in everything but its code."""
+    cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
+    closure = tuple(cells[name] for name in code.co_freevars)
+    new = FunctionType(code, f.__globals__, f.__name__, f.__defaults__, closure)
+    new.__kwdefaults__ = f.__kwdefaults__
+    new.__qualname__, new.__module__, new.__doc__ = f.__qualname__, f.__module__, f.__doc__
+    new.__dict__.update(f.__dict__)
+    _copy_annotations(f, new)
+    return new
+
+
+def _copy_annotations(f: FunctionType, new: FunctionType) -> None:
+    if hasattr(f, "__type_params__"):
+        new.__type_params__ = f.__type_params__
+    if hasattr(f, "__annotate__"):  # Python 3.14: not evaluated before somebody asks
+        new.__annotate__ = f.__annotate__  # type: ignore[attr-defined]
+    else:
+        new.__annotations__ = f.__annotations__
+
+
+def _module(lowered: Lowered, found: Found, user: CodeType) -> ast.Module:
+    """``def ⟨factory⟩(free variables): class Owner: def f``, all on the user's lines."""
+    definition: ast.stmt = _bare(lowered.node)
+    if found.owner:
+        owner = ast.ClassDef(
+            name=found.owner, bases=[], keywords=[], body=[definition], decorator_list=[]
+        )
+        definition = at(lowered.node, owner)
+    free = [name for name in user.co_freevars if name != "__class__" or not found.owner]
+    parameters = _no_arguments(at(lowered.node, ast.arg(arg=name)) for name in free)
+    factory = ast.FunctionDef(
+        name=_FACTORY, args=parameters, body=[definition], decorator_list=[]
+    )
+    return ast.Module(body=[at(lowered.node, factory)], type_ignores=[])
+
+
+def _bare(node: Def) -> Def:
+    """The ``def`` without what is evaluated outside it: only its code is wanted.
+
+    Code begins at the line of the first decorator, so a constant keeps that line.
+    """
+    args = node.args
+    changes: dict[str, Any] = {
+        name: [_unannotated(arg) for arg in getattr(args, name)]
+        for name in ("posonlyargs", "args", "kwonlyargs")
+    }
+    for name in ("vararg", "kwarg"):
+        changes[name] = (arg := getattr(args, name)) and _unannotated(arg)
+    changes |= {"defaults": [], "kw_defaults": [None] * len(args.kwonlyargs)}
+    holders = [at(each, ast.Constant(value=None)) for each in node.decorator_list[:1]]
+    types = {"type_params": []} if hasattr(node, "type_params") else {}
+    return copied(
+        node, args=copied(args, **changes), returns=None, decorator_list=holders, **types
+    )
+
+
+def _unannotated(arg: ast.arg) -> ast.arg:
+    return copied(arg, annotation=None) if arg.annotation is not None else arg
+
+
+def _no_arguments(parameters: Iterable[ast.arg]) -> ast.arguments:
+    return ast.arguments(
+        posonlyargs=[], args=list(parameters), kwonlyargs=[], kw_defaults=[], defaults=[]
+    )
+
+
+def _inside(code: CodeType, name: str) -> CodeType:
+    """The code of the function or class *name* that *code* defines."""
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType) and constant.co_name == name:
+            return constant
+    raise AssertionError(f"no code of {name} in {code.co_name}")
+
+
+def _renamed(code: CodeType, prefix: str, wanted: str) -> CodeType:
+    """*code* and what is inside it with qualified names as if there had been no factory."""
+    constants = tuple(
+        _renamed(each, prefix, wanted) if isinstance(each, CodeType) else each
+        for each in code.co_consts
+    )
+    name = code.co_qualname
+    if name == prefix or name.startswith(prefix + "."):
+        name = wanted + name[len(prefix) :]
+    return code.replace(co_consts=constants, co_qualname=name)
+
+
+def _check_same(code: CodeType, user: CodeType) -> None:
+    """What the source names, the loaded function must name; tools may have added to that."""
+    named = set(code.co_names) - HOOK_NAMES
+    count = user.co_argcount + user.co_kwonlyargcount
+    same = (
+        named <= set(user.co_names)
+        and set(code.co_freevars) <= set(user.co_freevars)
+        and code.co_varnames[:count] == user.co_varnames[:count]
+    )
+    if not same:
+        raise stale(user)
+
+
+def _remember_nested(code: CodeType, lowered: Lowered, found: Found) -> None:
+    """The ``@ppl`` functions inside are found again by their code, without the file."""
+    wanted = {(first_line(each.node), each.node.name): each for each in lowered.nested}
+    todo = [code] if wanted else []
+    while todo:
+        for constant in todo.pop().co_consts:
+            if isinstance(constant, CodeType):
+                todo.append(constant)
+                known = wanted.get((constant.co_firstlineno, constant.co_name))
+                if known is not None:
+                    remember(constant, known)

@@ -1,0 +1,57 @@
+"""Triple-quoted statement strings, dedented as docstrings are.
+
+Invariant: only the margin goes, with the blank lines at both ends; tabs and spaces inside a line
+stay, and so does every string that does not begin with three quotes.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+from appl.compiler.source import Source
+
+_TRIPLE = re.compile(r"[a-zA-Z]{0,2}(\"\"\"|''')")
+_INDENT = re.compile(r"[ \t]*")
+
+
+def is_triple_quoted(node: ast.expr, source: Source) -> bool:
+    """Whether the string at *node* begins with three quotes in the source."""
+    return _TRIPLE.match(source.starts_at(node)) is not None
+
+
+def dedented(parts: Sequence[str | None]) -> list[str | None]:
+    """The constant parts of one string without its margin; ``None`` stands for a hole."""
+    mark = next(mark for mark in map(chr, range(1, 1 << 16)) if not _holds(parts, mark))
+    whole = cleaned("".join(mark if part is None else part for part in parts))
+    result: list[str | None] = []
+    for index, text in enumerate(whole.split(mark)):
+        if index:
+            result.append(None)
+        if text:
+            result.append(text)
+    return result
+
+
+def cleaned(text: str) -> str:
+    """*text* as ``inspect.cleandoc`` has it, but for tabs behind the margin."""
+    lines = [_untabbed(line) for line in text.split("\n")]
+    widths = [len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()]
+    margin = min(widths, default=0)
+    lines = [lines[0].lstrip(), *(line[margin:] if line.strip() else "" for line in lines[1:])]
+    while lines and not lines[-1]:
+        lines.pop()
+    while lines and not lines[0]:
+        lines.pop(0)
+    return "\n".join(lines)
+
+
+def _untabbed(line: str) -> str:
+    indent = _INDENT.match(line)
+    width = indent.end() if indent else 0
+    return line[:width].expandtabs() + line[width:]
+
+
+def _holds(parts: Sequence[str | None], mark: str) -> bool:
+    return any(mark in part for part in parts if part is not None)

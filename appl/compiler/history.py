@@ -1,0 +1,61 @@
+"""Source that is in no file: the argument of ``python -c`` and the last statement of the REPL.
+
+Invariant: text from the REPL's history is used only if it compiles to the very code in question.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import CodeType
+
+_WITH_VALUE = "WX"  # options of the interpreter that take the next argument
+_LONGEST = 400  # lines of history to look at
+
+
+def command(argv: Sequence[str]) -> str:
+    """The program text in ``python [options] -c text ...``, or an empty string."""
+    rest = list(argv[1:])
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        option = rest.pop(0)
+        if option.startswith("--"):
+            continue
+        for at, letter in enumerate(option[1:], 2):
+            if letter == "c":
+                return option[at:] or (rest[0] if rest else "")
+            if letter == "m":
+                return ""
+            if letter in _WITH_VALUE:
+                if not option[at:] and rest:
+                    rest.pop(0)
+                break
+    return ""
+
+
+def statement_of(code: CodeType) -> Sequence[str]:
+    """The lines of the interactive statement that contains *code*; none if they cannot be had."""
+    readline = sys.modules.get("readline")
+    if readline is None:
+        return []
+    length: int = readline.get_current_history_length()
+    lines: list[str] = []
+    for item in range(length, max(length - _LONGEST, 0), -1):
+        lines.insert(0, (readline.get_history_item(item) or "") + "\n")
+        if len(lines) >= code.co_firstlineno and _contains(lines, code):
+            return lines
+    return []
+
+
+def _contains(lines: Sequence[str], code: CodeType) -> bool:
+    try:
+        whole = compile("".join(lines) + "\n", code.co_filename, "single", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    todo = [whole]
+    while todo:
+        for constant in todo.pop().co_consts:
+            if isinstance(constant, CodeType):
+                if constant == code:
+                    return True
+                todo.append(constant)
+    return False

@@ -1,0 +1,498 @@
+"""The lowering: statements that are expressions go to the prompt, values are waited for.
+
+Invariant: what a function does besides is untouched; each generated node has the position of the
+user's node that it stands for, and an unchanged node is shared with the file's tree.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import ModuleType
+from typing import Any, TypeVar, cast
+
+from appl.compiler.dedent import cleaned, dedented, is_triple_quoted
+from appl.compiler.ir import PLACEHOLDER
+from appl.compiler.names import Names, is_ppl
+from appl.compiler.nodes import at, constant, copied
+from appl.compiler.plain import Plain
+from appl.compiler.source import Def, Found, Source
+
+_N = TypeVar("_N", bound=ast.AST)
+_SYNTAX = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop, ast.Constant)
+_TEMPLATES: tuple[type[ast.expr], ...] = (
+    ast.JoinedStr,
+    *([ast.TemplateStr] if hasattr(ast, "TemplateStr") else []),
+)
+
+
+@dataclass(slots=True)
+class Lowered:
+    """A lowered ``def``, and the ``@ppl`` functions inside it that were left as they are."""
+
+    node: Def
+    nested: list[Found] = field(default_factory=list)
+
+
+def docstring_of(node: Def, source: Source, either: bool = False) -> str | None:
+    """The first statement's string if it is documentation, which three quotes make it.
+
+    With *either*, a string in single quotes is documentation too.
+    """
+    first = node.body[0]
+    if not (isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)):
+        return None
+    if not isinstance(first.value.value, str):
+        return None
+    if is_triple_quoted(first.value, source):
+        return cleaned(first.value.value)
+    return first.value.value if either else None
+
+
+def lower(found: Found, names: Names, plain: Plain, *, quiet_docstring: bool = False) -> Lowered:
+    """The ``def`` of *found* over the hooks; a *quiet* first string is never prompt text."""
+    lowering = _Lowering(found, names, plain)
+    return Lowered(lowering.root(found.node, quiet_docstring), lowering.nested)
+
+
+class _Lowering:
+    def __init__(self, found: Found, names: Names, plain: Plain) -> None:
+        self.found, self.source = found, found.source
+        self.names, self.plain = names, plain
+        self.nested: list[Found] = []
+        self.awaits = False  # whether an await may stand here
+        self.receiver = _receiver(found)
+
+    # The frame of a function
+
+    def root(self, node: Def, quiet: bool) -> Def:
+        with self._in_scope(isinstance(node, ast.AsyncFunctionDef)):
+            skip = docstring_of(node, self.source, quiet) is not None
+            body = self._body(node.body[skip:])
+        return copied(node, body=[*node.body[:skip], *body] if skip else body)
+
+    def _nested_function(self, node: Def) -> Def:
+        if any(is_ppl(decorator, self.names) for decorator in node.decorator_list):
+            self.nested.append(replace(self.found, node=node, path=f"{self.found.path}.{node.name}"))
+            return node
+        decorators = [self.visit(each) for each in node.decorator_list]
+        args = self._arguments(node.args)
+        with self._in_scope(isinstance(node, ast.AsyncFunctionDef)):
+            body = self._nested_body(node)
+        return copied(node, decorator_list=decorators, args=args, body=body)
+
+    def _nested_body(self, node: Def) -> list[ast.stmt]:
+        """A first string stays the docstring; in single quotes it is prompt text as well."""
+        if docstring_of(node, self.source) is not None:
+            return [node.body[0], *self._body(node.body[1:])]
+        if docstring_of(node, self.source, either=True) is not None:
+            return [node.body[0], *self._body(node.body)]
+        return self._body(node.body)
+
+    def _lambda(self, node: ast.Lambda) -> ast.Lambda:
+        args = self._arguments(node.args)
+        with self._in_scope(False):
+            return copied(node, args=args, body=self.visit(node.body))
+
+    def _class(self, node: ast.ClassDef) -> ast.ClassDef:
+        return copied(
+            node,
+            decorator_list=[self.visit(each) for each in node.decorator_list],
+            bases=[self.visit(each) for each in node.bases],
+            keywords=[self.visit(each) for each in node.keywords],
+        )
+
+    def _arguments(self, node: ast.arguments) -> ast.arguments:
+        return copied(
+            node,
+            defaults=[self.visit(each) for each in node.defaults],
+            kw_defaults=[each and self.visit(each) for each in node.kw_defaults],
+        )
+
+    @contextmanager
+    def _in_scope(self, awaits: bool) -> Iterator[None]:
+        before, self.awaits = self.awaits, awaits
+        yield
+        self.awaits = before
+
+    # Statements
+
+    def _body(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        lowered: list[ast.stmt] = []
+        for statement in body:
+            if isinstance(statement, ast.Expr):
+                lowered += self._said(statement)
+            else:
+                lowered += self._statement(statement)
+        return lowered
+
+    def _statement(self, node: ast.stmt) -> list[ast.stmt]:
+        if isinstance(node, ast.AugAssign) and self.awaits:
+            return self._augmented(node)
+        return [cast(ast.stmt, self.visit(node))]
+
+    def _said(self, node: ast.Expr) -> list[ast.stmt]:
+        value = node.value
+        if isinstance(value, ast.Constant) and (value.value is None or value.value is ...):
+            return [node]
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            text = value.value
+            if is_triple_quoted(value, self.source):
+                text = cleaned(text)
+            return [self._tell("text", value, constant(text, value))]
+        if isinstance(value, _TEMPLATES):
+            return self._parts(value)
+        called = value.value if isinstance(value, ast.Await | ast.YieldFrom) else value
+        hook = "said" if isinstance(called, ast.Call) else "say"
+        return [self._tell(hook, value, self.visit(value))]
+
+    def _parts(self, node: Any) -> list[ast.stmt]:
+        """An f-string statement: one item, each part told before the next is evaluated."""
+        values: list[Any] = node.values
+        texts = [part.value if isinstance(part, ast.Constant) else None for part in values]
+        if is_triple_quoted(node, self.source):
+            texts = dedented(texts)
+        if None not in texts:
+            return [self._tell("text", node, constant("".join(map(str, texts)), node))]
+        holes = (part for part in values if not isinstance(part, ast.Constant))
+        told: list[ast.stmt] = [self._tell("begin", node)]
+        for text in texts:
+            if text is None:
+                told.append(self._hole(next(holes)))
+            else:
+                told.append(self._tell("piece", node, constant(text, node)))
+        return told
+
+    def _hole(self, node: Any) -> ast.stmt:
+        conversion = constant("" if node.conversion < 0 else chr(node.conversion), node.value)
+        spec: ast.expr = constant("", node.value)
+        if node.format_spec is not None:
+            spec = self.visit(node.format_spec)
+            if isinstance(spec, ast.JoinedStr) and len(spec.values) == 1:
+                spec = spec.values[0] if isinstance(spec.values[0], ast.Constant) else spec
+        return self._tell("hole", node.value, self.visit(node.value), conversion, spec)
+
+    def _augmented(self, node: ast.AugAssign) -> list[ast.stmt]:
+        """In an async def the old value of a name is awaited before it is added to."""
+        changed = copied(node, target=self.visit(node.target), value=self._shallow(node.value))
+        if not isinstance(node.target, ast.Name) or self.plain(node.target):
+            return [changed]
+        old = at(node.target, ast.Name(id=node.target.id, ctx=ast.Load()))
+        value = self._awaited("await_", old)
+        return [at(node.target, ast.Assign(targets=[node.target], value=value)), changed]
+
+    def _try(self, node: ast.Try) -> ast.Try:
+        """Leaving a body whose errors are looked at waits for the calls started inside it."""
+        form, hook = (ast.AsyncWith, "aregion") if self.awaits else (ast.With, "region")
+        region = at(node, self._hook(hook, node))
+        item = ast.withitem(context_expr=region, optional_vars=None)
+        return copied(
+            node,
+            body=[at(node, form(items=[item], body=self._body(node.body)))],
+            handlers=[self.visit(handler) for handler in node.handlers],
+            orelse=self._body(node.orelse),
+            finalbody=self._body(node.finalbody),
+        )
+
+    def _with(self, node: ast.With | ast.AsyncWith) -> ast.stmt:
+        hook = "scope"
+        if self.awaits:
+            hook = "ascope" if isinstance(node, ast.AsyncWith) else "mixed"
+        items = []
+        for item in node.items:
+            manager = self._hook(hook, item.context_expr, self.visit(item.context_expr))
+            target = item.optional_vars and self.visit(item.optional_vars)
+            items.append(copied(item, context_expr=manager, optional_vars=target))
+        body = self._body(node.body)
+        if isinstance(node, ast.With) and self.awaits:
+            return at(node, ast.AsyncWith(items=items, body=body))
+        return copied(node, items=items, body=body)
+
+    def _match(self, node: ast.Match) -> ast.Match:
+        cases = [
+            copied(
+                case,
+                guard=case.guard and self._shallow(case.guard),
+                body=self._body(case.body),
+            )
+            for case in node.cases
+        ]
+        return copied(node, subject=self._deep(node.subject), cases=cases)
+
+    def _branch(self, node: ast.If | ast.While) -> ast.AST:
+        return copied(
+            node,
+            test=self._shallow(node.test),
+            body=self._body(node.body),
+            orelse=self._body(node.orelse),
+        )
+
+    def _for(self, node: ast.For | ast.AsyncFor) -> ast.AST:
+        iterated = node.iter
+        return copied(
+            node,
+            target=self.visit(node.target),
+            iter=self._shallow(iterated) if isinstance(node, ast.For) else self.visit(iterated),
+            body=self._body(node.body),
+            orelse=self._body(node.orelse),
+        )
+
+    def _assert(self, node: ast.Assert) -> ast.Assert:
+        return copied(node, test=self._shallow(node.test), msg=node.msg and self._deep(node.msg))
+
+    def _assign(self, node: ast.Assign) -> ast.Assign:
+        unpacked = any(isinstance(target, ast.Tuple | ast.List) for target in node.targets)
+        return copied(
+            node,
+            targets=[self.visit(target) for target in node.targets],
+            value=self._shallow(node.value) if unpacked else self.visit(node.value),
+        )
+
+    def _annotated(self, node: ast.AnnAssign) -> ast.AnnAssign:
+        value = node.value and self.visit(node.value)
+        return copied(node, target=self.visit(node.target), value=value)
+
+    # Expressions
+
+    def visit(self, node: Any) -> Any:
+        """*node* lowered; the very same object where nothing changes."""
+        if isinstance(node, _SYNTAX):
+            return node
+        lower_it = _LOWERINGS.get(type(node))
+        return lower_it(self, node) if lower_it is not None else self._same_shape(node)
+
+    def _same_shape(self, node: _N) -> _N:
+        changes: dict[str, Any] = {}
+        for name in node._fields:
+            old = getattr(node, name, None)
+            if isinstance(old, ast.AST):
+                new = self.visit(old)
+            elif isinstance(old, list) and old and isinstance(old[0], ast.stmt):
+                new = self._body(old)
+            elif isinstance(old, list):
+                new = [self.visit(each) if isinstance(each, ast.AST) else each for each in old]
+                new = old if all(a is b for a, b in zip(old, new, strict=True)) else new
+            else:
+                continue
+            if new is not old:
+                changes[name] = new
+        return copied(node, **changes) if changes else node
+
+    def _call(self, node: ast.Call) -> ast.expr:
+        func = self.visit(node.func)
+        args = [self._argument(each) for each in node.args]
+        keywords = [self.visit(each) for each in node.keywords]
+        if all(map(self.plain, node.args)) and all(self.plain(each.value) for each in keywords):
+            return copied(node, func=func, args=args, keywords=keywords)
+        hook = "aprep" if self.awaits else "prep"
+        ready: ast.expr = self._hook(hook, node, func, *args)
+        cast(ast.Call, ready).keywords = keywords
+        if self.awaits:
+            ready = at(node, ast.Await(value=ready))
+        call = at(node, ast.Call(func=ready, args=[], keywords=[]))
+        return _as_method_call(call, node.func)
+
+    def _argument(self, node: ast.expr) -> ast.expr:
+        lowered = self.visit(node)
+        if isinstance(node, ast.GeneratorExp):
+            return self._hook("items", node, lowered)
+        return cast(ast.expr, lowered)
+
+    def _set(self, node: ast.Set) -> ast.Set:
+        return copied(node, elts=[self._member(each) for each in node.elts])
+
+    def _member(self, node: ast.expr) -> ast.expr:
+        if isinstance(node, ast.Starred):
+            return copied(node, value=self._deep(node.value))
+        return self._deep(node)
+
+    def _dict(self, node: ast.Dict) -> ast.Dict:
+        keys = [key and self._deep(key) for key in node.keys]
+        return copied(node, keys=keys, values=[self.visit(value) for value in node.values])
+
+    def _list_comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> ast.AST:
+        lazy = isinstance(node, ast.GeneratorExp)
+        with self.plain.inside(node.generators):
+            generators = self._generators(node.generators, lazy)
+            with self._in_scope(self.awaits and not lazy):
+                set_member = isinstance(node, ast.SetComp)
+                elt = self._deep(node.elt) if set_member else self.visit(node.elt)
+        return copied(node, generators=generators, elt=elt)
+
+    def _dict_comprehension(self, node: ast.DictComp) -> ast.DictComp:
+        with self.plain.inside(node.generators):
+            generators = self._generators(node.generators, False)
+            key, value = self._deep(node.key), self.visit(node.value)
+        return copied(node, generators=generators, key=key, value=value)
+
+    def _generators(self, nodes: list[ast.comprehension], lazy: bool) -> list[ast.comprehension]:
+        """The first iterable belongs to the scope outside, which matters to ``await``."""
+        lowered = []
+        for index, node in enumerate(nodes):
+            outside = self.awaits and not (lazy and index)
+            with self._in_scope(outside):
+                iterated = self.visit(node.iter) if node.is_async else self._shallow(node.iter)
+            with self._in_scope(self.awaits and not lazy):
+                ifs = [self._shallow(test) for test in node.ifs]
+                target = self.visit(node.target)
+            lowered.append(copied(node, iter=iterated, ifs=ifs, target=target))
+        return lowered
+
+    def _compare(self, node: ast.Compare) -> ast.Compare:
+        """``x in text`` is C code that wants a real string; an async def awaits all it compares."""
+        if all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
+            return self._same_shape(node)
+        operands = [node.left, *node.comparators]
+        needed = [isinstance(op, ast.In | ast.NotIn) for op in node.ops] + [False]
+        lowered = [
+            self._deep(each) if need or self.awaits else self.visit(each)
+            for each, need in zip(operands, needed, strict=True)
+        ]
+        return copied(node, left=lowered[0], comparators=lowered[1:])
+
+    def _subscript(self, node: ast.Subscript) -> ast.Subscript:
+        load = isinstance(node.ctx, ast.Load)
+        base = self._shallow(node.value)
+        if isinstance(node.slice, ast.Slice):
+            index = self.visit(node.slice)
+        elif load:
+            index = self._deep(node.slice) if self.awaits else self.visit(node.slice)
+        else:
+            index = self._deep(node.slice)
+        return copied(node, value=base, slice=index)
+
+    def _slice(self, node: ast.Slice) -> ast.Slice:
+        parts = {name: getattr(node, name) for name in ("lower", "upper", "step")}
+        return copied(node, **{name: part and self._shallow(part) for name, part in parts.items()})
+
+    def _attribute(self, node: ast.Attribute) -> ast.Attribute:
+        base = self.visit(node.value)
+        if self.awaits and isinstance(node.ctx, ast.Load) and not self._no_future(node.value):
+            base = self._awaited("abase", base, constant(node.attr, node.value))
+        return copied(node, value=base)
+
+    def _no_future(self, node: ast.expr) -> bool:
+        """Whether attributes of *node* can be read as they are: self, modules, global objects."""
+        if isinstance(node, ast.Name) and node.id == self.receiver:
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return node.func.id == "super" or self.plain(node)
+        value = self.names.object_of(node)
+        return self.plain(node) or callable(value) or isinstance(value, ModuleType)
+
+    def _formatted(self, node: Any) -> ast.AST:
+        if not self.awaits:
+            return self._same_shape(node)
+        spec = node.format_spec and self.visit(node.format_spec)
+        return copied(node, value=self._deep(node.value), format_spec=spec)
+
+    def _binary(self, node: ast.BinOp) -> ast.BinOp:
+        deep = isinstance(node.op, ast.Mod)
+        right = self._deep(node.right) if deep and self.awaits else self._shallow(node.right)
+        return copied(node, left=self._shallow(node.left), right=right)
+
+    def _unary(self, node: ast.UnaryOp) -> ast.UnaryOp:
+        return copied(node, operand=self._shallow(node.operand))
+
+    def _boolean(self, node: ast.BoolOp) -> ast.BoolOp:
+        tested = [self._shallow(value) for value in node.values[:-1]]
+        return copied(node, values=[*tested, self.visit(node.values[-1])])
+
+    def _conditional(self, node: ast.IfExp) -> ast.IfExp:
+        body, orelse = self.visit(node.body), self.visit(node.orelse)
+        return copied(node, test=self._shallow(node.test), body=body, orelse=orelse)
+
+    def _starred(self, node: ast.Starred) -> ast.Starred:
+        load = isinstance(node.ctx, ast.Load)
+        return copied(node, value=self._shallow(node.value) if load else self.visit(node.value))
+
+    # Waiting
+
+    def _shallow(self, node: ast.expr) -> ast.expr:
+        """An operand: its own methods wait in a sync body, an async one awaits it first."""
+        lowered: ast.expr = self.visit(node)
+        if not self.awaits or self.plain(node) or isinstance(node, _NEVER_FUTURES):
+            return lowered
+        return self._awaited("await_", lowered)
+
+    def _deep(self, node: ast.expr) -> ast.expr:
+        """A value that C code looks at: finished, also inside containers."""
+        lowered: ast.expr = self.visit(node)
+        if self.plain(node):
+            return lowered
+        if self.awaits:
+            return self._awaited("await_all", lowered)
+        return self._hook("wait", lowered, lowered)
+
+    def _awaited(self, hook: str, *args: ast.expr) -> ast.Await:
+        return at(args[0], ast.Await(value=self._hook(hook, args[0], *args)))
+
+    def _tell(self, hook: str, place: ast.expr, *args: ast.expr) -> ast.Expr:
+        return at(place, ast.Expr(value=self._hook(hook, place, *args)))
+
+    def _hook(self, hook: str, place: ast.AST, *args: ast.expr) -> ast.Call:
+        hooks = constant(PLACEHOLDER, place)
+        method = at(place, ast.Attribute(value=hooks, attr=hook, ctx=ast.Load()))
+        return at(place, ast.Call(func=method, args=list(args), keywords=[]))
+
+
+_NEVER_FUTURES = (
+    *(ast.List, ast.Tuple, ast.Set, ast.Dict),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+    *(ast.BinOp, ast.UnaryOp),
+)
+
+_LOWERINGS: dict[type[ast.AST], Callable[[_Lowering, Any], ast.AST]] = {
+    ast.FunctionDef: _Lowering._nested_function,
+    ast.AsyncFunctionDef: _Lowering._nested_function,
+    ast.ClassDef: _Lowering._class,
+    ast.Lambda: _Lowering._lambda,
+    ast.Try: _Lowering._try,
+    ast.TryStar: _Lowering._try,
+    ast.With: _Lowering._with,
+    ast.AsyncWith: _Lowering._with,
+    ast.Match: _Lowering._match,
+    ast.If: _Lowering._branch,
+    ast.While: _Lowering._branch,
+    ast.For: _Lowering._for,
+    ast.AsyncFor: _Lowering._for,
+    ast.Assert: _Lowering._assert,
+    ast.Assign: _Lowering._assign,
+    ast.AnnAssign: _Lowering._annotated,
+    ast.Call: _Lowering._call,
+    ast.Set: _Lowering._set,
+    ast.Dict: _Lowering._dict,
+    ast.ListComp: _Lowering._list_comprehension,
+    ast.SetComp: _Lowering._list_comprehension,
+    ast.GeneratorExp: _Lowering._list_comprehension,
+    ast.DictComp: _Lowering._dict_comprehension,
+    ast.Compare: _Lowering._compare,
+    ast.Subscript: _Lowering._subscript,
+    ast.Slice: _Lowering._slice,
+    ast.Attribute: _Lowering._attribute,
+    ast.FormattedValue: _Lowering._formatted,
+    ast.BinOp: _Lowering._binary,
+    ast.UnaryOp: _Lowering._unary,
+    ast.BoolOp: _Lowering._boolean,
+    ast.IfExp: _Lowering._conditional,
+    ast.Starred: _Lowering._starred,
+}
+
+
+def _as_method_call(call: ast.Call, func: ast.expr) -> ast.Call:
+    """Python reports a call of a method on the line of the method's name; so does this."""
+    if isinstance(func, ast.Attribute) and func.end_lineno != call.lineno:
+        call.lineno = func.end_lineno or call.lineno
+        call.col_offset = max((func.end_col_offset or 0) - len(func.attr.encode()), 0)
+    return call
+
+
+def _receiver(found: Found) -> str:
+    """What a method calls its object; an empty string for a function that is no method."""
+    node = found.node
+    static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list)
+    within = found.path.split(".")[-2:-1]
+    first = [*node.args.posonlyargs, *node.args.args][:1]
+    return first[0].arg if first and within == [found.owner] and not static else ""

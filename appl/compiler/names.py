@@ -1,0 +1,80 @@
+"""What a name in a function means: an object that can be had now, or a value of run time.
+
+Invariant: nothing of the user's is run to find out; only dictionaries, cells and modules are read.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections import ChainMap
+from collections.abc import Mapping
+from types import FunctionType, ModuleType
+from typing import Any, Final, final
+
+
+@final
+class Unknown:
+    """No object can be had for the expression before the program runs."""
+
+
+UNKNOWN: Final = Unknown()
+
+
+class Names:
+    """The names of one function: those it binds itself, and those it sees from outside."""
+
+    def __init__(self, bound: frozenset[str], outer: Mapping[str, Any]) -> None:
+        self._bound, self._outer = bound, outer
+
+    def object_of(self, node: ast.expr) -> Any:
+        """The object that a global or closed-over name, or an attribute of a module, stands for."""
+        if isinstance(node, ast.Name):
+            return self._named(node.id)
+        if isinstance(node, ast.Attribute):
+            owner = self.object_of(node.value)
+            if isinstance(owner, ModuleType):
+                return getattr(owner, node.attr, UNKNOWN)
+        return UNKNOWN
+
+    def is_builtin(self, name: str) -> bool:
+        """Whether *name* means what Python's own builtins say."""
+        return self._named(name) is getattr(builtins, name, None)
+
+    def _named(self, name: str) -> Any:
+        if name in self._bound:
+            return UNKNOWN
+        found = self._outer.get(name, UNKNOWN)
+        return getattr(builtins, name, UNKNOWN) if found is UNKNOWN else found
+
+
+def outer_names(f: FunctionType) -> Mapping[str, Any]:
+    """The names that *f* sees from outside: its cells, then its globals."""
+    cells = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
+    return ChainMap({name: _content(cell) for name, cell in cells}, f.__globals__)
+
+
+def origin(value: Any) -> str:
+    """``"ppl"``, ``"gen"``, …: the name under which appl publishes *value*, or an empty string."""
+    module = getattr(value, "__module__", None)
+    if isinstance(module, str) and module.partition(".")[0] == "appl":
+        name = getattr(value, "__name__", "")
+        return name if isinstance(name, str) else ""
+    return ""
+
+
+def is_ppl(decorator: ast.expr, names: Names) -> bool:
+    """Whether a decorator is ``ppl`` or ``ppl(...)``: by object, else by name."""
+    if isinstance(decorator, ast.Call):
+        decorator = decorator.func
+    value = names.object_of(decorator)
+    if value is not UNKNOWN:
+        return origin(value) == "ppl"
+    return getattr(decorator, "attr", getattr(decorator, "id", None)) == "ppl"
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # bound later
+        return UNKNOWN

@@ -1,0 +1,32 @@
+"""Making AST nodes: new ones at the place of a user's node, and changed copies.
+
+Invariant: no node that was made elsewhere is changed.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, TypeVar, cast
+
+_N = TypeVar("_N", bound=ast.AST)
+
+
+def at(place: Any, node: _N) -> _N:
+    """The new *node* with the position of *place*."""
+    new = cast(Any, node)
+    new.lineno, new.col_offset = place.lineno, place.col_offset
+    new.end_lineno, new.end_col_offset = place.end_lineno, place.end_col_offset
+    return node
+
+
+def copied(node: _N, **changes: Any) -> _N:
+    """A node like *node* but for *changes*; its other children are shared with it."""
+    new = type(node).__new__(type(node))
+    new.__dict__.update(node.__dict__)
+    new.__dict__.update(changes)
+    return new
+
+
+def constant(value: str, place: ast.AST) -> ast.Constant:
+    """A string constant at *place*."""
+    return at(place, ast.Constant(value=value))

@@ -1,0 +1,215 @@
+"""From a function object to its ``def`` in the AST of its file.
+
+Invariant: a file is parsed once for each of its contents, and a node that is handed out has the
+positions of that file.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import sys
+import textwrap
+import warnings
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+from appl.compiler import history
+from appl.errors import PromptSyntaxError, SourceUnavailable
+
+Def = ast.FunctionDef | ast.AsyncFunctionDef
+DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The text of one file, by line."""
+
+    file: str
+    lines: Sequence[str]
+
+    def starts_at(self, node: ast.expr) -> str:
+        """The rest of the line at which *node* begins."""
+        if node.lineno > len(self.lines):
+            return ""
+        return self.lines[node.lineno - 1].encode()[node.col_offset :].decode(errors="replace")
+
+    def refusal(self, node: ast.AST, message: str) -> PromptSyntaxError:
+        """The error that points at *node* with a caret and says what to write instead."""
+        line, end = getattr(node, "lineno", 1), getattr(node, "end_lineno", None)
+        where = (
+            self.file,
+            line,
+            self._column(line, getattr(node, "col_offset", 0)),
+            self._line(line),
+            end,
+            None if end is None else self._column(end, getattr(node, "end_col_offset", 0)),
+        )
+        return PromptSyntaxError(message, where)
+
+    def _line(self, line: int) -> str:
+        return self.lines[line - 1] if 0 < line <= len(self.lines) else ""
+
+    def _column(self, line: int, offset: int) -> int:
+        return len(self._line(line).encode()[:offset].decode(errors="replace")) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A ``def``, the class whose private names it sees, and its dotted path in the file."""
+
+    source: Source
+    node: Def
+    owner: str | None
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A parsed file with its functions by first line and name."""
+
+    source: Source
+    tree: ast.Module
+    functions: dict[tuple[int, str], Found]
+
+
+_modules: dict[str, Module] = {}
+_KEPT = 64  # files whose trees are kept; decorating goes file by file
+_nested: dict[int, tuple[weakref.ref[CodeType], Found]] = {}
+
+
+def find(f: FunctionType) -> Found:
+    """The definition of *f*; raises what says why there is none."""
+    code = f.__code__
+    known = _nested.get(id(code))
+    if known is not None and known[0]() is code:
+        return known[1]
+    if code.co_name == "<lambda>":
+        raise _refused_lambda(code, f.__globals__)
+    found = module_of(code, f.__globals__).functions.get((code.co_firstlineno, code.co_name))
+    if found is None or not _looks_like(found.node, code):
+        raise stale(code)
+    return found
+
+
+def remember(code: CodeType, found: Found) -> None:
+    """Note where the code of a nested function comes from, whatever its file says later."""
+    key = id(code)
+    _nested[key] = (weakref.ref(code, lambda _: _nested.pop(key, None)), found)
+
+
+def stale(code: CodeType) -> SourceUnavailable:
+    """The error for source that is not what the loaded function was compiled from."""
+    return SourceUnavailable(
+        f"{code.co_filename}:{code.co_firstlineno}: the source there is not that of the loaded "
+        f"function {code.co_name}(); the file changed after it was imported: restart Python or "
+        f"reload the module"
+    )
+
+
+def module_of(code: CodeType, namespace: dict[str, Any]) -> Module:
+    """The parsed file of *code*."""
+    lines = _lines_of(code, namespace)
+    if not lines:
+        raise _unavailable(code)
+    known = _modules.get(code.co_filename)
+    if known is not None and (known.source.lines is lines or known.source.lines == lines):
+        return known
+    try:
+        module = parse(code.co_filename, lines)
+    except SyntaxError as error:
+        raise stale(code) from error
+    _modules.pop(code.co_filename, None)
+    while len(_modules) >= _KEPT:
+        _modules.pop(next(iter(_modules)), None)
+    _modules[code.co_filename] = module
+    return module
+
+
+def parse(file: str, lines: Sequence[str]) -> Module:
+    """The tree of a file and its functions."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the import of the file has shown them already
+        tree = ast.parse("".join(lines), file)
+    source = Source(file, lines)
+    return Module(source, tree, {key: found for key, found in _functions(source, tree)})
+
+
+def first_line(node: Def) -> int:
+    """The line where the code object of *node* begins: that of its first decorator."""
+    return node.decorator_list[0].lineno if node.decorator_list else node.lineno
+
+
+def _functions(source: Source, tree: ast.Module) -> Iterator[tuple[tuple[int, str], Found]]:
+    todo: list[tuple[list[Any], str | None, str]] = [(tree.body, None, "")]
+    while todo:
+        body, owner, path = todo.pop()
+        for node in body:
+            inner_owner, inner_path = owner, path
+            if isinstance(node, DEFS):
+                found = Found(source, node, owner, path + node.name)
+                yield (first_line(node), node.name), found
+                inner_path = path + node.name + "."
+            elif isinstance(node, ast.ClassDef):
+                inner_owner, inner_path = node.name, path + node.name + "."
+            for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+                if inner := getattr(node, block, None):
+                    todo.append((inner, inner_owner, inner_path))
+
+
+def _looks_like(node: Def, code: CodeType) -> bool:
+    """Whether parameters and extent agree; the names used are compared after compiling."""
+    args = node.args
+    counts = (len(args.posonlyargs) + len(args.args), len(args.posonlyargs), len(args.kwonlyargs))
+    if counts != (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount):
+        return False
+    last = max((line for *_, line in code.co_lines() if line is not None), default=0)
+    return last <= (node.end_lineno or last)
+
+
+def _refused_lambda(code: CodeType, namespace: dict[str, Any]) -> PromptSyntaxError:
+    message = (
+        "a lambda has no statements, so it cannot add to a prompt; "
+        "write a def: `@ppl` on its own line, then `def name(...):`"
+    )
+    lines = _lines_of(code, namespace)
+    line = code.co_firstlineno
+    text = lines[line - 1] if line <= len(lines) else ""
+    column = max(text.find("lambda"), 0) + 1
+    return PromptSyntaxError(message, (code.co_filename, line, column, text, line, column + 6))
+
+
+def _unavailable(code: CodeType) -> SourceUnavailable:
+    return SourceUnavailable(
+        f"no source for {code.co_name}() of {code.co_filename}: @ppl compiles a function from "
+        f"its source text. Put it into a file; code made by exec() needs its text in "
+        f"linecache.cache[filename] = (len(text), None, text.splitlines(True), filename) "
+        f"under the filename given to compile()"
+    )
+
+
+def _lines_of(code: CodeType, namespace: dict[str, Any]) -> Sequence[str]:
+    file = code.co_filename
+    linecache.checkcache(file)
+    lines: Sequence[str] = linecache.getlines(file, namespace)
+    if not lines and namespace.get("__name__") == "__main__":
+        if file == "<string>":
+            return _command_lines()
+        if file == "<stdin>":
+            return history.statement_of(code)
+    return lines
+
+
+@functools.cache
+def _command_lines() -> Sequence[str]:
+    """The program given with ``python -c``."""
+    command = history.command(sys.orig_argv)
+    try:
+        ast.parse(command)
+    except SyntaxError:
+        command = textwrap.dedent(command)  # Python 3.14 does so too
+    return command.splitlines(keepends=True)

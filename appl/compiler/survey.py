@@ -1,0 +1,158 @@
+"""One walk over a function: which names it binds, where, and to what.
+
+Invariant: a name that any scope inside the function binds is listed, so that "not bound" is sure.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@dataclass(slots=True)
+class Survey:
+    """``bindings`` are pairs of a name and the expression it is bound to (None: anything)."""
+
+    bound: set[str] = field(default_factory=set)
+    rooted: set[str] = field(default_factory=set)  # bound in the function's own scope
+    bindings: list[tuple[str, ast.expr | None]] = field(default_factory=list)
+    yields: bool = False  # the function itself is a generator
+
+    def bind(self, name: str | None, value: ast.expr | None, rooted: bool) -> None:
+        if name is None:
+            return
+        self.bound.add(name)
+        if rooted:
+            self.rooted.add(name)
+        self.bindings.append((name, value))
+
+    def assign(self, targets: Iterable[ast.expr], value: ast.expr | None, rooted: bool) -> None:
+        for target in targets:
+            if isinstance(target, ast.Name):
+                self.bind(target.id, value, rooted)
+            elif isinstance(target, ast.Tuple | ast.List):
+                self.assign(target.elts, None, rooted)
+            elif isinstance(target, ast.Starred):
+                self.assign([target.value], None, rooted)
+
+
+def survey(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Survey:
+    """What *node* binds; its decorators, defaults and annotations are not looked at."""
+    found = Survey()
+    _arguments(node.args, True, found)
+    todo: list[tuple[ast.AST, bool]] = [(child, True) for child in node.body]
+    while todo:
+        inner, rooted = todo.pop()
+        read = _READERS.get(type(inner))
+        if read is not None:
+            read(inner, rooted, found)
+        if isinstance(inner, _FUNCTIONS) or isinstance(inner, ast.ClassDef):
+            rooted = False
+        elif isinstance(inner, _COMPREHENSIONS):
+            rooted = False  # a walrus inside binds outside: read as unrooted, which is careful
+        for name in inner._fields:
+            value = getattr(inner, name, None)
+            if isinstance(value, list):
+                todo.extend((child, rooted) for child in value if isinstance(child, ast.AST))
+            elif isinstance(value, ast.expr | ast.arguments):
+                todo.append((value, rooted))
+    return found
+
+
+def element_of(iterated: ast.expr) -> ast.expr | None:
+    """An expression that stands for every element of *iterated*; None if there is none."""
+    if isinstance(iterated, ast.Constant | ast.JoinedStr):
+        return iterated
+    if isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Name):
+        return iterated if iterated.func.id == "range" else None
+    if isinstance(iterated, ast.Tuple | ast.List | ast.Set):
+        return ast.Tuple(elts=iterated.elts, ctx=ast.Load())
+    return None
+
+
+def _arguments(args: ast.arguments, rooted: bool, found: Survey) -> None:
+    for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
+        if arg is not None:
+            found.bind(arg.arg, None, rooted)
+
+
+def _function(node: ast.FunctionDef | ast.Lambda, rooted: bool, found: Survey) -> None:
+    found.bind(getattr(node, "name", None), None, rooted)
+    _arguments(node.args, False, found)
+
+
+def _assign(node: ast.Assign, rooted: bool, found: Survey) -> None:
+    found.assign(node.targets, node.value, rooted)
+
+
+def _bind_target(
+    node: ast.AnnAssign | ast.AugAssign | ast.NamedExpr, rooted: bool, found: Survey
+) -> None:
+    found.assign([node.target], node.value, rooted)
+
+
+def _loop(node: ast.For | ast.comprehension, rooted: bool, found: Survey) -> None:
+    found.assign([node.target], element_of(node.iter), rooted)
+
+
+def _async_loop(node: ast.AsyncFor, rooted: bool, found: Survey) -> None:
+    found.assign([node.target], None, rooted)
+
+
+def _with(node: ast.withitem, rooted: bool, found: Survey) -> None:
+    if node.optional_vars is not None:
+        found.assign([node.optional_vars], None, rooted)
+
+
+def _named(node: ast.ClassDef | ast.MatchAs | ast.MatchStar, rooted: bool, found: Survey) -> None:
+    found.bind(node.name, None, rooted)
+
+
+def _rest(node: ast.MatchMapping, rooted: bool, found: Survey) -> None:
+    found.bind(node.rest, None, rooted)
+
+
+def _handler(node: ast.ExceptHandler, rooted: bool, found: Survey) -> None:
+    found.bind(node.name, None, rooted)
+
+
+def _alias(node: ast.alias, rooted: bool, found: Survey) -> None:
+    found.bind(node.asname or node.name.partition(".")[0], None, rooted)
+
+
+def _declared(node: ast.Global | ast.Nonlocal, rooted: bool, found: Survey) -> None:
+    for name in node.names:
+        found.bind(name, None, rooted)
+
+
+def _yield(node: ast.Yield | ast.YieldFrom, rooted: bool, found: Survey) -> None:
+    found.yields = found.yields or rooted
+
+
+_READERS: dict[type[ast.AST], Callable[..., None]] = {
+    ast.FunctionDef: _function,
+    ast.AsyncFunctionDef: _function,
+    ast.Lambda: _function,
+    ast.ClassDef: _named,
+    ast.Assign: _assign,
+    ast.AnnAssign: _bind_target,
+    ast.AugAssign: _bind_target,
+    ast.NamedExpr: _bind_target,
+    ast.For: _loop,
+    ast.comprehension: _loop,
+    ast.AsyncFor: _async_loop,
+    ast.withitem: _with,
+    ast.MatchAs: _named,
+    ast.MatchStar: _named,
+    ast.MatchMapping: _rest,
+    ast.ExceptHandler: _handler,
+    ast.alias: _alias,
+    ast.Global: _declared,
+    ast.Nonlocal: _declared,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield,
+}
