@@ -1,0 +1,25 @@
+"""Recorded runs: the recorder, the replayer, and the trace as values."""
+
+from appl.tracing.recorder import Recorder, home, new_path
+from appl.tracing.replayer import Replayer, profile_data
+from appl.tracing.runs import RunSummary, list_runs, resolve, summary
+from appl.tracing.store import salvage
+from appl.tracing.trace import Call, Observation, Scope, Totals, Trace
+
+__all__ = [
+    "Call",
+    "Observation",
+    "Recorder",
+    "Replayer",
+    "RunSummary",
+    "Scope",
+    "Totals",
+    "Trace",
+    "home",
+    "list_runs",
+    "new_path",
+    "profile_data",
+    "resolve",
+    "salvage",
+    "summary",
+]

@@ -1,0 +1,215 @@
+"""The file as blocks: ``u32 length · u32 crc32 · u32 sequence · u8 codec · u32 raw · payload``.
+
+Invariant: what ``scan`` yields is a prefix without holes of what was written, checked by checksum
+and sequence number, and nothing is decompressed whose size was not checked before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import zstandard
+
+from appl.errors import NotATrace, TraceCorrupt, TraceTooNew
+from appl.tracing.codec import MAX_RAW
+
+MAGIC = b"APPLTRC1"
+HEAD = struct.Struct("<IIIBI")
+_CHECKED = struct.Struct("<IBI")
+_SMALL = 128
+_PLAIN, _ZSTD = 0, 1
+_ALLOWANCE, _RATIO = 256 << 20, 50
+_RESYNC_TRIES, _RESYNC_BYTES = 1 << 20, 1 << 30
+# where a block may begin: a length above 0, and sequence, codec and raw length in their ranges
+_HEADLIKE = re.compile(
+    rb"(?=(?!\x00\x00\x00)...[\x00-\x04].......[\x00-\x04][\x00\x01]...[\x00-\x04])", re.DOTALL
+)
+
+
+class Encoder:
+    """Turns payloads into blocks, counting the sequence; for one thread."""
+
+    def __init__(self, sequence: int = 0, level: int = 1) -> None:
+        self.sequence = sequence
+        self._zstd = zstandard.ZstdCompressor(level=level)
+
+    def block(self, raw: bytes) -> bytes:
+        """The next block, holding *raw*."""
+        codec, payload = _PLAIN, raw
+        if len(raw) > _SMALL:
+            packed = self._zstd.compress(raw)
+            if len(packed) < len(raw):
+                codec, payload = _ZSTD, packed
+        checked = _CHECKED.pack(self.sequence, codec, len(raw))
+        crc = zlib.crc32(payload, zlib.crc32(checked))
+        self.sequence += 1
+        return struct.pack("<II", len(payload), crc) + checked + payload
+
+
+def decompress(codec: int, payload: bytes, raw_length: int) -> bytes:
+    """The raw bytes of a block, at most *raw_length*, which is capped. Raises ``ValueError``."""
+    if raw_length > MAX_RAW:
+        raise ValueError(f"a block claims {raw_length} bytes, more than {MAX_RAW}")
+    if codec == _PLAIN:
+        raw = payload
+    elif codec == _ZSTD:
+        raw = _zstd(payload, raw_length)
+    else:
+        raise ValueError(f"unknown block codec {codec}")
+    if len(raw) != raw_length:
+        raise ValueError(f"a block holds {len(raw)} bytes instead of {raw_length}")
+    return raw
+
+
+def _zstd(payload: bytes, raw_length: int) -> bytes:
+    try:
+        frame = zstandard.get_frame_parameters(payload)
+        if frame.content_size != raw_length or frame.window_size > MAX_RAW:
+            raise ValueError(f"a block claims {raw_length} bytes, its frame {frame.content_size}")
+        tool = zstandard.ZstdDecompressor(max_window_size=MAX_RAW)
+        return tool.decompress(payload, max_output_size=raw_length, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise ValueError(f"a block cannot be decompressed: {error}") from None
+
+
+@dataclass(slots=True)
+class Scan:
+    """Where a scan stands: good blocks so far, the offset after them, and what was cut behind."""
+
+    good: int = 0
+    blocks: int = 0
+    torn: int = 0
+    damaged: str = ""
+
+
+def scan(file: BinaryIO, found: Scan, *, salvage: bool = False, limit: int = 0) -> Iterator[bytes]:
+    """The raw payloads of *file*, in order; *found* tells at the end what there was.
+
+    A bad block that reaches the end is a torn tail, counted in ``found.torn``. One that is followed
+    by good blocks raises ``TraceCorrupt``, or ends the scan when *salvage* is set. *limit* is the
+    number of bytes that the whole may take after decompression (0: in proportion to the file).
+    """
+    size = file.seek(0, 2)
+    file.seek(0)
+    if not _magic(file, size, found):
+        return
+    budget = limit or _ALLOWANCE + _RATIO * size
+    while found.good < size:
+        block = _read(file, found, size)
+        if block is None:
+            _classify(file, found, size, salvage)
+            return
+        _, raw_length, payload = block
+        budget -= raw_length
+        if budget < 0:
+            raise TraceCorrupt("the trace would take far more memory than its size suggests")
+        raw = _raw(block, found.blocks)
+        found.good += HEAD.size + len(payload)
+        found.blocks += 1
+        yield raw
+
+
+def _magic(file: BinaryIO, size: int, found: Scan) -> bool:
+    start = file.read(len(MAGIC))
+    if start == MAGIC:
+        found.good = len(MAGIC)
+        return True
+    if MAGIC.startswith(start):
+        found.torn = size
+        return False
+    if start[:-1] == MAGIC[:-1] and start[-1:].isdigit():
+        raise TraceTooNew(
+            f"the file has trace format {start[-1:].decode()}; this version of appl reads format 1"
+        )
+    raise NotATrace("the file is not a trace: it does not begin with " + MAGIC.decode())
+
+
+def _read(file: BinaryIO, found: Scan, size: int) -> tuple[int, int, bytes] | None:
+    """The block at ``found.good``, ``None`` when there is no good one."""
+    file.seek(found.good)
+    head = file.read(HEAD.size)
+    if len(head) < HEAD.size:
+        return None
+    length, crc, number, codec, raw_length = HEAD.unpack(head)
+    left = size - found.good - HEAD.size
+    if number != found.blocks or length > left or length > MAX_RAW:
+        return None
+    payload = file.read(length)
+    if zlib.crc32(payload, zlib.crc32(head[8:])) != crc:
+        return None
+    return codec, raw_length, payload
+
+
+def ends(file: BinaryIO) -> tuple[bytes, bytes] | None:
+    """The payloads of the first and the last block, ``None`` when the file does not end with a good
+    block; reads only the heads of those between."""
+    size = file.seek(0, 2)
+    file.seek(0)
+    if file.read(len(MAGIC)) != MAGIC:
+        return None
+    found, last = Scan(good=len(MAGIC)), Scan()
+    while found.good < size:
+        file.seek(found.good)
+        head = file.read(HEAD.size)
+        if len(head) < HEAD.size:
+            return None
+        last = Scan(found.good, found.blocks)
+        found.good += HEAD.size + int.from_bytes(head[:4], "little")
+        found.blocks += 1
+    if found.good != size or not found.blocks:
+        return None
+    return _payload(file, Scan(len(MAGIC)), size), _payload(file, last, size)
+
+
+def _payload(file: BinaryIO, at: Scan, size: int) -> bytes:
+    block = _read(file, at, size)
+    if block is None:
+        raise TraceCorrupt(f"block {at.blocks} is damaged")
+    return _raw(block, at.blocks)
+
+
+def _raw(block: tuple[int, int, bytes], number: int) -> bytes:
+    codec, raw_length, payload = block
+    try:
+        return decompress(codec, payload, raw_length)
+    except ValueError as error:
+        raise TraceCorrupt(f"block {number}: {error}") from None
+
+
+def _classify(file: BinaryIO, found: Scan, size: int, salvage: bool) -> None:
+    found.torn = size - found.good
+    after = _resync(file, found, size)
+    if after is None:
+        return
+    found.damaged = (
+        f"block {found.blocks} at byte {found.good} is damaged, and good blocks follow at {after}"
+    )
+    if not salvage:
+        raise TraceCorrupt(
+            f"{found.damaged}; what comes before it can be copied out with --salvage"
+        )
+
+
+def _resync(file: BinaryIO, found: Scan, size: int) -> int | None:
+    """The offset of a good block behind the bad one, ``None`` when there is none."""
+    file.seek(found.good)
+    rest = file.read(size - found.good)
+    candidates = itertools.islice(_HEADLIKE.finditer(rest, 1), _RESYNC_TRIES)
+    budget = _RESYNC_BYTES
+    for at in (match.start() for match in candidates):
+        length, crc, number, _, raw_length = HEAD.unpack_from(rest, at)
+        end = at + HEAD.size + length
+        if number < found.blocks or end > len(rest) or raw_length < length:
+            continue
+        budget -= length
+        if budget < 0:
+            return None
+        if zlib.crc32(memoryview(rest)[at + 8 : end]) == crc:
+            return found.good + at
+    return None

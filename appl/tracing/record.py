@@ -1,0 +1,152 @@
+"""The records of a trace as plain data: what each holds, and how values go in and come out.
+
+Invariant: each record is an array that begins with its one-letter kind; numbers in it refer only to
+records of the same incarnation that come before it.
+
+====  =======================================================================================
+kind  fields
+====  =======================================================================================
+H     header, a map
+I     number, pid, host, reason, wall clock ns, monotonic ns      a process begins to write
+T     id, text                                                    a file name
+X     id, parent, name, file, line, at                            a scope; parent: id or address
+B     id, index, bytes                                            a piece of a long text
+M     id, role, content                                           a message
+N     id, parent or nil, message, digest                          a prompt: its last message
+P     id, model, canonical JSON                                   sampling parameters
+S     id, scope, name, ordinal, kind, prompt, params, n, sample, content digest, edges, file,
+      line, at, timeout                                           a call is started
+D     call, attempt, at                                           an attempt is dispatched
+A     call, attempt, error, at                                    an attempt failed
+C     call, sample, lengths                                       the chunks of a stream
+E     call, status, value, at                                     0 answered, 1 failed, 2 cancelled
+V     call, at, joined                                            delivered; joined: with the last
+O     address, ordinal, kind, value, at                           something observed
+W     address, message, at                                        a warning
+Z     reason, error, at, totals                                   the run is closed
+!     names, record                                               the record was masked
+====  =======================================================================================
+
+Times are microseconds since the monotonic clock of the incarnation. A call is referred to by its
+id, or by its address when it has none.
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from appl import errors
+from appl.backend import Response, Sample, TokenLogprob, Usage
+from appl.tracing.codec import Big, plain
+
+FORMAT = 1
+ANSWERED, FAILED, CANCELLED = 0, 1, 2
+_MAX_TRACEBACK_ARGS = 16
+
+
+def _passes(value: Any) -> Any:
+    return value
+
+
+def response_data(response: Response, big: Big = _passes) -> tuple[Any, ...]:
+    """A response as plain data; *big* may put a reference in place of a text."""
+    used = response.usage
+    return (
+        [(big(s.text), s.finish_reason, _tokens(s.logprobs)) for s in response.samples],
+        (used.prompt_tokens, used.completion_tokens, used.cached_tokens),
+        response.model,
+        response.scores,
+        response.choice_method,
+        response.cost,
+    )
+
+
+def _tokens(logprobs: tuple[TokenLogprob, ...] | None) -> list[Any] | None:
+    return None if logprobs is None else [(t.token, t.logprob, t.top) for t in logprobs]
+
+
+def response_from(data: Any, big: Any = _passes) -> Response:
+    """The response that ``response_data`` described. Raises ``ValueError``, ``TypeError``."""
+    samples, used, model, scores, method, cost = data
+    return Response(
+        samples=tuple(_sample(sample, big) for sample in samples),
+        usage=Usage(*(optional(int, count) for count in used)),
+        model=checked(str, model),
+        scores=None if scores is None else tuple(checked(float, score) for score in scores),
+        choice_method=optional(str, method),
+        cost=optional(int, cost),
+    )
+
+
+def _sample(data: Any, big: Any) -> Sample:
+    text, reason, logprobs = data
+    tokens = None if logprobs is None else tuple(_token(*token) for token in logprobs)
+    return Sample(checked(str, big(text)), checked(str, reason), tokens)
+
+
+def _token(token: Any, logprob: Any, top: Any) -> TokenLogprob:
+    best = tuple((checked(str, text), checked(float, value)) for text, value in top)
+    return TokenLogprob(checked(str, token), checked(float, logprob), best)
+
+
+def checked(kind: Any, value: Any) -> Any:
+    """*value*, when it is of *kind*; an ``int`` passes for a ``float``. Raises ``TypeError``."""
+    if kind is float and type(value) is int:
+        return value
+    if type(value) is not kind:
+        raise TypeError(f"expected {kind.__name__}, found {type(value).__name__}")
+    return value
+
+
+def optional(kind: Any, value: Any) -> Any:
+    """As ``checked``, and ``None`` passes."""
+    return None if value is None else checked(kind, value)
+
+
+def _error_types() -> dict[str, type[BaseException]]:
+    ours = {name: value for name, value in vars(errors).items() if _is_error(value)}
+    plain_ones = {name: getattr(builtins, name) for name in _BUILTIN}
+    return {**plain_ones, **ours}
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
+
+
+_BUILTIN = (
+    "ArithmeticError", "AssertionError", "AttributeError", "ConnectionError", "Exception",
+    "ConnectionRefusedError", "ConnectionResetError", "EOFError", "IndexError", "KeyError",
+    "LookupError", "MemoryError", "NotImplementedError", "OSError", "OverflowError",
+    "PermissionError", "RecursionError", "RuntimeError", "TimeoutError", "TypeError",
+    "UnicodeError", "ValueError", "ZeroDivisionError",
+)  # fmt: skip
+_ERRORS = _error_types()
+
+
+def error_data(error: BaseException, big: Big = _passes) -> tuple[Any, ...]:
+    """An error as plain data: its type, the nearest that a replay knows, message, arguments."""
+    names = [kind.__name__ for kind in type(error).__mro__ if _ERRORS.get(kind.__name__) is kind]
+    kind = type(error)
+    try:
+        args = [plain(arg, big) for arg in error.args[:_MAX_TRACEBACK_ARGS]]
+    except (TypeError, ValueError):
+        args = [big(str(error))]
+    known = names[0] if names else "BackendError"
+    return f"{kind.__module__}.{kind.__qualname__}", known, big(str(error)), args
+
+
+def error_from(data: Any, revive: Any = _passes, big: Any = _passes) -> BaseException:
+    """An error as it was recorded: a type of appl or of Python, with the recorded message."""
+    actual, known, message, args = data
+    kind = _ERRORS.get(known, errors.BackendError)
+    message = checked(str, big(message))
+    try:
+        error = kind(*(revive(arg) for arg in args))
+    except Exception:
+        error = kind(message)
+    if str(error) != message:
+        error = kind(message)
+    if actual.rpartition(".")[2] != known:
+        error.add_note(f"recorded as {checked(str, actual)}")
+    return error

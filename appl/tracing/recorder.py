@@ -1,0 +1,438 @@
+"""Writes what happens in a run to its trace, as it happens.
+
+Invariant: a record is encoded before it is queued, and all that it refers to is queued before it;
+when something cannot be recorded, ``gate`` keeps the next call from being started.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from appl.backend import Request, Response
+from appl.errors import CallCancelled, TraceWriteError
+from appl.prompt import Message, Messages, digest_of
+from appl.runtime.event import (
+    AttemptFailed,
+    CallDispatched,
+    CallEnded,
+    CallStarted,
+    Delivered,
+    Event,
+    Observed,
+    RunEnded,
+    ScopeEntered,
+    Warned,
+)
+from appl.tracing import codec, record
+from appl.tracing.secret import MASKED, Masker
+from appl.tracing.store import QUEUE_BYTES, Committed, Durability, Fault, Writer
+
+LONG_TEXT = 1 << 20
+_SHORT_TEXT = 256
+_MAX_EDGES = 100_000
+_REMEMBERED = 1 << 16
+_NAMES_SHOWN = 5
+
+Redact = Callable[[Message], Message]
+
+
+def home() -> Path:
+    """The folder ``.appl`` of the working directory, or what ``APPL_HOME`` says."""
+    return Path(os.environ.get("APPL_HOME") or ".appl")
+
+
+def new_path(program: str, folder: Path | None = None) -> Path:
+    """A name for a new trace: when it began, the program, and four random hexadecimal digits."""
+    now = datetime.now(UTC)
+    stamp = f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z"
+    word = re.sub(r"[^A-Za-z0-9_]+", "_", program).strip("_")[:40] or "run"
+    runs = folder if folder is not None else home() / "runs"
+    return runs / f"{stamp}-{word}-{secrets.token_hex(2)}.trace"
+
+
+class _Memo:
+    """What was written already, by key: bounded, and forgetting the least used half."""
+
+    def __init__(self, limit: int = _REMEMBERED) -> None:
+        self._limit = limit
+        self._young: dict[Any, int] = {}
+        self._old: dict[Any, int] = {}
+
+    def get(self, key: Any) -> int | None:
+        found = self._young.get(key)
+        if found is None and (found := self._old.get(key)) is not None:
+            self.put(key, found)
+        return found
+
+    def put(self, key: Any, number: int) -> None:
+        if len(self._young) >= self._limit:
+            self._old, self._young = self._young, {}
+        self._young[key] = number
+
+
+class _Totals:
+    """The sums that the last record holds, so that listing runs need not read them whole."""
+
+    def __init__(self) -> None:
+        self.calls = self.answered = self.failed = self.cancelled = self.attempts_failed = 0
+        self.tokens = {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0}
+        self.unknown = dict.fromkeys(self.tokens, 0)
+        self.cost, self.cost_unknown = 0, 0
+
+    def add(self, response: Response) -> None:
+        self.answered += 1
+        for name in self.tokens:
+            count = getattr(response.usage, name)
+            if count is None:
+                self.unknown[name] += 1
+            else:
+                self.tokens[name] += count
+        if response.cost is None:
+            self.cost_unknown += 1
+        else:
+            self.cost += response.cost
+
+    def as_data(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items()}
+
+
+class Recorder:
+    """An instrument that writes a trace.
+
+    *header* is plain data about the run. *secrets* are values to be masked besides those of the
+    environment. *redact* sees each message before it is stored, answers too. When recording fails,
+    the next call is refused, or with ``on_error="warn"`` the run goes on unrecorded.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        header: Mapping[str, Any] | None = None,
+        *,
+        append: bool = False,
+        reason: str = "run",
+        durability: Durability = "system",
+        on_error: Literal["stop", "warn"] = "stop",
+        redact: Redact | None = None,
+        secrets: Mapping[str, str] | Iterable[str] = (),
+        notify: Callable[[str], None] | None = None,
+        fault: Fault | None = None,
+        limit: int = QUEUE_BYTES,
+        writer: type[Writer] = Writer,
+    ) -> None:
+        header = dict(header or {})
+        self.path = path or new_path(str(header.get("program", "run")))
+        self._on_error, self._redact, self._notify = on_error, redact, notify or _complain
+        self._masker = Masker(secrets)
+        self._writer = writer(
+            self.path, append=append, durability=durability, filter=self._masker.filter,
+            fault=fault, limit=limit,
+        )  # fmt: skip
+        self.torn = self._writer.torn
+        self._error: TraceWriteError | None = None
+        self._off = self._closed = self._told = False
+        self._began = time.monotonic_ns()
+        self._ids = itertools.count(1)
+        self._texts, self._messages, self._nodes = _Memo(), _Memo(), _Memo()
+        self._params, self._scopes, self._calls = _Memo(), _Memo(), _Memo(1 << 17)
+        self._last_delivery = -1
+        self._totals = _Totals()
+        self._ended: RunEnded | None = None
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            ScopeEntered: self._scope,
+            CallStarted: self._started,
+            CallDispatched: self._dispatched,
+            AttemptFailed: self._attempt_failed,
+            CallEnded: self._call_ended,
+            Delivered: self._delivered,
+            Observed: self._observed,
+            Warned: self._warned,
+            RunEnded: self._run_ended,
+        }
+        self._open(header, append, reason)
+
+    def _open(self, header: dict[str, Any], append: bool, reason: str) -> None:
+        first = b"" if append else codec.pack(("H", codec.plain(self._header(header))))
+        wall = time.time_ns()
+        beginning = (
+            "I",
+            self._writer.blocks,
+            os.getpid(),
+            os.uname().nodename,
+            reason,
+            wall,
+            self._began,
+        )
+        self._writer.append(first + codec.pack(beginning))
+        self._writer.barrier()
+
+    def _header(self, header: dict[str, Any]) -> dict[str, Any]:
+        redaction = "hook" if self._redact else "full"
+        return {"format": record.FORMAT, **header, "redaction": redaction}
+
+    # -- what the run uses -----------------------------------------------------------------
+
+    def on_event(self, event: Event) -> None:
+        """Encode *event* and queue it; never blocks and never raises."""
+        if self._off or self._closed:
+            return
+        try:
+            self._handlers[type(event)](event)
+        except Exception as error:
+            self._error = TraceWriteError(
+                f"{type(event).__name__} cannot be recorded to {self.path}: {error}; "
+                "no further call is started"
+            )
+
+    def gate(self) -> None:
+        """Let the next call start, or wait for room in the queue, or raise ``TraceWriteError``."""
+        writer = self._writer
+        if writer.failed or self._error or writer.forked or writer.pending > writer.limit:
+            self._checked(writer.wait_for_room)
+
+    def barrier(self, timeout: float | None = None) -> None:
+        """Return when all that happened so far is written. Raises ``TraceWriteError``."""
+        self._checked(lambda: self._writer.barrier(timeout))
+
+    def on_commit(self, done: Committed) -> None:
+        """Call *done* on the writer thread when all that happened so far is written."""
+        self._writer.on_commit(done)
+
+    def close(self, reason: str | None = None) -> None:
+        """Write what is left and the closing record. Raises ``TraceWriteError``."""
+        if self._closed or self._writer.forked:
+            return
+        ended = self._ended
+        error = ended.error if ended else None
+        said = None if error is None else record.error_data(error)
+        why = reason or (ended.reason if ended else "finished")
+        now = (time.monotonic_ns() - self._began) // 1000
+        self._writer.append(codec.pack(("Z", why, said, now, self._totals.as_data())))
+        self._closed = True
+        self._checked(self._writer.close)
+
+    def _checked(self, action: Callable[[], None]) -> None:
+        """Do *action*; an error of recording stops the run, or is told once, as the user chose."""
+        try:
+            if self._error is not None and not self._writer.forked:
+                raise self._error
+            if not self._off:
+                action()
+        except TraceWriteError as error:
+            self._off = self._on_error == "warn"
+            message = str(error) + self._unsaved()
+            if not self._off:
+                raise TraceWriteError(message) from error
+            if not self._told:
+                self._told = True
+                self._notify(f"appl: {message}; the run goes on unrecorded")
+
+    def _unsaved(self) -> str:
+        """What is lost when the process ends now, in words."""
+        records = [r for item in self._writer.unsaved() for r in codec.unpack(item)]
+        answers = [
+            r for r in (_inner(r) for r in records) if r[0] == "E" and r[2] == record.ANSWERED
+        ]
+        if not answers:
+            return f"; {len(records)} records are not saved" if records else ""
+        known = {number: address for address, number in self._calls_by_address()}
+        names = [known.get(r[1], r[1]) for r in answers[:_NAMES_SHOWN]]
+        more = ", …" if len(answers) > _NAMES_SHOWN else ""
+        return f"; not saved: {len(answers)} answers ({', '.join(map(str, names))}{more})"
+
+    def _calls_by_address(self) -> list[tuple[str, int]]:
+        return [*self._calls._old.items(), *self._calls._young.items()]
+
+    # -- one method per event --------------------------------------------------------------
+
+    def _put(self, *fields: Any) -> None:
+        self._writer.append(codec.pack(fields))
+
+    def _at(self, nanoseconds: int) -> int:
+        return (nanoseconds - self._began) // 1000
+
+    def _call(self, address: str) -> int | str:
+        return self._calls.get(address) or address
+
+    def _scope(self, event: ScopeEntered) -> None:
+        number, parts = next(self._ids), list[bytes]()
+        parent: int | str = self._scopes.get(event.parent) or event.parent
+        name = event.address.rpartition("/")[2] if event.parent else event.address
+        if f"{event.parent}/{name}" != event.address:
+            parent, name = "", event.address
+        file = self._file(event.file, parts)
+        at = self._at(event.at)
+        parts.append(codec.pack(("X", number, parent, name, event.name, file, event.line, at)))
+        self._writer.append(b"".join(parts))
+        self._scopes.put(event.address, number)
+
+    def _file(self, file: str | None, parts: list[bytes]) -> int | None:
+        if file is None:
+            return None
+        number = self._texts.get(file)
+        if number is None:
+            number = next(self._ids)
+            parts.append(codec.pack(("T", number, file)))
+            self._texts.put(file, number)
+        return number
+
+    def _started(self, event: CallStarted) -> None:
+        request, parts = event.request, list[bytes]()
+        learned: list[tuple[_Memo, Any, int]] = []
+        prompt = self._prompt(request.messages, parts, learned)
+        params = self._parameters(request, parts, learned)
+        file = self._file(event.file, parts)
+        scope, _, name = request.address.rpartition("/")
+        edges = [self._call(address) for address in event.edges[:_MAX_EDGES]]
+        number = next(self._ids)
+        start = (
+            "S", number, self._scopes.get(scope) or scope, name, request.ordinal, event.kind,
+            prompt, params, request.n, request.sample, request.digest, edges, file, event.line,
+            self._at(event.at), request.timeout,
+        )  # fmt: skip
+        parts.append(codec.pack(start))
+        self._writer.append(b"".join(parts))
+        self._calls.put(request.address, number)
+        self._totals.calls += 1
+        for memo, key, value in learned:
+            memo.put(key, value)
+
+    def _prompt(
+        self, chain: Messages | None, parts: list[bytes], learned: list[tuple[_Memo, Any, int]]
+    ) -> int | None:
+        """The number of *chain*; what is new of it goes to *parts*."""
+        fresh: list[Messages] = []
+        link, number = chain, None
+        while link is not None and (number := self._nodes.get(link.digest)) is None:
+            fresh.append(link)
+            link = link.parent
+        for link in reversed(fresh):
+            message = self._message(link.message, parts, learned)
+            parent, number = number, next(self._ids)
+            parts.append(codec.pack(("N", number, parent, message, link.digest)))
+            learned.append((self._nodes, link.digest, number))
+        return number
+
+    def _message(
+        self, message: Message, parts: list[bytes], learned: list[tuple[_Memo, Any, int]]
+    ) -> int:
+        role, content = message.role, message.content
+        key = (role, content) if len(content) <= _SHORT_TEXT else digest_of(role, content)
+        number = self._messages.get(key)
+        if number is None:
+            number, masks = next(self._ids), list[str]()
+            stored = self._long(self._redacted(role, content, masks), masks)
+            parts.append(_packed(("M", number, role, stored), masks))
+            learned.append((self._messages, key, number))
+        return number
+
+    def _redacted(self, role: Any, content: str, masks: list[str]) -> str:
+        if self._redact is None:
+            return content
+        try:
+            shown = self._redact(Message(role, content)).content
+        except Exception as error:
+            shown = f"[redaction failed: {type(error).__name__}]"
+        if shown != content:
+            masks.append("redact")
+        return shown
+
+    def _long(self, text: str | bytes, masks: list[str]) -> Any:
+        """*text*, or what stands for it when it is long: then it is written in pieces before."""
+        if len(text) <= LONG_TEXT:
+            return text
+        is_text = isinstance(text, str)
+        if isinstance(text, str):
+            data = self._masker.text(text, masks).encode("utf-8", "surrogatepass")
+        else:
+            data = self._masker._clean_bytes(text, masks)
+        number = next(self._ids)
+        for index, start in enumerate(range(0, len(data), LONG_TEXT)):
+            self._put("B", number, index, data[start : start + LONG_TEXT])
+        return {"$blob": [number, len(data), is_text]}
+
+    def _parameters(
+        self, request: Request, parts: list[bytes], learned: list[tuple[_Memo, Any, int]]
+    ) -> int:
+        key = (request.model, request.sampling.canonical())
+        number = self._params.get(key)
+        if number is None:
+            number, masks = next(self._ids), list[str]()
+            stored = self._long(key[1], masks)
+            parts.append(_packed(("P", number, request.model, stored), masks))
+            learned.append((self._params, key, number))
+        return number
+
+    def _dispatched(self, event: CallDispatched) -> None:
+        self._put("D", self._call(event.address), event.attempt, self._at(event.at))
+
+    def _attempt_failed(self, event: AttemptFailed) -> None:
+        masks = list[str]()
+        error = record.error_data(event.error, lambda text: self._long(text, masks))
+        at = self._at(event.at)
+        fields = ("A", self._call(event.address), event.attempt, error, at)
+        self._writer.append(_packed(fields, masks))
+        self._totals.attempts_failed += 1
+
+    def _call_ended(self, event: CallEnded) -> None:
+        masks = list[str]()
+        status, value = self._outcome(event, masks)
+        fields = ("E", self._call(event.address), status, value, self._at(event.at))
+        self._writer.append(_packed(fields, masks))
+
+    def _outcome(self, event: CallEnded, masks: list[str]) -> tuple[int, Any]:
+        if event.response is not None:
+            self._totals.add(event.response)
+            data = record.response_data(event.response, lambda text: self._answer(text, masks))
+            if masks and self._redact is not None:
+                data = ([(text, reason, None) for text, reason, _ in data[0]], *data[1:])
+            return record.ANSWERED, data
+        error = event.error or CallCancelled("cancelled")
+        value = record.error_data(error, lambda text: self._long(text, masks))
+        if isinstance(error, CallCancelled):
+            self._totals.cancelled += 1
+            return record.CANCELLED, value
+        self._totals.failed += 1
+        return record.FAILED, value
+
+    def _answer(self, text: str | bytes, masks: list[str]) -> Any:
+        assert isinstance(text, str)
+        return self._long(self._redacted("assistant", text, masks), masks)
+
+    def _delivered(self, event: Delivered) -> None:
+        joined = int(event.at == self._last_delivery)
+        self._last_delivery = event.at
+        self._put("V", self._call(event.address), self._at(event.at), joined)
+
+    def _observed(self, event: Observed) -> None:
+        masks = list[str]()
+        value = codec.plain(event.value, lambda text: self._long(text, masks))
+        fields = ("O", event.address, event.ordinal, event.kind, value, self._at(event.at))
+        self._writer.append(_packed(fields, masks))
+
+    def _warned(self, event: Warned) -> None:
+        self._put("W", event.address, event.message, self._at(event.at))
+
+    def _run_ended(self, event: RunEnded) -> None:
+        self._ended = event
+
+
+def _packed(fields: tuple[Any, ...], masks: list[str]) -> bytes:
+    return codec.pack((MASKED, sorted(set(masks)), fields) if masks else fields)
+
+
+def _inner(fields: Any) -> Any:
+    return fields[2] if fields[0] == MASKED else fields
+
+
+def _complain(message: str) -> None:
+    print(message, file=sys.stderr)

@@ -1,0 +1,271 @@
+"""Answers a run from its trace: the same program gets the same values, and no backend is asked.
+
+Invariant: a recorded answer is given only to the call of the same address, ordinal and content; the
+answers are let go in the order in which they were delivered, one batch each time all programs wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import os
+from collections.abc import Callable
+from typing import Any
+
+from appl.backend import Chunk, Emit, Profile, Request, Response
+from appl.errors import DivergenceError, ReplayStuck, SecretInRecord, UnusedRecords
+from appl.runtime.event import CallStarted, Event
+from appl.tracing import explain
+from appl.tracing.explain import Site
+from appl.tracing.trace import Call, Observation, Trace
+
+_FEATURES = frozenset(
+    [
+        "choices",
+        "regex",
+        "grammar",
+        "schema",
+        "logprobs",
+        "seed",
+        "n",
+        "prefill",
+        "stream",
+        "prefix_cache",
+    ]
+)
+_FIRST, _DELIVERED = 0, 1
+Turn = tuple[int, int]
+
+
+def _turns(calls: list[Call]) -> dict[str, Turn]:
+    """When each recorded outcome is let go: by the batch of its delivery.
+
+    An answer that another prompt needs is let go before that prompt's own answer; one that nobody
+    was told comes after all others, and a call that has no outcome never.
+    """
+    turns = _own_turns(calls)
+    for call in reversed(calls):
+        turn = turns.get(call.address)
+        for edge in call.edges if turn is not None else ():
+            if edge in turns and turn is not None:
+                turns[edge] = min(turns[edge], (turn[0], _FIRST))
+    return turns
+
+
+def _own_turns(calls: list[Call]) -> dict[str, Turn]:
+    turns: dict[str, Turn] = {}
+    behind = 1 + max((c.delivered for c in calls if c.delivered is not None), default=0)
+    batch = 0
+    for call in sorted(calls, key=lambda c: behind if c.delivered is None else c.delivered):
+        if call.delivered is not None and not call.joined:
+            batch = call.delivered
+        if call.outcome in ("answered", "failed"):
+            given = batch if call.delivered is not None else behind + call.end_position
+            turns[call.address] = (given, _DELIVERED)
+    return turns
+
+
+class Replayer:
+    """A backend, an instrument and the effects of a run, all answered from a trace.
+
+    Let it also see the run's events (as an instrument), so that it can name the source line of a
+    call that differs. ``on_quiet`` is for the run to call whenever every program waits.
+    """
+
+    def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
+        self.trace = trace if isinstance(trace, Trace) else Trace.open(trace)
+        self._turns = _turns(self.trace.calls)
+        self._seen = _by_key(self.trace.observations)
+        self._sites: dict[str, Site] = {}
+        self._claimed: set[str] = set()
+        self._parked: list[tuple[Turn, int, asyncio.Future[None]]] = []
+        self._endless: dict[str, asyncio.Future[None]] = {}
+        self._arrivals = 0
+        self.divergence: DivergenceError | SecretInRecord | None = None
+
+    # -- the backend -----------------------------------------------------------------------
+
+    @property
+    def backend(self) -> Replayer:
+        """What to give to the run as its backend."""
+        return self
+
+    @property
+    def effects(self) -> Replayer:
+        """What to give to the run as its effects."""
+        return self
+
+    @property
+    def profile(self) -> Profile:
+        """The recorded backend's, without its limits: everything waits here, at no cost."""
+        return profile_from(self.trace.header.get("profile"))
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        """The recorded outcome of *request*, when its turn comes. Raises ``DivergenceError``."""
+        call = self._claim(request)
+        await self._turn(call)
+        if call.error is not None:
+            raise call.error
+        assert call.response is not None
+        for index, sample in enumerate(call.response.samples if emit else ()):
+            assert emit is not None
+            emit(Chunk(index, sample.text))
+        return call.response
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+    def _claim(self, request: Request) -> Call:
+        call = self.trace.by_address.get(request.address)
+        if call is None or not _answers(call, request):
+            site = self._sites.get(request.address, Site())
+            text = explain.divergence(self.trace, request, site, self._claimed)
+            raise self._diverged(DivergenceError(text))
+        if call.masked:
+            names = ", ".join(sorted(set(call.masked)))
+            raise self._diverged(
+                SecretInRecord(
+                    f"{call.address} {call.where} cannot be replayed: its record held {names}, "
+                    "which was masked; keep secrets out of prompts and answers, and record again"
+                )
+            )
+        self._claimed.add(call.address)
+        return call
+
+    def _diverged(self, error: Any) -> Any:
+        if self.divergence is None:
+            self.divergence = error
+        return error
+
+    async def _turn(self, call: Call) -> None:
+        """Wait until the recorded outcome of *call* may be given."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turn = self._turns.get(call.address)
+        if turn is not None:
+            self._arrivals += 1
+            heapq.heappush(self._parked, (turn, self._arrivals, future))
+            await future
+            return
+        self._endless[call.address] = future
+        try:
+            await future
+        finally:
+            self._endless.pop(call.address, None)
+
+    def on_quiet(self, final: bool = True) -> bool:
+        """Let go the next recorded batch; the run calls this on the I/O loop when all wait.
+
+        False means that nothing can be let go. Then, if *final* (nothing but this backend could
+        wake a program), whoever waits gets ``ReplayStuck``.
+        """
+        released = self._release()
+        if not released and final and self._endless:
+            self._give_up()
+            return True
+        return released
+
+    def _release(self) -> bool:
+        batch: Turn | None = None
+        while self._parked and (batch is None or self._parked[0][0] == batch):
+            turn, _, future = heapq.heappop(self._parked)
+            if not future.done():
+                batch = turn
+                future.set_result(None)
+        return batch is not None
+
+    def _give_up(self) -> None:
+        waiting = [self.trace.by_address[address] for address in self._endless]
+        error = self._diverged(ReplayStuck(explain.stuck(waiting, self._unasked())))
+        for future in list(self._endless.values()):
+            if not future.done():
+                future.set_exception(error)
+
+    # -- the instrument --------------------------------------------------------------------
+
+    def on_event(self, event: Event) -> None:
+        """Remember where calls are issued from."""
+        if isinstance(event, CallStarted):
+            where = f"{event.file}:{event.line}" if event.file else ""
+            self._sites[event.request.address] = Site(where, event.edges)
+
+    # -- the effects -----------------------------------------------------------------------
+
+    def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
+        """What was observed then; *live* is not called. Raises ``DivergenceError``."""
+        seen = self._seen.get((address, ordinal, kind))
+        if seen is None:
+            raise self._diverged(DivergenceError(self._unseen(address, ordinal, kind)))
+        if seen.masked:
+            raise self._diverged(
+                SecretInRecord(
+                    f"{kind} at {address} cannot be replayed: its record held "
+                    f"{', '.join(sorted(set(seen.masked)))}, which was masked"
+                )
+            )
+        return seen.value
+
+    def _unseen(self, address: str, ordinal: int, kind: str) -> str:
+        here = [o.kind for o in self.trace.observations if o.address == address]
+        known = f"recorded there: {', '.join(here)}" if here else "nothing was recorded there"
+        name = self.trace.path.name
+        return f"{kind} number {ordinal} at {address} was never recorded in {name}; {known}"
+
+    # -- the end ---------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Check that all was asked for. Raises the first divergence, also one that the program
+        caught, or ``UnusedRecords``."""
+        if self.divergence is not None:
+            raise self.divergence
+        missing = self._unasked()
+        if missing:
+            raise UnusedRecords(explain.unused(self.trace, missing))
+
+    def _unasked(self) -> list[Call]:
+        """Recorded calls that a faithful program must have asked for by its end.
+
+        In a run that failed, others may have been started without having mattered.
+        """
+        failed = self.trace.reason not in ("", "finished")
+        return [
+            call
+            for call in self.trace.calls
+            if call.address not in self._claimed
+            and call.address in self._turns
+            and call.started is not None
+            and (call.delivered is not None or not failed)
+        ]
+
+
+def _by_key(observations: list[Observation]) -> dict[tuple[str, int, str], Observation]:
+    return {(seen.address, seen.ordinal, seen.kind): seen for seen in observations}
+
+
+def _answers(call: Call, request: Request) -> bool:
+    same = call.content == request.digest and call.ordinal == request.ordinal
+    return same and call.n == request.n and call.sample == request.sample
+
+
+def profile_data(profile: Profile) -> dict[str, Any]:
+    """A backend's profile as plain data, for the header of a trace."""
+    return {
+        "name": profile.name,
+        "features": sorted(profile.features),
+        "options": sorted(profile.options),
+        "models": list(profile.models),
+        "default_model": profile.default_model,
+    }
+
+
+def profile_from(data: Any) -> Profile:
+    """The profile of ``profile_data``, without limits; one that allows all when there is none."""
+    if not isinstance(data, dict):
+        return Profile("replay", _FEATURES)
+    default = data.get("default_model")
+    return Profile(
+        name=str(data.get("name", "replay")),
+        features=frozenset(map(str, data.get("features", _FEATURES))),
+        options=frozenset(map(str, data.get("options", ()))),
+        models=tuple(map(str, data.get("models", ()))),
+        default_model=None if default is None else str(default),
+    )

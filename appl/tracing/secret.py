@@ -1,0 +1,137 @@
+"""Secrets kept out of what is written: found by value, masked, and the record marked.
+
+Invariant: no string of a record that ``Masker.filter`` let pass holds a known secret, plain, JSON-
+or URL-encoded. Known are the values of secret-looking environment variables, and those given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from appl.tracing import codec
+
+MIN_LENGTH = 8
+_LIKELY = re.compile(r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|_PWD$|_PAT$|_DSN$", re.I)
+MASKED = "!"
+
+
+def _forms(secret: str) -> set[str]:
+    """*secret* as it may stand in text: plain, JSON-encoded, URL-encoded."""
+    data = secret.encode("utf-8", "surrogatepass")
+    urls = {quote(data, safe=""), quote(data), quote_plus(data)}
+    lower = {re.sub("%..", lambda m: m[0].lower(), url) for url in urls}
+    strings = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    slashes = {text.replace("/", "\\/") for text in strings}
+    return {secret, *urls, *lower, *strings, *slashes}
+
+
+def _is_path(value: str) -> bool:
+    return value.startswith("/") and Path(value).exists()
+
+
+class Masker:
+    """Knows the secrets of this process and takes them out of records."""
+
+    def __init__(self, given: Mapping[str, str] | Iterable[str] = ()) -> None:
+        named = (
+            given if isinstance(given, Mapping) else {f"secret{i}": s for i, s in enumerate(given)}
+        )
+        self._given = {name: value for name, value in named.items() if len(value) >= MIN_LENGTH}
+        self._names: dict[str, bool] = {}
+        self._known: dict[str, str] = {}
+        self._forms: list[tuple[str, str]] = []
+        self._bytes: list[bytes] = []
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look at the environment again; it may have changed since."""
+        known = self._given | {
+            name: value
+            for name, value in os.environ.items()
+            if self._likely(name) and len(value) >= MIN_LENGTH
+        }
+        if known != self._known:
+            self._known = known
+            pairs = [
+                (form, name)
+                for name, value in known.items()
+                if not _is_path(value)
+                for form in _forms(value)
+            ]
+            self._forms = sorted(pairs, key=lambda pair: -len(pair[0]))
+            self._bytes = [form.encode("utf-8", "surrogatepass") for form, _ in self._forms]
+
+    def _likely(self, name: str) -> bool:
+        found = self._names.get(name)
+        if found is None:
+            found = self._names[name] = _LIKELY.search(name) is not None
+        return found
+
+    def filter(self, items: list[bytes]) -> list[bytes]:
+        """*items* as they may be written."""
+        self.refresh()
+        if not self._bytes:
+            return items
+        whole = b"".join(items)
+        if not any(form in whole for form in self._bytes):
+            return items
+        return [self._item(item) if self._hit(item) else item for item in items]
+
+    def _hit(self, item: bytes) -> bool:
+        return any(form in item for form in self._bytes)
+
+    def _item(self, item: bytes) -> bytes:
+        return b"".join(codec.pack(self._record(record)) for record in codec.unpack(item))
+
+    def _record(self, record: Any) -> Any:
+        found: list[str] = []
+        tag, *rest = record
+        clean = self._clean(rest, found)
+        if not found:
+            return record
+        if tag == MASKED:
+            names, inner = clean
+            return (MASKED, sorted({*names, *found}), inner)
+        return (MASKED, sorted(set(found)), _without_tokens([tag, *clean]))
+
+    def _clean(self, value: Any, found: list[str]) -> Any:
+        if isinstance(value, str):
+            return self.text(value, found)
+        if isinstance(value, bytes):
+            return self._clean_bytes(value, found)
+        if isinstance(value, list):
+            return [self._clean(item, found) for item in value]
+        if isinstance(value, dict):
+            return {self._clean(k, found): self._clean(v, found) for k, v in value.items()}
+        return value
+
+    def _clean_bytes(self, value: bytes, found: list[str]) -> bytes:
+        if not self._hit(value):
+            return value
+        text = value.decode("latin-1")
+        for (_, name), form in zip(self._forms, self._bytes, strict=True):
+            if form in value:
+                text = text.replace(form.decode("latin-1"), f"[secret {name}]")
+                found.append(name)
+        return text.encode("latin-1", "replace")
+
+    def text(self, text: str, found: list[str]) -> str:
+        """*text* without the secrets; their names are added to *found*."""
+        for form, name in self._forms:
+            if form in text:
+                text = text.replace(form, f"[secret {name}]")
+                found.append(name)
+        return text
+
+
+def _without_tokens(record: list[Any]) -> list[Any]:
+    """A masked answer without its tokens, which spell out the secret piece by piece."""
+    if record[0] == "E" and isinstance(record[3], list) and record[2] == 0:
+        record[3][0] = [[text, reason, None] for text, reason, _ in record[3][0]]
+    return record

@@ -1,0 +1,533 @@
+"""A recorded run as values: read once, from the first block to the last good one.
+
+Invariant: opening writes nothing, runs nothing and makes only plain data and the values of appl;
+any file gives a ``Trace`` or a ``TraceError``. All is built iteratively, in the file's order.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from appl.backend import Response
+from appl.errors import NotATrace, TraceCorrupt, TraceError, TraceTooNew
+from appl.prompt import ROLES, Message, Messages, tagged
+from appl.tracing import block, codec, record, store
+from appl.tracing.record import checked, optional
+from appl.tracing.secret import MASKED
+
+State = Literal["running", "finished", "crashed"]
+_BAD = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One try of a call: when it was handed to the backend, and how it failed if it did."""
+
+    number: int
+    at: int | None = None
+    error: BaseException | None = None
+
+
+@dataclass(slots=True)
+class Call:
+    """A recorded call. Times are microseconds since the recording process began.
+
+    ``outcome`` is ``None`` for a call that was in flight when the record ends. ``position`` numbers
+    the starts, ``delivered`` the deliveries; ``joined`` is true when the delivery came in one batch
+    with the one before it. ``masked`` names the secrets that were taken out of its records.
+    """
+
+    address: str
+    ordinal: int = 0
+    kind: str = ""
+    model: str = ""
+    sampling: str = "{}"
+    messages: Messages | None = None
+    n: int = 1
+    sample: int = 0
+    content: bytes = b""
+    edges: tuple[str, ...] = ()
+    file: str | None = None
+    line: int | None = None
+    timeout: float | None = None
+    position: int = -1
+    started: int | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    outcome: Literal["answered", "failed", "cancelled"] | None = None
+    response: Response | None = None
+    error: BaseException | None = None
+    ended: int | None = None
+    end_position: int = -1
+    delivered: int | None = None
+    joined: bool = False
+    masked: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """The source line as ``file:line``, or an empty string."""
+        return f"{self.file}:{self.line}" if self.file else ""
+
+    def as_data(self) -> dict[str, Any]:
+        """The call as JSON-ready data."""
+        response = self.response
+        return {
+            "address": self.address,
+            "ordinal": self.ordinal,
+            "kind": self.kind,
+            "model": self.model,
+            "sampling": self.sampling,
+            "content": tagged(self.content),
+            "messages": [message.as_dict() for message in self.messages or ()],
+            "edges": list(self.edges),
+            "file": self.file,
+            "line": self.line,
+            "started_us": self.started,
+            "ended_us": self.ended,
+            "attempts": len(self.attempts),
+            "outcome": self.outcome,
+            "texts": [s.text for s in response.samples] if response else [],
+            "finish_reasons": [s.finish_reason for s in response.samples] if response else [],
+            "usage": _usage(response) if response else None,
+            "cost": response.cost if response else None,
+            "scores": list(response.scores) if response and response.scores else None,
+            "choice_method": response.choice_method if response else None,
+            "error": _error(self.error),
+            "masked": list(self.masked),
+        }
+
+
+def _usage(response: Response) -> dict[str, int | None]:
+    used = response.usage
+    return {
+        "prompt_tokens": used.prompt_tokens,
+        "completion_tokens": used.completion_tokens,
+        "cached_tokens": used.cached_tokens,
+    }
+
+
+def _error(error: BaseException | None) -> dict[str, str] | None:
+    return None if error is None else {"type": type(error).__name__, "message": str(error)}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A ``@ppl`` function, ``call``, ``map`` item or task that got an address."""
+
+    address: str
+    parent: str
+    name: str
+    file: str | None
+    line: int | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Something that a program saw of the outside world; ``position`` is among the deliveries."""
+
+    address: str
+    ordinal: int
+    kind: str
+    value: Any
+    at: int
+    position: int
+    masked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation:
+    """A process that wrote to this trace; ``wall`` and ``monotonic`` (ns) were read at once."""
+
+    number: int
+    pid: int
+    host: str
+    reason: str
+    wall: int
+    monotonic: int
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over the calls. Tokens and cost count what is known; ``unknown`` counts answers that do
+    not say."""
+
+    calls: int = 0
+    answered: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    in_flight: int = 0
+    attempts_failed: int = 0
+    tokens: dict[str, int] = field(default_factory=dict)
+    unknown: dict[str, int] = field(default_factory=dict)
+    cost: int = 0
+    cost_unknown: int = 0
+
+    def as_data(self) -> dict[str, Any]:
+        """The totals as JSON-ready data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(slots=True)
+class Trace:
+    """What a trace file holds; ``torn`` is the size of a last group that a crash cut off."""
+
+    path: Path
+    header: dict[str, Any] = field(default_factory=dict)
+    incarnations: list[Incarnation] = field(default_factory=list)
+    scopes: list[Scope] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
+    warnings: list[tuple[str, str]] = field(default_factory=list)
+    state: State = "crashed"
+    reason: str = ""
+    error: BaseException | None = None
+    torn: int = 0
+    records: int = 0
+    masked: int = 0
+    by_address: dict[str, Call] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, salvage: bool = False, limit: int = 0) -> Trace:
+        """Read the trace at *path*, a stranger's too; writes nothing.
+
+        With *salvage* a damaged trace gives the part before the damage. *limit* is the memory in
+        bytes that its records may take, when the default of 256 MiB and 50 times the file is not
+        what is wanted. Raises ``TraceError``.
+        """
+        trace = cls(Path(path))
+        found = block.Scan()
+        with _regular_file(trace.path) as file:
+            running = store.locked(file)
+            builder = _Builder(trace)
+            for raw in block.scan(file, found, salvage=salvage, limit=limit):
+                builder.block(raw, found.blocks)
+        trace.calls = list(trace.by_address.values())
+        trace.torn = 0 if running else found.torn
+        trace.state = "running" if running else "finished" if builder.closed else "crashed"
+        return trace
+
+    def totals(self) -> Totals:
+        """The sums over all calls."""
+        sums = Totals(calls=len(self.calls))
+        names = ("prompt_tokens", "completion_tokens", "cached_tokens")
+        sums.tokens, sums.unknown = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
+        for call in self.calls:
+            _add(sums, call)
+        return sums
+
+    def began(self) -> datetime | None:
+        """When the run began, in UTC."""
+        first = self.incarnations[0] if self.incarnations else None
+        return datetime.fromtimestamp(first.wall / 1e9, UTC) if first else None
+
+    def seconds(self) -> float:
+        """From the first start to the last end, as far as it is recorded."""
+        ends = [c.ended for c in self.calls if c.ended is not None]
+        starts = [c.started for c in self.calls if c.started is not None]
+        return (max(ends) - min(starts)) / 1e6 if ends and starts else 0.0
+
+    def as_data(self) -> dict[str, Any]:
+        """The whole trace as JSON-ready data."""
+        began = self.began()
+        return {
+            "path": str(self.path),
+            "state": self.state,
+            "reason": self.reason,
+            "error": _error(self.error),
+            "began": began.isoformat() if began else None,
+            "seconds": self.seconds(),
+            "torn_bytes": self.torn,
+            "header": jsonable(self.header),
+            "totals": self.totals().as_data(),
+            "scopes": [_scope_data(scope) for scope in self.scopes],
+            "calls": [call.as_data() for call in self.calls],
+            "observations": [_observation_data(seen) for seen in self.observations],
+            "warnings": [{"address": a, "message": m} for a, m in self.warnings],
+        }
+
+
+def _add(sums: Totals, call: Call) -> None:
+    sums.attempts_failed += sum(1 for attempt in call.attempts if attempt.error is not None)
+    outcome: str = call.outcome or "in_flight"
+    setattr(sums, outcome, getattr(sums, outcome) + 1)
+    if call.response is None:
+        return
+    for name, count in _usage(call.response).items():
+        if count is None:
+            sums.unknown[name] += 1
+        else:
+            sums.tokens[name] += count
+    if call.response.cost is None:
+        sums.cost_unknown += 1
+    else:
+        sums.cost += call.response.cost
+
+
+def _scope_data(scope: Scope) -> dict[str, Any]:
+    return {name: getattr(scope, name) for name in scope.__slots__}
+
+
+def _observation_data(seen: Observation) -> dict[str, Any]:
+    return {
+        "address": seen.address,
+        "ordinal": seen.ordinal,
+        "kind": seen.kind,
+        "value": jsonable(seen.value),
+        "masked": list(seen.masked),
+    }
+
+
+def jsonable(value: Any) -> Any:
+    """*value* with what JSON lacks turned into text: bytes, and keys that are no strings."""
+    if isinstance(value, dict):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(item) for item in value]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return value
+
+
+def _regular_file(path: Path) -> BinaryIO:
+    """*path* opened for reading; never waits for a pipe. Raises ``NotATrace``."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise NotATrace(f"cannot read {path}: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise NotATrace(f"{path} is not a regular file")
+    return os.fdopen(fd, "rb")
+
+
+class _Builder:
+    """Puts the records of a file together; keeps the numbers of the current incarnation."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self.closed = False
+        self._deliveries = self._positions = self._ends = 0
+        self._masks: tuple[str, ...] = ()
+        self._forget()
+        self._handlers: dict[str, Callable[..., None]] = {
+            "H": self._header, "I": self._incarnation, "T": self._text, "X": self._scope,
+            "B": self._piece, "M": self._message, "N": self._node, "P": self._params,
+            "S": self._start, "D": self._dispatch, "A": self._attempt, "E": self._end,
+            "V": self._delivery, "O": self._observation, "W": self._warning, "Z": self._close,
+        }  # fmt: skip
+
+    def _forget(self) -> None:
+        """Begin a new space of numbers: each process that writes counts from 1."""
+        self._texts: dict[int, str] = {}
+        self._scopes: dict[int, str] = {}
+        self._pieces: dict[int, list[bytes]] = {}
+        self._messages: dict[int, tuple[Message, tuple[str, ...]]] = {}
+        self._nodes: dict[int, tuple[Messages, tuple[str, ...]]] = {}
+        self._parameters: dict[int, tuple[str, str, tuple[str, ...]]] = {}
+        self._calls: dict[int, Call] = {}
+
+    def block(self, raw: bytes, number: int) -> None:
+        """Take in the records of one block. Raises ``TraceCorrupt``."""
+        try:
+            for fields in codec.unpack(raw):
+                self._record(fields)
+                self._trace.records += 1
+        except TraceError:
+            raise
+        except _BAD as error:
+            raise TraceCorrupt(
+                f"record {self._trace.records} (block {number}) is not valid: {error!r}"
+            ) from None
+
+    def _record(self, fields: Any) -> None:
+        tag, *rest = fields
+        self._masks = ()
+        if tag == MASKED:
+            names, inner = rest
+            self._masks = tuple(checked(str, name) for name in names)
+            self._trace.masked += 1
+            tag, *rest = inner
+        self.closed = tag == "Z"
+        handler = self._handlers.get(tag)
+        if handler is not None:
+            handler(*rest)
+
+    def _header(self, header: Any) -> None:
+        self._trace.header = checked(dict, codec.revive(header, self._long))
+        written = checked(int, self._trace.header.get("format"))
+        if written > record.FORMAT:
+            raise TraceTooNew(
+                f"the trace has format {written}; this version of appl reads up to {record.FORMAT}"
+            )
+
+    def _incarnation(
+        self, number: Any, pid: Any, host: Any, reason: Any, wall: Any, mono: Any
+    ) -> None:
+        self._forget()
+        numbers = (checked(int, value) for value in (wall, mono))
+        self._trace.incarnations.append(
+            Incarnation(
+                checked(int, number), checked(int, pid), checked(str, host), checked(str, reason),
+                *numbers,
+            )
+        )  # fmt: skip
+
+    def _text(self, number: Any, text: Any) -> None:
+        self._texts[checked(int, number)] = checked(str, text)
+
+    def _piece(self, number: Any, index: Any, data: Any) -> None:
+        pieces = self._pieces.setdefault(checked(int, number), [])
+        if index != len(pieces):
+            raise ValueError(f"piece {index} of a long text follows piece {len(pieces) - 1}")
+        pieces.append(checked(bytes, data))
+
+    def _long(self, value: Any) -> Any:
+        """The text that *value* is or refers to."""
+        if not isinstance(value, dict):
+            return value
+        number, length, is_text = value["$blob"]
+        data = b"".join(self._pieces[number])
+        if len(data) != length:
+            raise ValueError(f"a long text has {len(data)} bytes instead of {length}")
+        return data.decode("utf-8", "surrogatepass") if is_text else data
+
+    def _scope(
+        self, number: Any, parent: Any, leaf: Any, name: Any, file: Any, line: Any, at: Any
+    ) -> None:
+        above = self._scope_of(parent)
+        address = f"{above}/{checked(str, leaf)}" if parent != "" else checked(str, leaf)
+        self._scopes[checked(int, number)] = address
+        self._trace.scopes.append(
+            Scope(address, above, checked(str, name), self._file(file), optional(int, line),
+                  checked(int, at))
+        )  # fmt: skip
+
+    def _scope_of(self, reference: Any) -> str:
+        if isinstance(reference, int):
+            return self._scopes[reference]
+        return str(checked(str, reference))
+
+    def _file(self, number: Any) -> str | None:
+        return None if number is None else self._texts[number]
+
+    def _message(self, number: Any, role: Any, content: Any) -> None:
+        if role not in ROLES:
+            raise ValueError(f"unknown role {role!r}")
+        message = Message(role, checked(str, self._long(content)))
+        self._messages[checked(int, number)] = (message, self._masks)
+
+    def _node(self, number: Any, parent: Any, message: Any, digest: Any) -> None:
+        above, masks = (None, ()) if parent is None else self._nodes[parent]
+        said, masked = self._messages[message]
+        link, masks = Messages(above, said), masks + masked
+        if masks:
+            link.digest = checked(bytes, digest)
+        elif link.digest != digest:
+            raise ValueError("a message is not what its digest says")
+        self._nodes[checked(int, number)] = (link, masks)
+
+    def _params(self, number: Any, model: Any, sampling: Any) -> None:
+        text = checked(str, self._long(sampling))
+        self._parameters[checked(int, number)] = (checked(str, model), text, self._masks)
+
+    def _start(
+        self, number: Any, scope: Any, name: Any, ordinal: Any, kind: Any, prompt: Any,
+        params: Any, n: Any, sample: Any, content: Any, edges: Any, file: Any, line: Any, at: Any,
+        timeout: Any, *later: Any,
+    ) -> None:  # fmt: skip
+        messages, masks = (None, ()) if prompt is None else self._nodes[prompt]
+        model, sampling, more = self._parameters[params]
+        call = Call(
+            address=f"{self._scope_of(scope)}/{checked(str, name)}",
+            ordinal=checked(int, ordinal), kind=checked(str, kind), model=model,
+            sampling=sampling, messages=messages, n=checked(int, n), sample=checked(int, sample),
+            content=checked(bytes, content), edges=tuple(self._address(edge) for edge in edges),
+            file=self._file(file), line=optional(int, line), timeout=optional(float, timeout),
+            position=self._positions, started=checked(int, at),
+            masked=(*masks, *more, *self._masks),
+        )  # fmt: skip
+        self._positions += 1
+        self._calls[checked(int, number)] = call
+        self._add(call)
+
+    def _add(self, call: Call) -> None:
+        """A call that was begun again by a later process takes the place of its first record."""
+        self._trace.by_address.pop(call.address, None)
+        self._trace.by_address[call.address] = call
+
+    def _address(self, reference: Any) -> str:
+        return self._calls[reference].address if isinstance(reference, int) else str(reference)
+
+    def _call(self, reference: Any) -> Call:
+        """The call of *reference*; one that ended without having started begins to exist here."""
+        if isinstance(reference, int):
+            return self._calls[reference]
+        address = checked(str, reference)
+        found = self._trace.by_address.get(address)
+        if found is None:
+            found = Call(address)
+            self._add(found)
+        return found
+
+    def _dispatch(self, call: Any, number: Any, at: Any) -> None:
+        self._call(call).attempts.append(Attempt(checked(int, number), checked(int, at)))
+
+    def _attempt(self, call: Any, number: Any, error: Any, at: Any) -> None:
+        attempts = self._call(call).attempts
+        if not attempts or attempts[-1].number != number:
+            attempts.append(Attempt(checked(int, number), checked(int, at)))
+        attempts[-1].error = self._error(error)
+
+    def _error(self, data: Any) -> BaseException:
+        def revived(value: Any) -> Any:
+            return codec.revive(value, self._long)
+
+        return record.error_from(data, revived, self._long)
+
+    def _end(self, reference: Any, status: Any, value: Any, at: Any, *later: Any) -> None:
+        call = self._call(reference)
+        if status == record.ANSWERED:
+            call.outcome, call.response = "answered", record.response_from(value, self._long)
+        elif status in (record.FAILED, record.CANCELLED):
+            call.outcome = "failed" if status == record.FAILED else "cancelled"
+            call.error = self._error(value)
+        else:
+            raise ValueError(f"unknown outcome {status!r}")
+        call.ended, call.end_position = checked(int, at), self._ends
+        call.masked += self._masks
+        self._ends += 1
+
+    def _delivery(self, reference: Any, at: Any, joined: Any) -> None:
+        call = self._call(reference)
+        if call.delivered is None:
+            call.delivered, call.joined = self._deliveries, joined == 1
+        self._deliveries += 1
+
+    def _observation(self, address: Any, ordinal: Any, kind: Any, value: Any, at: Any) -> None:
+        self._trace.observations.append(
+            Observation(
+                checked(str, address), checked(int, ordinal), checked(str, kind),
+                codec.revive(value, self._long), checked(int, at), self._deliveries, self._masks,
+            )
+        )  # fmt: skip
+        self._deliveries += 1
+
+    def _warning(self, address: Any, message: Any, at: Any) -> None:
+        self._trace.warnings.append((checked(str, address), checked(str, message)))
+
+    def _close(self, reason: Any, error: Any, at: Any, totals: Any) -> None:
+        self._trace.reason = checked(str, reason)
+        self._trace.error = None if error is None else self._error(error)
+
+
+def records(path: Path) -> Iterator[Any]:
+    """The raw records of the trace at *path*, as they stand; for tools and tests."""
+    with _regular_file(path) as file:
+        for raw in block.scan(file, block.Scan()):
+            yield from codec.unpack(raw)
