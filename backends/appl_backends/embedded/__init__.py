@@ -1,0 +1,345 @@
+"""The embedded backend: a small model in this process, on NumPy, with a radix cache.
+
+Invariant: the engine's state belongs to the engine's thread; callers and it exchange tasks and
+outcomes only, and each step's outcomes cross to a loop in one call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from appl.backend import Chunk, Emit, Profile, Request, Response, Sample, Sampling
+from appl.errors import (
+    BackendError,
+    BackendTimeout,
+    ChoiceError,
+    InvalidOption,
+    ModelNotFound,
+    Unsupported,
+    nearest,
+)
+from appl_backends.embedded.cache import Cache
+from appl_backends.embedded.constraint import Constraints, Wanted
+from appl_backends.embedded.engine import Engine, Failed, Outcome, Piece, Task
+from appl_backends.embedded.model import Llama
+from appl_backends.embedded.naive import NaiveCache
+from appl_backends.embedded.radix import BLOCK, RadixCache
+from appl_backends.embedded.sampler import Draw, fresh_seed
+from appl_backends.embedded.tokenizer import Encoded, Tokenizer, too_long
+
+MODEL = "embedded"
+WEIGHTS = Path(__file__).parent / "weights"
+FEATURES = frozenset(
+    {
+        "choices",
+        "regex",
+        "grammar",
+        "schema",
+        "logprobs",
+        "seed",
+        "n",
+        "prefill",
+        "stream",
+        "prefix_cache",
+    }
+)
+
+
+class Embedded:
+    """A :class:`~appl.backend.Backend` that answers with the model in the folder *weights*.
+
+    ``cache_tokens`` and ``row_tokens`` bound the memory of the prefix cache and of the running
+    sequences (about 7 KB a token with the shipped model, taken as it is used); ``max_batch`` is
+    the number of sequences that run at once and ``chunk`` the prompt tokens computed in one step.
+    With a ``seed``, requests without one derive theirs from it and from where they are asked.
+    """
+
+    def __init__(
+        self,
+        *,
+        weights: str | os.PathLike[str] | None = None,
+        cache: Literal["radix", "naive"] = "radix",
+        seed: int | None = None,
+        max_tokens: int = 256,
+        max_batch: int = 32,
+        chunk: int = 256,
+        cache_tokens: int = 32768,
+        row_tokens: int = 32768,
+    ) -> None:
+        folder = Path(weights) if weights is not None else WEIGHTS
+        if not (folder / "model.safetensors").is_file():
+            raise ModelNotFound(f"there is no model in {folder} (no file model.safetensors)")
+        model = Llama.load(folder)
+        self._tokenizer = Tokenizer(folder)
+        self._constraints = Constraints(self._tokenizer, model.shape.vocab)
+        self._defaults = _Defaults.read(folder, max_tokens)
+        kept: Cache = (
+            RadixCache(model.shape, max(1, cache_tokens // BLOCK))
+            if cache == "radix"
+            else NaiveCache()
+        )
+        self.engine = Engine(
+            model, self._tokenizer, kept, max_batch=max_batch, chunk=chunk, row_tokens=row_tokens
+        )
+        self._seed = seed
+        self._worker = _Worker(self.engine)
+
+    @property
+    def profile(self) -> Profile:
+        """What this backend is and can do."""
+        return Profile("embedded", FEATURES, models=(MODEL,), default_model=MODEL)
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        """Answer *request*; with *emit*, also pass on text as it comes."""
+        self._check(request)
+        try:
+            async with asyncio.timeout(request.timeout):
+                task = await self._task(request, stream=emit is not None)
+                response = await self._worker.run(task, _numbered(emit, request.sample))
+        except TimeoutError:
+            raise BackendTimeout(f"no answer within {request.timeout} s") from None
+        if request.sampling.choices is not None:
+            response = _chosen(response, request, task)
+        return _named(response)
+
+    async def aclose(self) -> None:
+        """Stop the engine; what it still had to answer fails."""
+        await asyncio.to_thread(self._worker.stop)
+
+    def cache_report(self) -> dict[str, int]:
+        """Tokens, blocks and hits of the cache, and what the engine has computed."""
+        engine = self.engine
+        return {
+            **asdict(engine.cache.report()),
+            **asdict(engine.counters),
+            "running": len(engine.running),
+            "waiting": len(engine.waiting),
+            "row_tokens_free": engine.room,
+        }
+
+    def _check(self, request: Request) -> None:
+        if request.model not in ("", MODEL):
+            raise ModelNotFound(
+                f"the embedded backend has no model {request.model!r}, only {MODEL!r}"
+                f"{nearest(request.model, [MODEL])}"
+            )
+        if request.sampling.extra:
+            name = request.sampling.extra[0][0]
+            raise Unsupported(f"the embedded backend has no option {name!r}")
+        if request.n < 1:
+            raise InvalidOption(f"n must be at least 1, got {request.n}")
+
+    async def _task(self, request: Request, stream: bool) -> Task:
+        """Encode and check; long prompts are encoded off the loop."""
+        size = len(request.messages.message.content) if request.messages else 0
+        if size > 4096:
+            return await asyncio.to_thread(self._prepare, request, stream)
+        return self._prepare(request, stream)
+
+    def _prepare(self, request: Request, stream: bool) -> Task:
+        sampling, room = request.sampling, self.engine.context
+        prompt = self._tokenizer.prompt(request.messages, room - 1, heal=sampling.grammar is None)
+        options = self._options(request, prompt)
+        wanted = self._defaults.max_tokens if sampling.max_tokens is None else sampling.max_tokens
+        if wanted < 1:
+            raise InvalidOption(f"max_tokens must be at least 1, got {wanted}")
+        return Task(
+            prompt.ids,
+            self._draws(request),
+            min(wanted, room - len(prompt.ids)),
+            prompt.healed,
+            sampling.stop,
+            sampling.logprobs,
+            self._constraint(sampling, prompt),
+            options,
+            stream and options is None,
+            request.priority,
+        )
+
+    def _draws(self, request: Request) -> list[Draw]:
+        sampling, default = request.sampling, self._defaults
+        temperature = default.temperature if sampling.temperature is None else sampling.temperature
+        top_p = default.top_p if sampling.top_p is None else sampling.top_p
+        if not temperature >= 0.0 or not 0.0 < top_p <= 1.0:
+            raise InvalidOption(
+                f"temperature must be at least 0 and top_p in (0, 1], got {temperature} and {top_p}"
+            )
+        seed = self._seed_of(request)
+        return [Draw(temperature, top_p, seed, request.sample + i) for i in range(request.n)]
+
+    def _seed_of(self, request: Request) -> int:
+        if request.sampling.seed is not None:
+            return request.sampling.seed
+        if self._seed is None:
+            return fresh_seed(os.urandom(8))
+        return fresh_seed(f"{self._seed}\0{request.address}\0{request.ordinal}".encode())
+
+    def _constraint(self, sampling: Sampling, prompt: Encoded) -> Any:
+        wanted = Wanted(sampling.regex, sampling.grammar, sampling.schema)
+        if wanted == Wanted() or sampling.choices is not None:
+            return None
+        return self._constraints.compile(wanted, prompt.healed)
+
+    def _options(self, request: Request, prompt: Encoded) -> list[list[int]] | None:
+        choices = request.sampling.choices
+        if choices is None:
+            return None
+        if not choices:
+            raise ChoiceError("there are no options to choose from")
+        found = [self._tokenizer.option(request.messages, prompt, option) for option in choices]
+        longest = len(prompt.ids) + max(map(len, found))
+        if longest > self.engine.context:
+            raise too_long(f"{longest} (with its longest option)", self.engine.context)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Defaults:
+    """What a request does not say, from ``generation_config.json`` and the settings."""
+
+    temperature: float
+    top_p: float
+    max_tokens: int
+
+    @classmethod
+    def read(cls, folder: Path, max_tokens: int) -> _Defaults:
+        path = folder / "generation_config.json"
+        said = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+        return cls(said.get("temperature", 1.0), said.get("top_p", 1.0), max_tokens)
+
+
+def _numbered(emit: Emit | None, first: int) -> Emit | None:
+    return emit and (lambda chunk: emit(Chunk(first + chunk.sample, chunk.text)))
+
+
+def _named(response: Response) -> Response:
+    return Response(
+        response.samples,
+        response.usage,
+        MODEL,
+        response.scores,
+        response.choice_method,
+    )
+
+
+def _chosen(response: Response, request: Request, task: Task) -> Response:
+    """The response whose sample is the best-scored option; the first wins a tie."""
+    choices, scores = request.sampling.choices, response.scores
+    assert choices is not None and scores is not None and task.options is not None
+    if request.sampling.normalize == "token":
+        pairs = zip(scores, task.options, strict=True)
+        scores = tuple(score / (len(option) + 1) for score, option in pairs)
+    best = max(range(len(choices)), key=lambda i: (scores[i], -i))
+    samples = (Sample(choices[best], "stop"),) * request.n
+    return Response(samples, response.usage, scores=scores, choice_method="logprob")
+
+
+@dataclass(slots=True, eq=False)
+class _Caller:
+    """Who waits for a task, and on which loop."""
+
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Response]
+    emit: Emit | None
+
+
+class _Worker:
+    """The engine's thread: started by the first task, asleep when there is none."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._callers: dict[Task, _Caller] = {}
+        self._wake = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    async def run(self, task: Task, emit: Emit | None) -> Response:
+        """Have *task* done; cancelling this aborts it before the engine's next step."""
+        loop = asyncio.get_running_loop()
+        caller = _Caller(loop, loop.create_future(), emit)
+        self._submit(task, caller)
+        try:
+            return await caller.future
+        finally:
+            if self._callers.pop(task, None) is not None:
+                self._engine.abort(task)
+                self._notify()
+
+    def stop(self) -> None:
+        """End the thread and fail what is open; later tasks are refused."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _submit(self, task: Task, caller: _Caller) -> None:
+        with self._wake:
+            if self._closed:
+                raise BackendError("the embedded backend is closed")
+            self._callers[task] = caller
+            self._engine.submit(task)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="appl-embedded", daemon=True
+                )
+                self._thread.start()
+            self._wake.notify()
+
+    def _notify(self) -> None:
+        with self._wake:
+            self._wake.notify()
+
+    def _work(self) -> None:
+        while self._sleep():
+            try:
+                outcomes = self._engine.step()
+            except Exception as error:
+                outcomes = self._engine.fail(f"the engine failed: {error!r}")
+            if outcomes:
+                self._deliver(outcomes)
+        self._deliver(self._engine.fail("the embedded backend was closed"))
+
+    def _sleep(self) -> bool:
+        """Wait for work; false when the worker is to end."""
+        with self._wake:
+            while self._engine.idle and not self._closed:
+                self._wake.wait()
+            return not self._closed
+
+    def _deliver(self, outcomes: list[Outcome]) -> None:
+        """Hand outcomes over, one crossing a loop."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Caller, Outcome]]] = defaultdict(list)
+        for outcome in outcomes:
+            caller = self._callers.get(outcome.task)
+            if caller is not None:
+                by_loop[caller.loop].append((caller, outcome))
+            if not isinstance(outcome, Piece):
+                self._callers.pop(outcome.task, None)
+        for loop, mine in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_settle, mine)
+            except RuntimeError:  # the loop was closed: nobody waits any more
+                for _, outcome in mine:
+                    self._engine.abort(outcome.task)
+
+
+def _settle(outcomes: list[tuple[_Caller, Outcome]]) -> None:
+    """On the loop: pass on text and set results, unless the caller has gone."""
+    for caller, outcome in outcomes:
+        if caller.future.done():
+            continue
+        if isinstance(outcome, Piece):
+            if caller.emit is not None:
+                caller.emit(Chunk(outcome.sample, outcome.text))
+        elif isinstance(outcome, Failed):
+            caller.future.set_exception(outcome.error)
+        else:
+            caller.future.set_result(outcome.response)

@@ -1,0 +1,57 @@
+"""What a prefix cache is: a sequence opens it, publishes what it computed, and closes.
+
+Invariant: between ``open`` and ``close`` what the sequence matched or published is not evicted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from appl_backends.embedded.model import Row
+
+Tokens = NDArray[np.int32]
+
+
+@dataclass(slots=True)
+class Hold:
+    """A sequence's place in the cache: the deepest locked node, and the tokens up to it."""
+
+    node: Any
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheReport:
+    """Blocks and tokens of a cache; ``protected`` tokens are in use, the rest can be evicted."""
+
+    blocks: int = 0
+    free_blocks: int = 0
+    tokens: int = 0
+    protected: int = 0
+    nodes: int = 0
+    evicted: int = 0
+
+
+class Cache(Protocol):
+    """Computed keys and values by token prefix."""
+
+    shares: bool
+
+    def match(self, tokens: Tokens) -> int:
+        """How many leading *tokens* are held."""
+
+    def open(self, tokens: Tokens, row: Row) -> Hold:
+        """Lock the longest held prefix of *tokens* and copy it into the empty *row*."""
+
+    def publish(self, hold: Hold, tokens: Tokens, row: Row) -> None:
+        """Keep what *row* has computed of *tokens* beyond *hold*, as far as there is room."""
+
+    def close(self, hold: Hold) -> None:
+        """Unlock *hold*; it may be evicted from now on."""
+
+    def report(self) -> CacheReport:
+        """What is held now."""

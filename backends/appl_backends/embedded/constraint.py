@@ -1,0 +1,102 @@
+"""What an answer may look like: a regex or a JSON schema as masks over the vocabulary.
+
+Invariant: an answer that ends by itself satisfies its constraint; only one that is cut by its
+token limit may not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+import llguidance
+import llguidance.numpy as bitmask
+import numpy as np
+from numpy.typing import NDArray
+
+from appl.errors import Unsupported
+from appl.prompt.chain import digest_of
+from appl_backends.embedded.tokenizer import Tokenizer
+
+Mask = NDArray[np.bool_]
+JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+
+
+class Constraint:
+    """The state of one constrained answer."""
+
+    def __init__(self, matcher: llguidance.LLMatcher, size: int) -> None:
+        self._matcher = matcher
+        self._bits = bitmask.allocate_token_bitmask(1, size)
+        self._size = size
+
+    def mask(self) -> Mask:
+        """True for each token that may come next."""
+        bitmask.fill_next_token_bitmask(self._matcher, self._bits)
+        bits = np.unpackbits(self._bits.view(np.uint8)[0], bitorder="little")
+        return bits[: self._size].astype(np.bool_)
+
+    def accept(self, token: int) -> None:
+        """Go on with *token*."""
+        self._matcher.consume_token(token)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing but the end may follow."""
+        return bool(self._matcher.is_stopped())
+
+    def fork(self) -> Constraint:
+        """An independent copy in the same state."""
+        return Constraint(self._matcher.deep_copy(), self._size)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The form that a request wants; at most one of the fields is set."""
+
+    regex: str | None = None
+    grammar: str | None = None
+    schema: str | None = None
+
+
+class Constraints:
+    """Compiles constraints for one tokenizer, and remembers the latest of them."""
+
+    LIMIT = 64
+
+    def __init__(self, tokenizer: Tokenizer, vocab: int) -> None:
+        self._inner = llguidance.LLTokenizer(
+            tokenizer.source, n_vocab=vocab, eos_token=tokenizer.end
+        )
+        self._vocab = vocab
+        self._known: dict[bytes, Constraint] = {}
+
+    def compile(self, wanted: Wanted, healed: bytes = b"") -> Constraint:
+        """A fresh state for *wanted*, which follows the bytes *healed*."""
+        source = _source(wanted, healed.decode("ascii"))
+        key = digest_of(source)
+        found = self._known.pop(key, None) or self._compiled(source)
+        self._known[key] = found
+        if len(self._known) > self.LIMIT:
+            del self._known[next(iter(self._known))]
+        return found.fork()
+
+    def _compiled(self, source: str) -> Constraint:
+        matcher = llguidance.LLMatcher(self._inner, source)
+        if matcher.is_error():
+            raise Unsupported(f"this constraint cannot be used: {matcher.get_error().strip()}")
+        return Constraint(matcher, self._vocab)
+
+
+def _source(wanted: Wanted, healed: str) -> str:
+    """The constraint in the language of llguidance."""
+    matcher = llguidance.LLMatcher
+    if wanted.regex is not None:
+        body = f"{re.escape(healed)}(?:{wanted.regex})" if healed else wanted.regex
+        return str(matcher.grammar_from_regex(body))
+    if wanted.schema is not None:
+        schema = {**json.loads(wanted.schema), "x-guidance": JSON_STYLE}
+        return f"start: {json.dumps(healed)} object\nobject: %json {json.dumps(schema)}"
+    assert wanted.grammar is not None, "there is a constraint to compile"
+    return str(matcher.grammar_from_lark(wanted.grammar))

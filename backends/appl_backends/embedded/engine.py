@@ -1,0 +1,494 @@
+"""Continuous batching, one verb per step: schedule → forward → sample → postprocess.
+
+Invariant: memory is bounded (rows by ``row_tokens``, the cache by its blocks), and the tokens of a
+sequence depend on its own task alone, never on what shares the batch.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from appl.backend import Response, Sample, TokenLogprob, Usage
+from appl.errors import BackendError
+from appl_backends.embedded.cache import Cache, Hold, Tokens
+from appl_backends.embedded.constraint import Constraint
+from appl_backends.embedded.model import F32, Llama, Row, Span, tiled
+from appl_backends.embedded.radix import common
+from appl_backends.embedded.sampler import Draw, best, log_softmax, pick
+from appl_backends.embedded.tokenizer import Tokenizer, Writer
+
+CANONICAL_CHUNK = 256
+HEADROOM = 64
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One request inside the engine: a prompt, and the samples or options wanted of it."""
+
+    prompt: list[int]
+    draws: list[Draw]
+    max_tokens: int
+    healed: bytes = b""
+    stop: tuple[str, ...] = ()
+    logprobs: int | None = None
+    constraint: Constraint | None = None
+    options: list[list[int]] | None = None
+    stream: bool = False
+    priority: int = 0
+    order: int = 0
+    live: list[Run] = field(default_factory=list)
+    done: list[Run] = field(default_factory=list)
+    first: F32 | None = None
+    cached: int | None = None
+
+
+class Run:
+    """One sequence of a task: its ids, and while it runs its row and its place in the cache."""
+
+    __slots__ = (
+        "behind", "constraint", "finish", "hold", "ids", "index", "logprobs", "row", "score",
+        "task", "tokens", "writer",
+    )  # fmt: skip
+
+    def __init__(self, task: Task, index: int) -> None:
+        self.task, self.index = task, index
+        forced = task.options[index] if task.options else []
+        self.ids = [*task.prompt, *forced]
+        self.tokens: Tokens = np.array(self.ids, np.int32)
+        self.writer = Writer(task.stop, task.healed)
+        self.constraint = task.constraint.fork() if task.constraint else None
+        self.logprobs: list[TokenLogprob] = []
+        self.score = 0.0
+        self.row: Row | None = None
+        self.hold: Hold | None = None
+        self.behind: tuple[Run, int] | None = None
+        self.finish = ""
+
+    @property
+    def todo(self) -> int:
+        """How many of its ids have no keys and values yet."""
+        return len(self.ids) - (self.row.length if self.row else 0)
+
+    @property
+    def prefilling(self) -> bool:
+        """Whether it still computes what it started with."""
+        return self.row is not None and self.row.length < len(self.tokens)
+
+    @property
+    def generated(self) -> int:
+        """How many tokens it has sampled."""
+        return 0 if self.task.options else len(self.ids) - len(self.task.prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """More text of one sample of a streamed task."""
+
+    task: Task
+    sample: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """All of a task is there."""
+
+    task: Task
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A task cannot be finished."""
+
+    task: Task
+    error: Exception
+
+
+Outcome = Piece | Finished | Failed
+
+
+@dataclass(slots=True)
+class Counters:
+    """What the engine has done since it was made."""
+
+    steps: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    computed_tokens: int = 0
+    decoded_tokens: int = 0
+    preemptions: int = 0
+    recomputed: int = 0
+
+
+class Engine:
+    """Runs tasks on one model; ``step`` is called by one thread, everything else is its state."""
+
+    def __init__(
+        self,
+        model: Llama,
+        tokenizer: Tokenizer,
+        cache: Cache,
+        *,
+        max_batch: int = 32,
+        chunk: int = 256,
+        row_tokens: int = 32768,
+    ) -> None:
+        self.model, self.tokenizer, self.cache = model, tokenizer, cache
+        self.max_batch, self.chunk, self.row_tokens = max_batch, chunk, row_tokens
+        self.room = row_tokens
+        self.inbox: deque[tuple[Task, bool]] = deque()
+        self.waiting: list[Run] = []
+        self.running: list[Run] = []
+        self.counters = Counters()
+        self._out: list[Outcome] = []
+        self._order = 0
+        self._banned = _banned(tokenizer, model.shape.vocab)
+        self._opening: dict[bytes, F32] = {}
+
+    @property
+    def context(self) -> int:
+        """The longest sequence that fits, prompt and answer together."""
+        return min(self.model.shape.context, self.row_tokens // 64 * 64)
+
+    def submit(self, task: Task) -> None:
+        """Queue *task*; may be called from any thread."""
+        self.inbox.append((task, True))
+
+    def abort(self, task: Task) -> None:
+        """Drop *task* before the next step; may be called from any thread."""
+        self.inbox.append((task, False))
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self.inbox or self.waiting or self.running)
+
+    def step(self) -> list[Outcome]:
+        """Advance every running sequence, and say what came of it."""
+        self._receive()
+        spans, runs, ready = self._schedule()
+        if spans:
+            ready += self._read(runs, spans, self.model.forward(spans))
+            self.counters.steps += 1
+        for run, token in self._sample(ready):
+            self._postprocess(run, token)
+        out, self._out = self._out, []
+        return out
+
+    def fail(self, reason: str) -> list[Outcome]:
+        """Drop everything; each task fails with *reason*."""
+        self._receive()
+        tasks = list(dict.fromkeys(run.task for run in [*self.running, *self.waiting]))
+        for task in tasks:
+            self._drop(task)
+        return [Failed(task, BackendError(reason)) for task in tasks]
+
+    # -- schedule ------------------------------------------------------------------------------
+
+    def _receive(self) -> None:
+        while self.inbox:
+            task, wanted = self.inbox.popleft()
+            if not wanted:
+                self._drop(task)
+                continue
+            self._order += 1
+            task.order = self._order
+            task.live = [Run(task, index) for index in range(len(task.options or task.draws))]
+            for run in task.live:
+                self._queue(run)
+
+    def _queue(self, run: Run) -> None:
+        bisect.insort(self.waiting, run, key=_urgency)
+
+    def _drop(self, task: Task) -> None:
+        self.waiting = [run for run in self.waiting if run.task is not task]
+        for run in [run for run in self.running if run.task is task]:
+            self._release(run)
+        task.live = []
+
+    def _schedule(self) -> tuple[list[Span], list[Run], list[tuple[Run, F32]]]:
+        """The spans of this step with their sequences, and who can sample without any."""
+        for run in list(self.running):
+            self._make_room(run)
+        ready = self._admit()
+        singles = [run for run in self.running if run.todo == 1]
+        spans = [self._span(run, 1) for run in singles]
+        longs, budget = [], self.chunk
+        for run in self.running:
+            if run.todo > 1 and budget:
+                take = min(budget, run.todo)
+                spans.append(self._span(run, take))
+                longs.append(run)
+                budget -= take
+        return spans, singles + longs, ready
+
+    def _span(self, run: Run, count: int) -> Span:
+        row = run.row
+        assert row is not None, "only running sequences have spans"
+        start, end = row.length, row.length + count
+        known = len(run.task.prompt)
+        self.counters.computed_tokens += max(0, min(end, known) - start)
+        if run.task.options:
+            scored = known + len(run.logprobs)
+            return Span(row, run.ids[start:end], max(0, min(count, end - scored + 1)))
+        return Span(row, run.ids[start:end], int(end == len(run.ids)))
+
+    def _admit(self) -> list[tuple[Run, F32]]:
+        """Start waiting sequences while there is room; those whose prompt is there can sample."""
+        ready: list[tuple[Run, F32]] = []
+        left: list[Run] = []
+        for at, run in enumerate(self.waiting):
+            if len(self.running) >= self.max_batch:
+                left += self.waiting[at:]
+                break
+            if self.cache.shares and self._should_wait(run):
+                left.append(run)
+                continue
+            if tiled(len(run.ids) + 1) > self.room:
+                left += self.waiting[at:]
+                break
+            first = self._start(run)
+            if first is not None:
+                ready.append((run, first))
+        self.waiting = left
+        return ready
+
+    def _should_wait(self, run: Run) -> bool:
+        """Whether a running sequence is computing a prefix that *run* can then take from it."""
+        if run.behind is not None:
+            leader, length = run.behind
+            if leader.hold and leader.prefilling and leader.hold.length < length:
+                return True
+            run.behind = None
+        limit = self._reusable(run)
+        length, coming = self._longest_coming(run, limit)
+        if coming is not None and length > self.cache.match(run.tokens[:limit]):
+            run.behind = (coming, length)
+            return True
+        return False
+
+    def _longest_coming(self, run: Run, limit: int) -> tuple[int, Run | None]:
+        """The sequence still computing its prompt that shares the longest prefix with *run*."""
+        length, found = 0, None
+        for other in self.running:
+            if other.hold is None or not other.prefilling:
+                continue
+            shared = common(run.tokens[:limit], other.tokens)
+            if shared > max(length, other.hold.length):
+                length, found = shared, other
+        return length, found
+
+    def _reusable(self, run: Run) -> int:
+        """How many ids of *run* may come from the cache: all, if what follows them is known."""
+        known = len(run.task.prompt)
+        if _forks(run):
+            return known
+        return known + len(run.logprobs) - 1 if run.task.options else len(run.ids) - 1
+
+    def _start(self, run: Run) -> F32 | None:
+        """Give *run* a row and what the cache has; logits when nothing is left to compute."""
+        row = Row(self.model.shape, len(run.ids) + min(HEADROOM, run.task.max_tokens))
+        if row.capacity > self.room:
+            row = Row(self.model.shape, len(run.ids) + 1)
+        self.room -= row.capacity
+        run.row, run.behind = row, None
+        run.tokens = np.array(run.ids, np.int32)
+        run.hold = self.cache.open(run.tokens[: self._reusable(run)], row)
+        if run.task.cached is None:
+            run.task.cached = run.hold.length
+            self.counters.prompt_tokens += len(run.task.prompt)
+            self.counters.cached_tokens += run.hold.length
+        self.running.append(run)
+        known = len(run.task.prompt)
+        return run.task.first if _forks(run) and row.length == known else None
+
+    def _make_room(self, run: Run) -> None:
+        """Let the row of *run* hold what it will compute; if need be others start again later."""
+        while run.row is not None and run.row.capacity < len(run.ids):
+            wanted = min(run.row.capacity + 4 * HEADROOM, tiled(self.context))
+            if wanted - run.row.capacity > self.room:
+                wanted = tiled(len(run.ids))
+            if wanted - run.row.capacity > self.room:
+                self._preempt(self.running[-1])
+                continue
+            self.room -= wanted - run.row.capacity
+            run.row.grow(wanted)
+
+    def _preempt(self, run: Run) -> None:
+        """Give up the row of *run*; what it computed is offered to the cache."""
+        self._publish(run)
+        self._release(run)
+        self._queue(run)
+        self.counters.preemptions += 1
+
+    def _publish(self, run: Run) -> None:
+        if run.hold is not None and run.row is not None and run.row.length > run.hold.length:
+            run.tokens = np.array(run.ids, np.int32)
+            self.cache.publish(run.hold, run.tokens, run.row)
+
+    def _release(self, run: Run) -> None:
+        assert run.row is not None and run.hold is not None, "only running sequences are released"
+        self.room += run.row.capacity
+        self.cache.close(run.hold)
+        run.row = run.hold = None
+        self.running.remove(run)
+
+    # -- sample --------------------------------------------------------------------------------
+
+    def _read(
+        self, runs: Sequence[Run], spans: Sequence[Span], logits: F32
+    ) -> Iterator[tuple[Run, F32]]:
+        """Which sequence each row of logits belongs to; prompts that grew go to the cache."""
+        at = 0
+        for run, span in zip(runs, spans, strict=True):
+            if span.row.length - len(span.tokens) < len(run.task.prompt):
+                self._publish(run)
+            for row in logits[at : at + span.wanted]:
+                yield run, row
+            at += span.wanted
+
+    def _sample(self, ready: Sequence[tuple[Run, F32]]) -> Iterator[tuple[Run, int]]:
+        for run, logits in ready:
+            task = run.task
+            if len(task.live) > 1 and task.first is None and _at_start(run):
+                task.first = logits.copy()
+            if task.options:
+                self._score(run, logits)
+            else:
+                yield run, self._choose(run, logits)
+
+    def _choose(self, run: Run, raw: F32) -> int:
+        """The next token of *run*; recomputed from scratch when rounding could decide it."""
+        draw, position = run.task.draws[run.index], run.generated
+        picked = pick(self._allowed(run, raw), draw, position)
+        if picked.shaky:
+            raw = self._canonical(run.ids)
+            picked = pick(self._allowed(run, raw), draw, position)
+        if run.task.logprobs is not None and picked.token != self.tokenizer.end:
+            run.logprobs.append(self._logprob(raw, picked.token, run.task.logprobs))
+        return picked.token
+
+    def _allowed(self, run: Run, raw: F32) -> F32:
+        """A copy of the logits in which what must not come is minus infinity."""
+        logits = raw + self._banned
+        if run.task.healed and not run.generated:
+            logits += self._starting_with(run.task.healed)
+        if run.constraint is not None:
+            logits[~run.constraint.mask()] = -np.inf
+        return logits
+
+    def _starting_with(self, opening: bytes) -> F32:
+        if opening not in self._opening:
+            allowed = [data.startswith(opening) for data in self.tokenizer.bytes]
+            allowed[self.tokenizer.end] = True
+            mask = np.full(self.model.shape.vocab, -np.inf, np.float32)
+            mask[: len(allowed)][allowed] = 0.0
+            self._opening[opening] = mask
+        return self._opening[opening]
+
+    def _canonical(self, ids: Sequence[int]) -> F32:
+        """The logits after *ids*, computed alone and in fixed pieces: a function of *ids* only."""
+        self.counters.recomputed += 1
+        row = Row(self.model.shape, len(ids))
+        logits = np.zeros((1, 0), np.float32)
+        for start in range(0, len(ids), CANONICAL_CHUNK):
+            logits = self.model.forward([Span(row, ids[start : start + CANONICAL_CHUNK])])
+        last: F32 = logits[0]
+        return last
+
+    def _logprob(self, raw: F32, token: int, count: int) -> TokenLogprob:
+        logprobs = log_softmax(raw)
+        top = tuple((self._text(other), value) for other, value in best(logprobs, count))
+        return TokenLogprob(self._text(token), float(logprobs[token]), top)
+
+    def _text(self, token: int) -> str:
+        return self.tokenizer.bytes[token].decode("utf-8", "replace")
+
+    def _score(self, run: Run, raw: F32) -> None:
+        """Add the log-probability of the option's next token, or of the end of the turn."""
+        at = len(run.task.prompt) + len(run.logprobs)
+        token = run.ids[at] if at < len(run.ids) else self.tokenizer.end
+        logprob = float(log_softmax(raw)[token])
+        run.logprobs.append(TokenLogprob(self._text(token), logprob))
+        run.score += logprob
+        if at == len(run.ids):
+            self._finish(run, "stop")
+
+    # -- postprocess ---------------------------------------------------------------------------
+
+    def _postprocess(self, run: Run, token: int) -> None:
+        """Append *token*, pass on safe text, and finish the sequence if that was the last."""
+        run.ids.append(token)
+        self.counters.decoded_tokens += 1
+        finish = self._take(run, token)
+        if finish:
+            run.writer.close()
+        if run.task.stream and (text := run.writer.take(final=bool(finish))):
+            self._out.append(Piece(run.task, run.index, text))
+        if finish:
+            self._finish(run, finish)
+
+    def _take(self, run: Run, token: int) -> str:
+        if token == self.tokenizer.end:
+            return "stop"
+        run.writer.add(self.tokenizer.bytes[token])
+        if run.constraint is not None:
+            run.constraint.accept(token)
+        if run.writer.stopped or (run.constraint is not None and run.constraint.complete):
+            return "stop"
+        return "length" if run.generated >= run.task.max_tokens else ""
+
+    def _finish(self, run: Run, reason: str) -> None:
+        run.finish = reason
+        self._publish(run)
+        self._release(run)
+        run.task.done.append(run)
+        if len(run.task.done) == len(run.task.live):
+            response = self._scored(run.task) if run.task.options else _answered(run.task)
+            self._out.append(Finished(run.task, response))
+
+    def _scored(self, task: Task) -> Response:
+        scores = tuple(run.score for run in task.live)
+        usage = Usage(len(task.prompt), 0, task.cached)
+        return Response((), usage, scores=scores, choice_method="logprob")
+
+
+def _answered(task: Task) -> Response:
+    samples = tuple(
+        Sample(
+            run.writer.text,
+            run.finish,
+            None if task.logprobs is None else tuple(run.logprobs),
+        )
+        for run in task.live
+    )
+    completed = sum(run.generated for run in task.live)
+    return Response(samples, Usage(len(task.prompt), completed, task.cached))
+
+
+def _forks(run: Run) -> bool:
+    """Whether the logits that follow the prompt are known from another sequence of the task."""
+    return run.task.first is not None and _at_start(run)
+
+
+def _at_start(run: Run) -> bool:
+    """Whether nothing of the answer is there yet."""
+    return not run.generated and not run.logprobs
+
+
+def _urgency(run: Run) -> tuple[int, int, int]:
+    return -run.task.priority, run.task.order, run.index
+
+
+def _banned(tokenizer: Tokenizer, vocab: int) -> F32:
+    """Minus infinity for what is never generated: special tokens but the end, and unused ids."""
+    banned = np.zeros(vocab, np.float32)
+    banned[[token for token in tokenizer.special if token != tokenizer.end]] = -np.inf
+    banned[tokenizer.size :] = -np.inf
+    return banned

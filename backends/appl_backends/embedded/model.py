@@ -1,0 +1,377 @@
+"""A Llama-architecture decoder in NumPy: weights, the KV row of one sequence, one forward pass.
+
+Invariant: ``forward`` changes nothing but its workspace and the rows it is given; feeding a
+sequence in one piece or in many gives the same logits up to float32 rounding.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+from numpy.typing import NDArray
+
+F32 = NDArray[np.float32]
+TILE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes of a model, as its ``config.json`` states them."""
+
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    vocab: int
+    context: int
+    theta: float
+    eps: float
+
+    @property
+    def groups(self) -> int:
+        """Query heads per key-value head."""
+        return self.heads // self.kv_heads
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Shape:
+        """The shape that a Hugging Face Llama configuration describes."""
+        heads, hidden = config["num_attention_heads"], config["hidden_size"]
+        rope = config.get("rope_parameters") or {}
+        return cls(
+            layers=config["num_hidden_layers"],
+            hidden=hidden,
+            heads=heads,
+            kv_heads=config.get("num_key_value_heads") or heads,
+            head_dim=config.get("head_dim") or hidden // heads,
+            ffn=config["intermediate_size"],
+            vocab=config["vocab_size"],
+            context=config["max_position_embeddings"],
+            theta=config.get("rope_theta") or rope.get("rope_theta") or 10000.0,
+            eps=config.get("rms_norm_eps") or 1e-6,
+        )
+
+
+_DTYPES = {"F32": "<f4", "F16": "<f2", "F64": "<f8"}
+
+
+_entries: Callable[[bytes], list[tuple[str, dict[str, Any]]]] = safetensors.deserialize
+
+
+def read_tensors(path: Path) -> dict[str, F32]:
+    """Every tensor of a safetensors file as float32; bfloat16 is widened bit by bit."""
+    found: dict[str, F32] = {}
+    for name, entry in _entries(path.read_bytes()):
+        data, shape = entry["data"], entry["shape"]
+        if entry["dtype"] == "BF16":
+            wide = np.frombuffer(data, "<u2").astype(np.uint32) << 16
+            found[name] = wide.view(np.float32).reshape(shape)
+        else:
+            flat = np.frombuffer(data, _DTYPES[entry["dtype"]])
+            found[name] = flat.astype(np.float32).reshape(shape)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer's matrices as the forward pass wants them (see ``_layer``)."""
+
+    qkv: F32
+    out: F32
+    gate_up: F32
+    down: F32
+
+
+class Row:
+    """The keys and values of one sequence, contiguous, so that attention needs no gathering.
+
+    ``kv`` is ``[layers, keys then values of each kv head, capacity, head_dim]``; the first
+    ``length`` positions are filled.
+    """
+
+    __slots__ = ("kv", "length")
+
+    def __init__(self, shape: Shape, capacity: int) -> None:
+        self.kv: F32 = np.empty(
+            (shape.layers, 2 * shape.kv_heads, tiled(capacity), shape.head_dim), np.float32
+        )
+        self.length = 0
+
+    @property
+    def capacity(self) -> int:
+        """How many positions there is room for."""
+        return int(self.kv.shape[2])
+
+    def grow(self, capacity: int) -> None:
+        """Make room for *capacity* positions; what is there stays."""
+        layers, heads, _, dim = self.kv.shape
+        wider = np.empty((layers, heads, tiled(capacity), dim), np.float32)
+        wider[:, :, : self.length] = self.kv[:, :, : self.length]
+        self.kv = wider
+
+
+def tiled(count: int) -> int:
+    """*count* rounded up to whole tiles, the unit in which rows are allocated."""
+    return -(-count // TILE) * TILE
+
+
+@dataclass(slots=True)
+class Span:
+    """The next *tokens* of the sequence in *row*; logits are wanted for the last *wanted* ones."""
+
+    row: Row
+    tokens: Sequence[int]
+    wanted: int = 1
+
+
+class _Space:
+    """The scratch arrays of a forward pass over ``size`` tokens, made once and used again."""
+
+    def __init__(self, s: Shape, size: int) -> None:
+        mixed = s.heads + s.kv_heads
+        self.x: F32 = np.empty((size, s.hidden), np.float32)
+        self.as_row, self.as_column = self.x[:, None, :], self.x[:, :, None]
+        self.square: F32 = np.empty((size, 1, 1), np.float32)
+        self.norm = self.square[:, 0]
+        self.h: F32 = np.empty_like(self.x)
+        self.qkv: F32 = np.empty((size, (mixed + s.kv_heads) * s.head_dim), np.float32)
+        self.turned: NDArray[np.complex64] = (
+            self.qkv[:, : mixed * s.head_dim].view(np.complex64).reshape(size, mixed, -1)
+        )
+        split = s.heads * s.head_dim
+        self.q: F32 = self.qkv[:, :split].reshape(size, s.kv_heads, s.groups, s.head_dim)
+        self.kv: F32 = self.qkv[:, split:].reshape(size, 2 * s.kv_heads, s.head_dim)
+        self.mixed: F32 = np.empty((size, split), np.float32)
+        self.heads: F32 = self.mixed.reshape(size, s.kv_heads, s.groups, s.head_dim)
+        self.gate_up: F32 = np.empty((size, 2 * s.ffn), np.float32)
+        self.gate, self.up = self.gate_up[:, : s.ffn], self.gate_up[:, s.ffn :]
+        self.act: F32 = np.empty((size, s.ffn), np.float32)
+        self.delta: F32 = np.empty_like(self.x)
+
+
+class Llama:
+    """A model ready to run: ``forward`` feeds spans of sequences and returns logits."""
+
+    def __init__(self, shape: Shape, tensors: Mapping[str, F32]) -> None:
+        self.shape = shape
+        self.embedding: F32 = tensors["model.embed_tokens.weight"]
+        head = tensors.get("lm_head.weight", self.embedding)
+        gain = tensors["model.norm.weight"] * math.sqrt(shape.hidden)
+        self.head: F32 = np.ascontiguousarray((head * gain).T)
+        self.layers = [_layer(shape, tensors, index) for index in range(shape.layers)]
+        self._eps = np.float32(shape.eps * shape.hidden)
+        self._turns = _turns(shape)
+        self._causal: F32 = np.zeros((0, 0), np.float32)
+        self._spaces: dict[int, _Space] = {}
+
+    @classmethod
+    def load(cls, folder: Path) -> Llama:
+        """The model in *folder*: ``config.json`` and ``model.safetensors``."""
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        return cls(Shape.of(config), read_tensors(folder / "model.safetensors"))
+
+    def forward(self, spans: Sequence[Span]) -> F32:
+        """Feed every span into its row; the logits of the wanted positions, in order."""
+        tokens = [token for span in spans for token in span.tokens]
+        space = self._space(len(tokens))
+        np.take(self.embedding, tokens, axis=0, out=space.x)
+        turns = self._turns[_positions(spans)][:, None]
+        attention = _Attention(self, space, spans)
+        with np.errstate(over="ignore"):
+            for index, layer in enumerate(self.layers):
+                self._layer(space, layer, turns, attention, index)
+        for span in spans:
+            span.row.length += len(span.tokens)
+        return self._logits(space, spans)
+
+    def _layer(
+        self,
+        s: _Space,
+        layer: Layer,
+        turns: NDArray[np.complex64],
+        attention: _Attention,
+        index: int,
+    ) -> None:
+        self._normalise(s)
+        np.matmul(s.h, layer.qkv, out=s.qkv)
+        np.multiply(s.turned, turns, out=s.turned)
+        attention.attend(index)
+        np.matmul(s.mixed, layer.out, out=s.delta)
+        np.add(s.x, s.delta, out=s.x)
+        self._normalise(s)
+        np.matmul(s.h, layer.gate_up, out=s.gate_up)
+        np.exp(s.gate, out=s.act)
+        np.add(s.act, 1, out=s.act)
+        np.divide(s.gate, s.act, out=s.act)
+        np.multiply(s.act, s.up, out=s.act)
+        np.matmul(s.act, layer.down, out=s.delta)
+        np.add(s.x, s.delta, out=s.x)
+
+    def _normalise(self, s: _Space) -> None:
+        np.matmul(s.as_row, s.as_column, out=s.square)
+        np.add(s.square, self._eps, out=s.square)
+        np.sqrt(s.square, out=s.square)
+        np.divide(s.x, s.norm, out=s.h)
+
+    def _logits(self, s: _Space, spans: Sequence[Span]) -> F32:
+        self._normalise(s)
+        wanted: list[int] = []
+        end = 0
+        for span in spans:
+            end += len(span.tokens)
+            wanted.extend(range(end - span.wanted, end))
+        chosen = s.h if len(wanted) == len(s.h) else s.h[wanted]
+        logits: F32 = np.matmul(chosen, self.head)
+        return logits
+
+    def _space(self, size: int) -> _Space:
+        space = self._spaces.get(size)
+        if space is None:
+            while sum(self._spaces) > 1024:
+                del self._spaces[max(self._spaces)]
+            space = self._spaces[size] = _Space(self.shape, size)
+        return space
+
+    def causal(self, count: int) -> F32:
+        """Minus infinity above the diagonal, zero elsewhere, ``[count, count]``."""
+        if len(self._causal) < count:
+            self._causal = np.triu(np.full((count, count), -np.inf, np.float32), 1)
+        return self._causal[:count, :count]
+
+
+class _Attention:
+    """Attention of one pass: single tokens share one softmax, longer spans have their own."""
+
+    def __init__(self, model: Llama, space: _Space, spans: Sequence[Span]) -> None:
+        self.model, self.space = model, space
+        singles = next((i for i, span in enumerate(spans) if len(span.tokens) > 1), len(spans))
+        self.singles = singles
+        self.q, self.heads = space.q[:singles], space.heads[:singles]
+        self.rows = [_Views(model.shape, span) for span in spans[:singles]]
+        self.scores, self.weights = self._score_arrays()
+        self.longs = list(_placed(spans[singles:], singles))
+
+    def _score_arrays(self) -> tuple[F32, F32]:
+        """Scores of the single tokens, minus infinity where a row is shorter than the longest."""
+        s, ends = self.model.shape, [views.end for views in self.rows]
+        scores = np.full(
+            (self.singles, s.kv_heads, s.groups, max(ends, default=0)), -np.inf, np.float32
+        )
+        weights = np.empty_like(scores)
+        for at, views in enumerate(self.rows):
+            views.scores, views.weights = (
+                scores[at, ..., : views.end],
+                weights[at, ..., : views.end],
+            )
+        return scores, weights
+
+    def attend(self, layer: int) -> None:
+        """Store this layer's keys and values, and write the mixed values to the workspace."""
+        if self.rows:
+            self._attend_singles(layer)
+        for span, start, at in self.longs:
+            self._attend_long(layer, span, start, at)
+
+    def _attend_singles(self, layer: int) -> None:
+        scores, weights, matmul = self.scores, self.weights, np.matmul
+        for views, q, kv in zip(self.rows, self.q, self.space.kv, strict=False):
+            views.store[layer] = kv
+            matmul(q, views.keys[layer], out=views.scores)
+        np.subtract(scores, np.maximum.reduce(scores, axis=-1, keepdims=True), out=weights)
+        np.exp(weights, out=weights)
+        for views, heads in zip(self.rows, self.heads, strict=True):
+            matmul(views.weights, views.values[layer], out=heads)
+        np.divide(self.heads, np.add.reduce(weights, axis=-1, keepdims=True), out=self.heads)
+
+    def _attend_long(self, layer: int, span: Span, start: int, at: int) -> None:
+        s, count = self.model.shape, len(span.tokens)
+        here, end = slice(at, at + count), start + count
+        kv = span.row.kv[layer]
+        kv[:, start:end] = self.space.kv[here].transpose(1, 0, 2)
+        q = self.space.q[here].transpose(1, 2, 0, 3).reshape(s.kv_heads, -1, s.head_dim)
+        scores = np.matmul(q, kv[: s.kv_heads, :end].transpose(0, 2, 1))
+        shaped = scores.reshape(s.kv_heads, s.groups, count, end)
+        shaped[..., start:] += self.model.causal(count)
+        np.subtract(scores, np.maximum.reduce(scores, axis=-1, keepdims=True), out=scores)
+        np.exp(scores, out=scores)
+        mixed = np.matmul(scores, kv[s.kv_heads :, :end])
+        mixed /= np.add.reduce(scores, axis=-1, keepdims=True)
+        shaped = mixed.reshape(s.kv_heads, s.groups, count, s.head_dim)
+        self.space.heads[here] = shaped.transpose(2, 0, 1, 3)
+
+
+class _Views:
+    """The parts of a row that a single token reads and writes, for all layers."""
+
+    __slots__ = ("end", "keys", "scores", "store", "values", "weights")
+
+    def __init__(self, s: Shape, span: Span) -> None:
+        kv, start = span.row.kv, span.row.length
+        self.end = start + 1
+        self.store = kv[:, :, start]
+        self.keys = kv[:, : s.kv_heads, : self.end].swapaxes(2, 3)
+        self.values = kv[:, s.kv_heads :, : self.end]
+        self.scores: F32
+        self.weights: F32
+
+
+def _placed(spans: Sequence[Span], at: int) -> Iterator[tuple[Span, int, int]]:
+    for span in spans:
+        yield span, span.row.length, at
+        at += len(span.tokens)
+
+
+def _positions(spans: Sequence[Span]) -> list[int]:
+    return [span.row.length + i for span in spans for i in range(len(span.tokens))]
+
+
+def _turns(s: Shape) -> NDArray[np.complex64]:
+    """The rotation of every position and pair of dimensions, as unit complex numbers."""
+    pairs = s.head_dim // 2
+    speed = s.theta ** (-np.arange(pairs, dtype=np.float64) / pairs)
+    angle = np.arange(s.context, dtype=np.float64)[:, None] * speed
+    turns: NDArray[np.complex64] = np.exp(1j * angle).astype(np.complex64)
+    return turns
+
+
+def _layer(s: Shape, tensors: Mapping[str, F32], index: int) -> Layer:
+    """Fused matrices: the norms' gains, the attention scale and two signs are folded in.
+
+    Query and key dimensions are reordered so that a rotated pair lies side by side, one complex
+    number; scores do not notice. Gate and up are negated, which saves a pass in
+    ``silu(g) * u = (-g) * (-u) / (1 + exp(-g))``.
+    """
+
+    def tensor(name: str) -> F32:
+        return tensors[f"model.layers.{index}.{name}.weight"]
+
+    root = math.sqrt(s.hidden)
+    before, after = tensor("input_layernorm") * root, tensor("post_attention_layernorm") * root
+    q = _paired(tensor("self_attn.q_proj"), s) / math.sqrt(s.head_dim)
+    k = _paired(tensor("self_attn.k_proj"), s)
+    qkv = np.concatenate([q, k, tensor("self_attn.v_proj")])
+    gate_up = -np.concatenate([tensor("mlp.gate_proj"), tensor("mlp.up_proj")])
+    return Layer(
+        qkv=_columns(qkv * before),
+        out=_columns(tensor("self_attn.o_proj")),
+        gate_up=_columns(gate_up * after),
+        down=_columns(tensor("mlp.down_proj")),
+    )
+
+
+def _paired(weight: F32, s: Shape) -> F32:
+    """Rows reordered from halves ``(i, i + d/2)`` to neighbours ``(2i, 2i + 1)``, head by head."""
+    halves = weight.reshape(-1, 2, s.head_dim // 2, s.hidden)
+    return halves.swapaxes(1, 2).reshape(weight.shape)
+
+
+def _columns(weight: F32) -> F32:
+    return np.ascontiguousarray(weight.T, dtype=np.float32)
