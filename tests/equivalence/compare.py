@@ -1,0 +1,257 @@
+"""Runs a program three ways and tells where the ways differ: scheduled, naive, plain Python."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import linecache
+import random
+import traceback
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from appl.backend import Emit, Profile, Request, Response, Sample
+from appl.errors import BackendError, CallCancelled
+from appl.runtime.event import CallEnded, CallStarted, Event
+from appl.runtime.run import Run
+from equivalence.author import WORDS
+from equivalence.plain import Asked, Messages, Part, Plain, Snapshot, render
+from equivalence.programs import Program
+
+
+def model(messages: Messages, sampling: Mapping[str, Any]) -> str:
+    """A model as a function of its question; it refuses some questions that say "risky" last."""
+    digest = hashlib.blake2b(repr((messages, sorted(sampling.items()))).encode()).digest()
+    last = messages[-1][1].split("\n")[-1] if messages else ""
+    if "risky" in last and digest[0] % 5 < 2:
+        raise BackendError(f"refused {digest.hex()[:6]}")
+    if "choices" in sampling:
+        return str(sampling["choices"][digest[3] % len(sampling["choices"])])
+    return f"{WORDS[digest[1] % 12]}{digest[2] % 10}"
+
+
+def asked_of(request: Request, edges: tuple[str, ...]) -> Asked:
+    """A request as plain Python notes it."""
+    messages = tuple((m.role, m.content) for m in request.messages or ())
+    names = ("temperature", "max_tokens", "stop", "choices")
+    sampling = {name: value for name in names if (value := getattr(request.sampling, name))}
+    return Asked(request.ordinal, messages, sampling, edges)
+
+
+class Shuffled:
+    """Answers as ``model`` does, in an order drawn from a seed: one call whenever all is quiet."""
+
+    def __init__(self, seed: int, concurrency: int | None) -> None:
+        self.profile = Profile("shuffled", frozenset({"choices"}), concurrency=concurrency)
+        self.random = random.Random(seed)
+        self.eager = self.random.random() < 0.3
+        self.parked: list[asyncio.Future[None]] = []
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        asked = asked_of(request, ())
+        if not (self.eager and self.random.random() < 0.5):
+            parked = asyncio.get_running_loop().create_future()
+            self.parked.append(parked)
+            await parked
+        text = model(asked.messages, asked.sampling)
+        return Response((Sample(text, "stop"),))
+
+    def on_quiet(self) -> bool:
+        self.parked = [parked for parked in self.parked if not parked.done()]
+        if self.parked:
+            self.random.choice(self.parked).set_result(None)
+        return bool(self.parked)
+
+    async def aclose(self) -> None:
+        pass
+
+
+class Prompt(Shuffled):
+    """Answers at once, in the order of asking."""
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        asked = asked_of(request, ())
+        return Response((Sample(model(asked.messages, asked.sampling), "stop"),))
+
+
+@dataclass
+class Outcome:
+    """What a run shows: its value or error, its calls by address, and those cancelled."""
+
+    value: Any = None
+    error: str | None = None
+    calls: dict[str, Asked] = field(default_factory=dict)
+    digests: dict[str, bytes] = field(default_factory=dict)
+    answers: dict[str, str] = field(default_factory=dict)
+    cancelled: set[str] = field(default_factory=set)
+    marks: Counter[str] = field(default_factory=Counter)
+    twice: list[str] = field(default_factory=list)
+    trouble: str = ""
+
+    def on_event(self, event: Event) -> None:
+        """Collect, as an instrument."""
+        if isinstance(event, CallStarted):
+            address = event.request.address
+            if address in self.calls:
+                self.twice.append(address)
+            self.calls[address] = asked_of(event.request, event.edges)
+            self.digests[address] = event.request.digest
+        elif isinstance(event, CallEnded) and isinstance(event.error, CallCancelled):
+            self.cancelled.add(event.address)
+        elif isinstance(event, CallEnded):
+            said = event.response.text if event.response else described(event.error)
+            self.answers[event.address] = said
+
+    def failed(self, error: BaseException) -> None:
+        """The run ended with *error*."""
+        self.error = described(error)
+        self.trouble = "".join(traceback.format_exception(error))
+
+
+def described(error: BaseException | None) -> str:
+    """An error without its notes."""
+    return f"{type(error).__name__}: {error}"
+
+
+def compiled(program: Program) -> dict[str, Any]:
+    """The module of the prompt program."""
+    name, source = f"<program {program.seed}>", program.source()
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    module: dict[str, Any] = {"__name__": f"program_{program.seed}"}
+    exec(compile(source, name, "exec"), module)
+    return module
+
+
+def run_compiled(
+    module: dict[str, Any], program: Program, backend: Shuffled, *, sequential: bool = False
+) -> Outcome:
+    """One run of the prompt program by the runtime."""
+    outcome = Outcome()
+    try:
+        if program.asynchronous:
+            asyncio.run(_run_async(module["main"], backend, outcome, sequential))
+        else:
+            with Run(backend, instruments=[outcome], sequential=sequential):
+                outcome.value = settled(module["main"]())
+    except Exception as error:
+        outcome.failed(error)
+    return outcome
+
+
+async def _run_async(main: Any, backend: Shuffled, outcome: Outcome, sequential: bool) -> None:
+    async with Run(backend, instruments=[outcome], sequential=sequential):
+        outcome.value = await arrived(await main())
+
+
+def run_plain(program: Program) -> Outcome:
+    """The same program without compiler and runtime."""
+    world, outcome = Plain(model), Outcome()
+    names = namespace(world)
+    try:
+        exec(compile(program.plain(), f"<plain {program.seed}>", "exec"), names)
+        outcome.value = settled(world.done(names["main"]()))
+        error = world.unhandled()
+        if error:
+            raise error
+    except Exception as error:
+        outcome.failed(error)
+    outcome.calls, outcome.marks = world.calls, world.marks
+    return outcome
+
+
+def namespace(world: Plain) -> dict[str, Any]:
+    """What the plain text uses."""
+    same = "v done say begin put region role ppl gen call map records convo".split()
+    names: dict[str, Any] = {name: getattr(world, name) for name in same}
+    names["grow"], names["mark"] = world.say, lambda feature: world.marks.update([feature])
+    names["select"] = lambda options: world.gen("select", choices=tuple(options))
+    for role, name in (
+        ("user", "UserMessage"),
+        ("assistant", "AIMessage"),
+        ("system", "SystemMessage"),
+    ):
+        names[name] = partial(Part, role)
+    return names
+
+
+def settled(value: Any) -> Any:
+    """A value with finished answers and prompts as plain data."""
+    if isinstance(value, Snapshot):
+        return ("prompt", render(value.parts))
+    if hasattr(type(value), "as_list"):
+        return ("prompt", tuple((m["role"], m["content"]) for m in value.as_list()))
+    if isinstance(value, list | tuple):
+        return [settled(item) for item in value]
+    if isinstance(value, dict):
+        return {key: settled(item) for key, item in value.items()}
+    return value if value is None or isinstance(value, int) else str(value)
+
+
+async def arrived(value: Any) -> Any:
+    """``settled`` without blocking the loop."""
+    if isinstance(value, list | tuple):
+        return [await arrived(item) for item in value]
+    if isinstance(value, dict):
+        return {key: await arrived(item) for key, item in value.items()}
+    return settled(await value if hasattr(type(value), "__await__") else value)
+
+
+def disagreement(name: str, one: Outcome, two: Outcome, *, missing: bool) -> str | None:
+    """Where *two* departs from *one*; ``missing`` calls are excused in runs that fail or cancel."""
+    if one.error != two.error:
+        return f"{name}: error {one.error} / {two.error}\n{two.trouble or one.trouble}"
+    if one.error is None and one.value != two.value:
+        return f"{name}: value {one.value} / {two.value}"
+    if two.twice:
+        return f"{name}: started twice: {two.twice}"
+    return _calls_differ(name, one, two, missing)
+
+
+def _calls_differ(name: str, one: Outcome, two: Outcome, missing: bool) -> str | None:
+    absent = one.calls.keys() - two.calls.keys()
+    if absent and not missing:
+        return f"{name}: calls missing: {sorted(absent)}"
+    extra = two.calls.keys() - one.calls.keys() - two.cancelled
+    if extra:
+        return f"{name}: extra calls: {sorted(extra)}"
+    for address in one.calls.keys() & two.calls.keys():
+        if one.calls[address] != two.calls[address]:
+            return f"{name}: {address}: {one.calls[address]} / {two.calls[address]}"
+    for address in one.answers.keys() & two.answers.keys():
+        if one.answers[address] != two.answers[address]:
+            return f"{name}: {address} answered {one.answers[address]} / {two.answers[address]}"
+    for address in one.digests.keys() & two.digests.keys():
+        if one.digests[address] != two.digests[address]:
+            return f"{name}: digests of {address} differ"
+    return None
+
+
+@dataclass
+class Verdict:
+    """The first disagreement about a program, if any, and what ran."""
+
+    problem: str | None
+    marks: Counter[str]
+    calls: int
+
+
+def judge(program: Program, schedules: int = 2) -> Verdict:
+    """Run *program* in every way and compare."""
+    plain = run_plain(program)
+    try:
+        module = compiled(program)
+    except Exception as error:
+        return Verdict(f"compile: {described(error)}", plain.marks, 0)
+    naive = run_compiled(module, program, Prompt(0, None), sequential=True)
+    problem = disagreement("plain / naive", plain, naive, missing=False)
+    excused = naive.error is not None or plain.marks["generator closed"] > 0
+    for number in range(schedules):
+        if problem is None:
+            limit = random.Random(f"{program.seed}/{number}").choice([None, None, 1, 2, 3])
+            backend = Shuffled(program.seed * 100 + number, limit)
+            scheduled = run_compiled(module, program, backend)
+            problem = disagreement(f"naive / schedule {number}", naive, scheduled, missing=excused)
+    return Verdict(problem, plain.marks, len(plain.calls))

@@ -1,0 +1,280 @@
+"""The meaning of a prompt program in plain Python: prompt lists, counters and a blocking model.
+
+Nothing here comes from the compiler or the runtime: every wait is written out as ``v(x)``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from typing import Any
+
+from appl.errors import BackendError
+
+Messages = tuple[tuple[str, str], ...]
+Model = Callable[[Messages, dict[str, Any]], str]
+
+
+@dataclass(eq=False)
+class Answer:
+    """The outcome of a call or task; ``before`` is the last open part of the prompt it had."""
+
+    value: Any = None
+    error: BaseException | None = None
+    address: str = ""
+    before: Part | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A piece of prompt: text, or an answer with conversion and format spec."""
+
+    role: str
+    value: Any
+    starts: bool = True
+    form: tuple[str, str] = ("", "")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What ``records()`` or ``convo()`` gave: the parts at that moment."""
+
+    parts: tuple[Part, ...]
+
+
+@dataclass
+class Frame:
+    """One activation: address, prompt, counters and the role in force."""
+
+    address: str
+    parts: list[Part]
+    roles: list[str] = field(default_factory=lambda: ["user"])
+    start: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    begun: bool = False
+
+    def child(self, name: str) -> str:
+        self.counts[name] += 1
+        return f"{self.address}/{name}.{self.counts[name] - 1}"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the recorded trace says of a call that went out."""
+
+    ordinal: int
+    messages: Messages
+    sampling: dict[str, Any]
+    edges: tuple[str, ...]
+
+
+class Resumed(Iterator[Any]):
+    """A generator whose frame is installed at each resume."""
+
+    def __init__(self, world: Plain, frame: Frame, inner: Any) -> None:
+        self.resume = functools.partial(world.within, frame)
+        self.inner = inner
+
+    def __next__(self) -> Any:
+        return self.resume(next, self.inner)
+
+    def send(self, value: Any) -> Any:
+        return self.resume(self.inner.send, value)
+
+    def close(self) -> None:
+        self.resume(self.inner.close)
+
+
+class Plain:
+    """One run: the calls that were made, in order, and the features that really ran."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.calls: dict[str, Asked] = {}
+        self.marks: Counter[str] = Counter()
+        self.frames = [Frame("", [])]
+        self.failed: list[BaseException] = []  # in program order
+        self.handled: list[BaseException] = []  # raised where needed, or settled by a region
+        self.regions: list[tuple[list[Part], dict[BaseException, int]]] = []
+        self.kept: dict[object, list[Part]] = {}
+
+    def ppl(self, f: Any = None, *, ctx: str = "new", parallel: bool = False) -> Any:
+        if f is None:
+            return functools.partial(self.ppl, ctx=ctx, parallel=parallel)
+        is_method = next(iter(inspect.signature(f).parameters), "") == "self"
+
+        @functools.wraps(f)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            self.marks[f"ctx={ctx}"] += 1
+            frame = self.enter(f.__name__, ctx, (run, id(args[0]) if is_method else 0))
+            if inspect.isgeneratorfunction(f):
+                return Resumed(self, frame, f(*args, **kwargs))
+            body = functools.partial(self.within, frame, f, *args, **kwargs)
+            return self.call(body) if parallel else body()
+
+        return run
+
+    def enter(self, name: str, ctx: str, key: object) -> Frame:
+        above = self.frames[-1]
+        parts = above.parts if ctx == "same" else [] if ctx == "new" else list(above.parts)
+        if ctx == "resume":
+            parts = self.kept.setdefault(key, parts)
+        roles = [above.roles[-1]] if ctx == "same" else ["user"]
+        return Frame(above.child(name), parts, roles, len(parts))
+
+    def within(self, frame: Frame, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self.frames.append(frame)
+        try:
+            return f(*args, **kwargs)
+        finally:
+            self.frames.pop()
+
+    def call(self, f: Callable[..., Any], *args: Any) -> Answer:
+        try:
+            return Answer(f(*args))
+        except Exception as error:
+            return self.fail(error)
+
+    def map(self, f: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
+        return [self.v(f(item)) for item in items]
+
+    def fail(self, error: BaseException) -> Answer:
+        if error not in self.failed:
+            self.failed.append(error)
+            for parts, tips in self.regions:
+                tips[error] = len(parts)
+        return Answer(error=error)
+
+    def gen(self, name: str = "gen", **sampling: Any) -> Answer:
+        frame = self.frames[-1]
+        ordinal = frame.counts["gen"] + frame.counts["select"]
+        address = frame.child(name)
+        holes = [part for part in reversed(frame.parts) if isinstance(part.value, Answer)]
+        broken = [error for hole in holes if (error := outcome(hole.value).error)]
+        if broken:
+            return Answer(error=min(broken, key=self.failed.index))
+        asked = Asked(ordinal, render(frame.parts), sampling, edges(holes))
+        self.calls[address] = asked
+        try:
+            text = self.model(asked.messages, sampling)
+        except BackendError as error:
+            return self.fail(error)
+        return Answer(text, None, address, holes[0] if holes else None)
+
+    def v(self, x: Any) -> Any:
+        while isinstance(x, Answer):
+            if x.error is not None:
+                self.handled.append(x.error)
+                raise x.error
+            x = x.value
+        return x
+
+    def done(self, x: Any) -> Any:
+        if type(x) is list:
+            x[:] = [self.done(item) for item in x]
+        elif type(x) is dict:
+            x.update({key: self.done(item) for key, item in x.items()})
+        elif type(x) is tuple:
+            return tuple(self.done(item) for item in x)
+        return self.v(x)
+
+    @contextmanager
+    def region(self) -> Iterator[None]:
+        start, parts = len(self.failed), self.frames[-1].parts
+        tips: dict[BaseException, int] = {}
+        self.regions.append((parts, tips))
+        flying: BaseException | None = None
+        try:
+            yield
+        except Exception as error:
+            flying = error
+        self.regions.pop()
+        fresh = [error for error in self.failed[start:] if error not in self.handled]
+        if flying in self.failed:
+            fresh = sorted([*fresh, flying], key=self.failed.index)
+        self.handled += fresh
+        if fresh:
+            flying = fresh[0]
+            del parts[tips.get(flying, len(parts)) :]
+        if flying:
+            raise flying
+
+    @contextmanager
+    def role(self, name: str) -> Iterator[None]:
+        self.frames[-1].roles.append(name)
+        try:
+            yield
+        finally:
+            self.frames[-1].roles.pop()
+
+    def say(self, value: Any) -> None:
+        frame = self.frames[-1]
+        if isinstance(value, Part):
+            frame.parts.append(value)
+        elif isinstance(value, Snapshot):
+            frame.parts.extend(replace(part) for part in value.parts)
+        elif isinstance(value, str | Answer):
+            frame.parts.append(Part(frame.roles[-1], value))
+        elif value is not None:
+            for item in value:
+                self.say(item)
+
+    def begin(self) -> None:
+        self.frames[-1].begun = True
+
+    def put(self, value: Any, conversion: str = "", spec: str = "") -> None:
+        frame = self.frames[-1]
+        shown = value if isinstance(value, str | Answer) else str(value)
+        frame.parts.append(Part(frame.roles[-1], shown, frame.begun, (conversion, spec)))
+        frame.begun = False
+
+    def records(self) -> Snapshot:
+        return Snapshot(tuple(self.frames[-1].parts[self.frames[-1].start :]))
+
+    def convo(self) -> Snapshot:
+        return Snapshot(tuple(self.frames[-1].parts))
+
+    def unhandled(self) -> BaseException | None:
+        return next((error for error in self.failed if error not in self.handled), None)
+
+
+def outcome(answer: Answer) -> Answer:
+    """Where a chain of answers that are answers ends."""
+    while isinstance(answer.value, Answer):
+        answer = answer.value
+    return answer
+
+
+def edges(holes: list[Part]) -> tuple[str, ...]:
+    """The answers in a prompt, nearest first, up to one that was asked with all earlier ones."""
+    found: dict[str, None] = {}
+    for hole, older in zip_longest(holes, holes[1:]):
+        found[hole.value.address] = None
+        if older is not None and hole.value.before is older:
+            break
+    return tuple(found)
+
+
+def text_of(part: Part) -> str:
+    value, (conversion, spec) = part.value, part.form
+    if isinstance(value, Answer):
+        value = outcome(value).value
+    return format(repr(value) if conversion == "r" else value, spec)
+
+
+def render(parts: Iterable[Part]) -> Messages:
+    """Adjacent parts of a role joined, system text at the front."""
+    parts = list(parts)
+    system = [part for part in parts if part.role == "system"]
+    messages: list[list[str]] = []
+    for part in [*system, *(part for part in parts if part.role != "system")]:
+        if messages and messages[-1][0] == part.role:
+            messages[-1][1] += "\n" * part.starts + text_of(part)
+        else:
+            messages.append([part.role, text_of(part)])
+    return tuple((role, text) for role, text in messages)

@@ -1,0 +1,55 @@
+"""1,000 random programs mean the same scheduled, naive, and in plain Python."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from equivalence.compare import judge
+from equivalence.programs import program
+from equivalence.shrink import shrunk
+
+PROGRAMS = 1_000
+BLOCK = 50
+FEATURES = (
+    "try", "failing calls", "mutation after capture", "ctx=new", "ctx=copy", "ctx=same",
+    "ctx=resume", "generators", "closures", "sets", "dicts", "async",
+)  # fmt: skip
+
+
+class Census:
+    """What the programs of this session did."""
+
+    programs = 0
+    calls = 0
+    marks: Counter[str] = Counter()
+
+
+def explained(seed: int) -> str:
+    """The disagreement about a seed, on a program made as small as it gets."""
+    small = shrunk(program(seed), lambda p: judge(p).problem is not None)
+    again = "PYTHONPATH=.:tests python -m equivalence"
+    return f"{judge(small).problem}\nrepeat with: {again} {seed}\n{small.source()}"
+
+
+@pytest.mark.parametrize("first", range(0, PROGRAMS, BLOCK))
+def test_every_way_to_run_a_program_agrees(first: int) -> None:
+    for seed in range(first, first + BLOCK):
+        verdict = judge(program(seed))
+        Census.programs += 1
+        Census.calls += verdict.calls
+        Census.marks.update(list(verdict.marks))
+        assert verdict.problem is None, explained(seed)
+
+
+def test_every_feature_runs_in_a_twentieth_of_the_programs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if Census.programs < PROGRAMS:
+        pytest.skip("needs the whole run above")
+    shares = {name: count / Census.programs for name, count in Census.marks.most_common()}
+    with capsys.disabled():
+        print(f"\n{Census.programs} programs, {Census.calls} calls; share of programs that ran")
+        for name, share in shares.items():
+            print(f"  {name:24}{share:6.1%}  {'#' * round(40 * share)}")
+    assert {name: shares.get(name, 0) for name in FEATURES if shares.get(name, 0) < 0.05} == {}
