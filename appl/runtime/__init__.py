@@ -1,0 +1,1 @@
+"""Programs run: futures, fibers, the I/O thread with the scheduler, frames and their addresses."""

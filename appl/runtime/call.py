@@ -1,0 +1,180 @@
+"""A call: one node of the unrolled graph, from the moment it is issued to its outcome.
+
+Invariant: everything that identifies a call is fixed when it is issued, on the program's thread; its
+outcome is set on the I/O thread only.
+"""
+
+from __future__ import annotations
+
+import time
+from asyncio import Task as AsyncTask
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from appl.backend import Emit, Request, Response, Sampling
+from appl.errors import CallCancelled
+from appl.prompt import Lazy, Messages, Node
+from appl.runtime.crossing import io_thread
+from appl.runtime.event import CallEnded, CallStarted, Delivered
+from appl.runtime.pending import Error, Outcome, Pending, Value, explained
+from appl.runtime.text import Text
+
+if TYPE_CHECKING:
+    from appl.runtime.frame import Frame
+    from appl.runtime.pending import Home
+
+
+class Call(Pending):
+    """One question to a model; ``node`` is its prompt, or ``messages`` when they were given."""
+
+    __slots__ = (
+        "asked", "emit", "kind", "line", "file", "messages", "model", "n", "node", "ordinal",
+        "priority", "request", "run", "sampling", "timeout", "worker",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        frame: Frame,
+        home: Home,
+        kind: str,
+        node: Node | None,
+        messages: Messages | None,
+        model: str,
+        sampling: Sampling,
+        source: tuple[str, int] | None,
+    ) -> None:
+        super().__init__(frame.issue(kind), home)
+        self.run, self.kind = frame.run, kind
+        self.ordinal = frame.generations
+        frame.generations += 1
+        self.node, self.messages = node, messages
+        self.model, self.sampling = model, sampling
+        self.file, self.line = source or (None, None)
+        self.n = 1
+        self.priority = 0
+        self.timeout: float | None = None
+        self.emit: Emit | None = None
+        self.request: Request | None = None
+        self.worker: AsyncTask[None] | None = None
+        self.asked = False
+
+    def again(self, address: str, node: Node) -> Call:
+        """The same question with a longer prompt, asked on behalf of this call."""
+        other: Call = object.__new__(Call)
+        for name in Call.__slots__:
+            setattr(other, name, getattr(self, name))
+        Pending.__init__(other, address, None)
+        other.node, other.messages, other.request, other.worker = node, None, None, None
+        return other
+
+    # -- on the I/O thread
+
+    def prepare(self) -> None:
+        """Render the prompt, whose parts are all there, and tell that the call starts."""
+        node = self.node
+        if node is not None and self.messages is None:
+            self.messages = node.messages()
+        self.request = Request(
+            self.address, self.ordinal, self.model, self.messages, self.sampling,
+            self.n, 0, self.timeout, self.priority,
+        )  # fmt: skip
+        run = self.run
+        if run.gate is not None:
+            run.gate()
+        if run.watched:
+            at = time.monotonic_ns()
+            run.emit(
+                CallStarted(self.request, self.kind, self.edges(), self.file, self.line, at)
+            )
+
+    def edges(self) -> tuple[str, ...]:
+        """The addresses of the calls whose answers the prompt holds, those implied left out."""
+        found = dict.fromkeys(source.address for source in sources(self.node))
+        return tuple(found)
+
+    def answered(self, response: Response) -> None:
+        """The call ended well."""
+        self._end(Value(Text.of(response, 0)), response, None)
+
+    def failed(self, error: BaseException) -> None:
+        """The call ended with *error*, which gets a note of where it was issued."""
+        explained(error, self.where())
+        self._end(Error(error), None, error)
+
+    def failed_as(self, outcome: Error) -> None:
+        """A part of the prompt failed, and this call with it."""
+        self._end(outcome, None, outcome.error)
+
+    def _end(self, outcome: Outcome, response: Response | None, error: BaseException | None) -> None:
+        if self.outcome is not None:
+            return
+        if self.run.watched:
+            self.run.emit(CallEnded(self.address, response, error, time.monotonic_ns()))
+        self.finish(outcome)
+
+    def aborted(self) -> None:
+        """End as cancelled; a running attempt is aborted, and so is the work behind it."""
+        if self.outcome is None:
+            self.failed(CallCancelled(f"the call {self.address} was cancelled"))
+            if self.worker is not None:
+                self.worker.cancel()
+
+    # -- on any thread
+
+    def where(self) -> str:
+        """Where the call stands in the program, for notes on errors."""
+        at = f", {self.file}:{self.line}" if self.file else ""
+        return f"in call {self.address}{at}"
+
+    def cancel(self) -> None:
+        if self.outcome is None:
+            io_thread().send(self.aborted)
+
+    def deliver(self) -> None:
+        if self.run.watched and not self.delivered:
+            self.run.emit(Delivered(self.address, time.monotonic_ns()))
+        super().deliver()
+
+    def blockers(self) -> Iterable[Pending]:
+        return (source for source in sources(self.node) if not source.done)
+
+    def suspicious(self) -> bool:
+        return self.node is not None and self.node.first_waiting() is not None
+
+
+def _pending(part: Lazy) -> Pending:
+    source = part.prompt_source()
+    assert isinstance(source, Pending)
+    return source
+
+
+def sources(node: Node | None) -> Iterator[Pending]:
+    """What the lazy parts of a prompt wait for, nearest first.
+
+    Ends at an answer that was asked for with all earlier parts before it: it implies them.
+    """
+    hole = node.hole if node is not None else None
+    while hole is not None:
+        assert not isinstance(hole.part, str)
+        source = _pending(hole.part)
+        yield source
+        before = hole.parent.hole if hole.parent is not None else None
+        if before is not None and isinstance(source, Call) and source.node is not None:
+            if source.node.hole is before:
+                return
+        hole = before
+
+
+def on_finish(pending: Pending, action: Callable[[Pending], None]) -> bool:
+    """Have *action* run on the I/O loop once *pending* is done; false when it is done already."""
+    io = io_thread()
+
+    def cross(done: Pending) -> None:
+        if not io.here():
+            io.send(lambda: action(done))
+        elif isinstance(done.outcome, Value):
+            action(done)
+        else:  # a failure may run through a long chain of calls: not through the stack
+            io.soon(lambda: action(done))
+
+    return pending.subscribe(cross)

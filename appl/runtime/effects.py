@@ -1,0 +1,34 @@
+"""What a program sees of the outside world, through one door, so that a replay can answer instead.
+
+Invariant: every observation has an address and an ordinal there, both fixed by the program alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from appl.runtime.event import Event, Observed
+
+
+class Effects(Protocol):
+    """Performs observations, or answers them from a record.
+
+    *live* makes the observation (it may wait). Whoever does not call it answers for the world.
+    """
+
+    def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
+        """The value of the observation, as plain data."""
+
+
+class LiveEffects:
+    """Observes the world itself and tells the instruments what was seen."""
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self._emit = emit
+
+    def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
+        value = live()
+        self._emit(Observed(address, ordinal, kind, value, time.monotonic_ns()))
+        return value

@@ -1,0 +1,85 @@
+"""``run``: a program in a run of its own, also from inside a running loop.
+
+Invariant: when it returns, everything that it started has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any
+
+from appl.errors import CallCancelled
+from appl.runtime.fiber import Fiber, arrive, hub_here, run_on
+from appl.runtime.future import awaited
+from appl.runtime.parallel import in_coroutine
+from appl.runtime.pending import Error, Pending, Value
+
+
+def run(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Run ``f(*args, **kwargs)`` as a run of its own; ``await`` it in a coroutine.
+
+    A synchronous *f* then waits without blocking the loop. The run is recorded like any other.
+    """
+    if in_coroutine():
+        return _run_in_loop(f, args, kwargs)
+    with importlib.import_module("appl.session").record():
+        if inspect.iscoroutinefunction(f):
+            return asyncio.run(f(*args, **kwargs))
+        return f(*args, **kwargs)
+
+
+async def _run_in_loop(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    async with importlib.import_module("appl.session").record():
+        return await asynchronously(f, *args, **kwargs)
+
+
+async def asynchronously(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """The result of *f* in a coroutine: a synchronous *f* runs in a fiber of the loop."""
+    if inspect.iscoroutinefunction(f):
+        return await f(*args, **kwargs)
+    program = _Program()
+    fiber = Fiber(hub_here(), lambda: program.run(lambda: f(*args, **kwargs)), copy_context())
+    program.fiber = fiber
+    fiber.start()
+    try:
+        await arrive(program)
+    except asyncio.CancelledError:
+        program.cancel()
+        await arrive(program)
+        raise
+    return await awaited(program)
+
+
+class _Program(Pending):
+    """A synchronous function in a fiber of a loop."""
+
+    __slots__ = ("fiber",)
+
+    def __init__(self) -> None:
+        super().__init__("the program", hub_here())
+        self.fiber: Fiber | None = None
+
+    def run(self, body: Callable[[], Any]) -> None:
+        """Call *body*; in the fiber."""
+        try:
+            outcome: Value | Error = Value(body())
+        except (KeyboardInterrupt, SystemExit):
+            self.conclude(Error(CallCancelled("the program was interrupted")))
+            raise
+        except BaseException as error:
+            outcome = Error(error)
+        self.conclude(outcome)
+
+    def cancel(self) -> None:
+        fiber = self.fiber
+        if fiber is not None and not self.done:
+            error = CallCancelled("the program was cancelled")
+            run_on(fiber.hub, lambda: None if self.done else fiber.throw(error))
+
+

@@ -1,0 +1,417 @@
+"""Hubs and fibers: synchronous programs that wait side by side on the thread that called them.
+
+Invariant: a hub delivers one outcome at a time, and the next only when no program of its thread can
+go on; so what the programs see depends on the order of deliveries and on nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import weakref
+from asyncio import _get_running_loop, _set_running_loop
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context
+from typing import cast
+
+from greenlet import getcurrent, greenlet
+
+from appl.runtime.deadlock import deadlock, find_cycle
+from appl.runtime.pending import Deliverable, Pending
+
+EAGER_DEPTH = 4
+SLICE = 0.05
+
+
+class Strand:
+    """A synchronous program that can be parked: a fiber, or what called into its hub's thread."""
+
+    __slots__ = ("_cancelled", "greenlet", "hub", "waits")
+
+    def __init__(self, hub: Hub, own: greenlet) -> None:
+        self.hub, self.greenlet = hub, own
+        self.waits: Pending | None = None
+        self._cancelled: BaseException | None = None
+
+    def wake(self, pending: Pending) -> None:
+        """Go on if *pending* is what is waited for; a stale wake-up is ignored."""
+        if self.waits is pending:
+            self.resume()
+
+    def resume(self, error: BaseException | None = None) -> None:
+        """Put this strand among the ready ones, with *error* to raise where it waits."""
+        self.waits = None
+        self.hub.ready.append((self, error))
+
+    def throw(self, error: BaseException) -> None:
+        """Raise *error* where this strand waits, or at its next wait; on the hub's own thread."""
+        if self.waits is not None:
+            self.resume(error)
+        else:
+            self._cancelled = error
+
+    def park(self) -> None:
+        """Let the hub run others until this strand is resumed, or raise what was thrown into it."""
+        error, self._cancelled = self._cancelled, None
+        if error is not None:
+            self.waits = None
+            raise error
+        loop = _get_running_loop()
+        if loop is not None:
+            _set_running_loop(None)
+        try:
+            error = self._leave()
+        finally:
+            self.waits = None
+            if loop is not None:
+                _set_running_loop(loop)
+        if error is not None:
+            raise error
+
+    def _leave(self) -> BaseException | None:
+        return cast("BaseException | None", self.hub.greenlet.switch())
+
+
+class Stack(greenlet):
+    """The greenlet of a fiber, which it names."""
+
+    fiber: Fiber
+
+
+class Fiber(Strand):
+    """A program with a stack of its own, started by its hub or, when shallow, on the spot."""
+
+    __slots__ = ("_back", "_body")
+
+    def __init__(self, hub: Hub, body: Callable[[], None], context: Context) -> None:
+        stack = Stack(self._run, hub.greenlet)
+        super().__init__(hub, stack)
+        stack.fiber = self
+        stack.gr_context = context
+        self._body: Callable[[], None] | None = body
+        self._back: greenlet | None = None
+
+    def start(self) -> None:
+        """Run at once up to the first wait if few starts are nested, else from the hub's queue."""
+        hub = self.hub
+        hub.fibers.add(self)
+        if hub.depth >= EAGER_DEPTH or getcurrent() is hub.greenlet:
+            hub.ready.append((self, None))
+            hub.poke()
+        else:
+            self._start_now(hub)
+
+    def _start_now(self, hub: Hub) -> None:
+        loop = _get_running_loop()
+        hub.depth += 1
+        self._back = self.greenlet.parent = getcurrent()
+        try:
+            self.greenlet.switch(None)
+        finally:
+            hub.depth -= 1
+            if loop is not None:
+                _set_running_loop(loop)
+        hub.check_interrupt()
+
+    def _leave(self) -> BaseException | None:
+        back, self._back = self._back, None
+        if back is None:
+            return cast("BaseException | None", self.hub.greenlet.switch())
+        self.greenlet.parent = self.hub.greenlet
+        return cast("BaseException | None", back.switch())
+
+    def _run(self, error: BaseException | None) -> None:
+        body, self._body = self._body, None
+        assert body is not None
+        try:
+            body()
+        except (KeyboardInterrupt, SystemExit) as stop:
+            self.hub.interrupt(stop)
+        finally:
+            self.hub.fibers.discard(self)
+
+
+class Hub:
+    """What runs the programs of one thread, or of one asyncio loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self.loop = loop
+        self.inbox: deque[Deliverable] = deque()
+        self.ready: deque[tuple[Strand, BaseException | None]] = deque()
+        self.fibers: set[Fiber] = set()
+        self.asleep = False
+        self.depth = 0
+        self.suspects: list[Strand] = []
+        self.on_sleep: Callable[[Hub], None] | None = None
+        self.blocking: Callable[[bool], None] | None = None
+        self.thread = threading.current_thread()
+        self._bell = threading.Lock()
+        self._bell.acquire()
+        self._outer: Strand | None = None
+        self._interrupt: BaseException | None = None
+        self._stepper: greenlet | None = None
+        self._scheduled = False
+        self.greenlet = greenlet(self._main)
+        self.greenlet.switch()
+
+    # -- from any thread
+
+    def post(self, item: Deliverable) -> None:
+        """Put *item* into the inbox, to be taken out when this thread next waits."""
+        self.inbox.append(item)
+
+    def ring(self) -> None:
+        """See that what was posted is taken out soon."""
+        if self.asleep:
+            self.asleep = False
+            with contextlib.suppress(RuntimeError):  # two rang at once
+                self._bell.release()
+        elif self.loop is not None and not self._scheduled:
+            self._scheduled = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+                self.loop.call_soon_threadsafe(self._step)
+
+    def tell(self, item: Deliverable) -> None:
+        """Post *item* and ring."""
+        self.inbox.append(item)
+        self.ring()
+
+    # -- on the hub's thread
+
+    def poke(self) -> None:
+        """Have a loop's hub take a step soon; a thread's hub runs at the next wait anyway."""
+        if self.loop is not None and not self._scheduled and self._stepper is None:
+            self._scheduled = True
+            self.loop.call_soon(self._step)
+
+    def strand(self) -> Strand:
+        """The strand that is running."""
+        me = getcurrent()
+        if type(me) is Stack:
+            return me.fiber
+        if self._outer is None or self._outer.greenlet is not me:
+            self._outer = Strand(self, me)
+        return self._outer
+
+    def interrupt(self, error: BaseException) -> None:
+        """Have *error* (a ``KeyboardInterrupt``) raised in the outermost program."""
+        self._interrupt = error
+
+    def check_interrupt(self) -> None:
+        """Raise the interruption of a fiber in the program that started it."""
+        error, self._interrupt = self._interrupt, None
+        if error is not None:
+            raise error
+
+    def _main(self) -> None:
+        getcurrent().parent.switch()
+        while True:
+            try:
+                self._turn()
+            except BaseException as error:  # Ctrl-C while nobody's code ran
+                self._interrupt = error
+
+    def _turn(self) -> None:
+        if self._interrupt is not None:
+            self._raise_outside()
+        elif self.ready:
+            strand, error = self.ready.popleft()
+            if self.loop is not None:
+                _set_running_loop(self.loop if self._stepper is not None else None)
+            strand.greenlet.switch(error)
+        elif not self.inbox:
+            self._idle()
+        elif self._stepper is not None and not self._settled():
+            self._yield_to_loop()
+        else:
+            self.inbox.popleft().deliver()
+
+    def _raise_outside(self) -> None:
+        error, self._interrupt = self._interrupt, None
+        assert error is not None
+        if self._stepper is not None:
+            stepper, self._stepper = self._stepper, None
+            stepper.throw(error)
+            return
+        outer = self._outer
+        if outer is not None:
+            outer.waits = None
+            self.ready = deque(entry for entry in self.ready if entry[0] is not outer)
+            outer.greenlet.switch(error)
+
+    def _settled(self) -> bool:
+        """Whether the loop has nothing left to run before the next delivery."""
+        return not getattr(self.loop, "_ready", None)
+
+    def _yield_to_loop(self) -> None:
+        stepper, self._stepper = self._stepper, None
+        assert stepper is not None and self.loop is not None
+        if (self.inbox or self.ready) and not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self._step)
+        stepper.switch()
+
+    def _idle(self) -> None:
+        if self.suspects:
+            self._look_for_deadlock()
+            if self.ready:
+                return
+        if self._stepper is not None:
+            self._yield_to_loop()
+        else:
+            self._sleep()
+
+    def _sleep(self) -> None:
+        self.asleep = True
+        if self.inbox:
+            self.asleep = False
+            return
+        if self.on_sleep is not None:
+            self.on_sleep(self)
+        if self.blocking is not None:
+            self.blocking(True)
+        try:
+            if self.loop is None:
+                self._bell.acquire()
+            elif not self._bell.acquire(timeout=SLICE):
+                self._check_cancelled()
+        finally:
+            self.asleep = False
+            if self.blocking is not None:
+                self.blocking(False)
+
+    def _check_cancelled(self) -> None:
+        """Under a running loop: has the task that waits been cancelled meanwhile?"""
+        outer = self._outer
+        if outer is None or outer.waits is None:
+            return
+        task = asyncio.current_task(self.loop)
+        if task is not None and task.cancelling():
+            outer.resume(asyncio.CancelledError())
+
+    def _look_for_deadlock(self) -> None:
+        suspects, self.suspects = self.suspects, []
+        for strand in suspects:
+            if strand.waits is not None:
+                cycle = find_cycle(strand.waits)
+                if cycle is not None:
+                    strand.resume(deadlock(cycle))
+
+    def _step(self) -> None:
+        """One callback of the loop: run what is ready, deliver what has come."""
+        self._scheduled = False
+        if self._stepper is not None or self.asleep:
+            return
+        self._stepper = getcurrent()
+        try:
+            self.greenlet.switch()
+        finally:
+            self._stepper = None
+            _set_running_loop(self.loop)
+
+
+class _Here(threading.local):
+    hub: Hub | None = None
+    loop_hub: Hub | None = None
+
+
+_here = _Here()
+_loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = weakref.WeakKeyDictionary()
+
+
+def hub_here() -> Hub:
+    """The hub of the running loop, else of this thread."""
+    loop = _get_running_loop()
+    if loop is None:
+        hub = _here.hub
+        if hub is None:
+            hub = _here.hub = Hub()
+        return hub
+    hub = _here.loop_hub
+    if hub is None or hub.loop is not loop:
+        hub = _loops.get(loop)
+        if hub is None:
+            hub = _loops[loop] = Hub(loop)
+        _here.loop_hub = hub
+    return hub
+
+
+class _Wake:
+    """Tells a strand of another hub than the one where the outcome is at home."""
+
+    __slots__ = ("pending", "strand")
+
+    def __init__(self, strand: Strand, pending: Pending) -> None:
+        self.strand, self.pending = strand, pending
+
+    def deliver(self) -> None:
+        self.strand.wake(self.pending)
+
+
+def strand_here() -> Strand:
+    """The synchronous program that is running."""
+    me = getcurrent()
+    return me.fiber if type(me) is Stack else hub_here().strand()
+
+
+def wait(pending: Pending) -> None:
+    """Suspend the running program until *pending* has its outcome, delivered to its hub."""
+    strand = strand_here()
+    hub = strand.hub
+    if pending.home is hub:
+        if pending.delivered:
+            return
+        pending.await_with(strand)
+    elif pending.outcome is not None or not pending.subscribe(
+        lambda done: hub.tell(_Wake(strand, done))
+    ):
+        return
+    strand.waits = pending
+    if pending.suspicious():
+        hub.suspects.append(strand)
+    strand.park()
+
+
+class _Arrived:
+    """Completes the asyncio future of a task that awaits *pending*."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self, future: asyncio.Future[None]) -> None:
+        self._future = future
+
+    def wake(self, pending: Pending) -> None:
+        self.deliver()
+
+    def deliver(self) -> None:
+        if not self._future.done():
+            self._future.set_result(None)
+
+
+async def arrive(pending: Pending) -> None:
+    """Wait like :func:`wait`, in a coroutine: the loop goes on."""
+    hub = hub_here()
+    if pending.delivered if pending.home is hub else pending.done:
+        return
+    arrived = _Arrived(future := asyncio.get_running_loop().create_future())
+    if pending.home is hub:
+        pending.await_with(arrived)
+        if hub.inbox:
+            hub.poke()
+    elif not pending.subscribe(lambda _: hub.tell(arrived)):
+        return
+    await future
+
+
+class _Action:
+    __slots__ = ("deliver",)
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self.deliver = action
+
+
+def run_on(hub: Hub, action: Callable[[], None]) -> None:
+    """Have *action* called on the hub's thread, from any thread."""
+    hub.tell(_Action(action))

@@ -1,0 +1,109 @@
+"""Frames: one activation of a function each, with its prompt, role and the counters of addresses.
+
+Invariant: an address is fixed when something is issued, from the frame's own counters alone, so it
+is the same under every schedule. ``FRAME`` is the only ``ContextVar`` of appl.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from appl.prompt import Node, Prompt, RoleName
+from appl.runtime.pending import Error, Pending
+
+if TYPE_CHECKING:
+    from appl.runtime.region import Region
+    from appl.runtime.run import Run
+
+_PRUNE = 64
+
+
+class Frame:
+    """One activation: of a ``@ppl`` function, of what ``call`` started, of a task, or of the run.
+
+    ``started`` are the calls that this frame answers for, in program order; an open region takes
+    its place while it lasts. ``regions`` are those around this frame, outer ones first.
+    """
+
+    __slots__ = (
+        "address", "counts", "end", "ended", "fresh", "generations", "origin",
+        "parent", "prompt", "regions", "role", "run", "started", "thread", "_prune_at",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        run: Run,
+        parent: Frame | None,
+        address: str,
+        prompt: Prompt,
+        role: RoleName = "user",
+        regions: tuple[Region, ...] = (),
+    ) -> None:
+        self.run, self.parent, self.address = run, parent, address
+        self.prompt, self.role, self.regions = prompt, role, regions
+        self.origin: Node | None = prompt.tip
+        self.end: Node | None = None
+        self.ended = False
+        self.fresh = True
+        self.counts: dict[str, int] = {}
+        self.generations = 0
+        self.started: list[Pending] = []
+        self.thread = threading.get_ident()
+        self._prune_at = _PRUNE
+
+    def issue(self, name: str) -> str:
+        """The address of the next *name* in this frame."""
+        count = self.counts.get(name, 0)
+        self.counts[name] = count + 1
+        return f"{self.address}/{name}.{count}"
+
+    def add(self, pending: Pending) -> None:
+        """Answer for *pending* from now on."""
+        started = self.started
+        started.append(pending)
+        if len(started) > self._prune_at:
+            started[:] = owed(started)
+            self._prune_at = 2 * len(started) + _PRUNE
+        for region in self.regions:
+            region.note(pending)
+
+    def adopt(self, started: list[Pending]) -> None:
+        """Answer for what a callee left behind."""
+        left = owed(started)
+        if left:
+            self.started.extend(left)
+
+    def finish(self) -> None:
+        """The activation is over: what it added to the prompt is settled."""
+        self.end, self.ended = self.prompt.tip, True
+
+    def tip(self) -> Node | None:
+        """The newest node that belongs to this activation."""
+        return self.end if self.ended else self.prompt.tip
+
+    def within(self, other: Frame) -> bool:
+        """Whether *other* is this frame or one around it."""
+        frame: Frame | None = self
+        while frame is not None:
+            if frame is other:
+                return True
+            frame = frame.parent
+        return False
+
+
+def owes(pending: Pending) -> bool:
+    """Whether somebody still has to wait for *pending* or to look at its failure."""
+    outcome = pending.outcome
+    if outcome is None or (isinstance(outcome, Error) and not pending.looked):
+        return True
+    return pending.children is not None and any(map(owes, pending.children))
+
+
+def owed(started: list[Pending]) -> list[Pending]:
+    """Those of *started* that are not done with."""
+    return [pending for pending in started if owes(pending)]
+
+
+FRAME: ContextVar[Frame | None] = ContextVar("appl_frame", default=None)

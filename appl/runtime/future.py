@@ -1,0 +1,288 @@
+"""Futures: what a program holds while a call runs; they behave as their value, by waiting for it.
+
+Invariant: a future is its ``_pending`` and nothing else; using it never starts anything.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from appl.errors import ApplError
+from appl.runtime import clock
+from appl.runtime.fiber import arrive, wait
+from appl.runtime.pending import Error, Pending, Proxy, Value
+
+if TYPE_CHECKING:
+    from appl.backend import TokenLogprob, Usage
+    from appl.prompt import AIMessage
+    from appl.runtime.text import Text
+
+T = TypeVar("T")
+
+OWN_NAMES = frozenset({"done", "result", "cancel", "call_id", "text_stream", "_pending"})
+"""The attributes of a future that do not wait."""
+
+
+def result_of(pending: Pending) -> Any:
+    """The value of *pending*, waiting for it and for what it returned; raises its error."""
+    while True:
+        wait(pending)
+        outcome = pending.outcome
+        if type(outcome) is Value:
+            value = outcome.value
+            if not isinstance(value, Proxy):
+                return value
+            pending = value._pending
+        else:
+            raise seen(pending)
+
+
+async def awaited(pending: Pending) -> Any:
+    """:func:`result_of` for coroutines."""
+    while True:
+        await arrive(pending)
+        outcome = pending.outcome
+        if type(outcome) is Value:
+            value = outcome.value
+            if not isinstance(value, Proxy):
+                return value
+            pending = value._pending
+        else:
+            raise seen(pending)
+
+
+def seen(pending: Pending) -> BaseException:
+    """The error of *pending*, for which whoever gets it answers from now on."""
+    assert isinstance(pending.outcome, Error)
+    pending.looked = True
+    return pending.outcome.raised()
+
+
+def finished(value: Any) -> Any:
+    """*value* itself, or what it is the future of."""
+    return result_of(value._pending) if isinstance(value, Proxy) else value
+
+
+class Deferred(Proxy):
+    """What all futures can do."""
+
+    __slots__ = ()
+
+    def __init__(self, pending: Pending) -> None:
+        object.__setattr__(self, "_pending", pending)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return awaited(self._pending).__await__()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)  # protocol probes must not wait
+        return getattr(result_of(self._pending), name)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self
+
+    def __reduce__(self) -> Any:
+        return _same, (result_of(self._pending),)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """The value, waiting for it; ``TimeoutError`` after *timeout* seconds."""
+        if timeout is not None and clock.expired(self._pending, timeout):
+            raise TimeoutError(f"{self._pending.address} has no answer after {timeout} s")
+        return result_of(self._pending)
+
+    def done(self) -> bool:
+        """Whether there is an outcome: the answer is recorded, as it depends on time."""
+        return clock.is_done(self._pending)
+
+    def cancel(self) -> None:
+        """Ask for an early end; who needs the value then gets ``CallCancelled``."""
+        self._pending.cancel()
+
+    @property
+    def call_id(self) -> str:
+        """The address of the call in its program; it does not wait."""
+        return self._pending.address
+
+
+def _same(value: T) -> T:
+    return value
+
+
+class Future(Deferred, Generic[T]):
+    """The future of a function's result, from ``call`` or a parallel function."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __await__(self) -> Generator[Any, None, T]: ...
+        def result(self, timeout: float | None = None) -> T: ...
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(result_of(self._pending), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(result_of(self._pending), name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return result_of(self._pending)(*args, **kwargs)
+
+    def __enter__(self) -> Any:
+        return result_of(self._pending).__enter__()
+
+    def __exit__(self, *error: Any) -> Any:
+        return result_of(self._pending).__exit__(*error)
+
+    async def __aenter__(self) -> Any:
+        return await (await awaited(self._pending)).__aenter__()
+
+    async def __aexit__(self, *error: Any) -> Any:
+        return await (await awaited(self._pending)).__aexit__(*error)
+
+    def __next__(self) -> Any:
+        return next(result_of(self._pending))
+
+    def __aiter__(self) -> Any:
+        return result_of(self._pending).__aiter__()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        result_of(self._pending)[finished(key)] = value
+
+    def __delitem__(self, key: Any) -> None:
+        del result_of(self._pending)[finished(key)]
+
+    def __fspath__(self) -> Any:
+        return result_of(self._pending).__fspath__()
+
+
+if TYPE_CHECKING:
+    _Text = Text
+else:
+
+    class _Text:
+        __slots__ = ()
+
+
+class Generation(Deferred, _Text):  # type: ignore[misc]
+    """The future of an answer. It behaves as its text wherever text is used."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(self, pending: Pending) -> None: ...
+        def __new__(cls, pending: Pending) -> Generation: ...
+        def __await__(self) -> Generator[Any, None, Text]: ...
+        def result(self, timeout: float | None = None) -> Text: ...
+
+    def _text(self) -> Text:
+        return cast("Text", result_of(self._pending))
+
+    @property
+    def message(self) -> AIMessage:
+        """The answer as a message."""
+        return self._text().message
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of the call; a field is ``None`` when the backend does not say."""
+        return self._text().usage
+
+    @property
+    def cost(self) -> int | None:
+        """What the call cost, in millionths of the model's currency unit."""
+        return self._text().cost
+
+    @property
+    def finish_reason(self) -> str:
+        """Why the answer ended."""
+        return self._text().finish_reason
+
+    @property
+    def logprobs(self) -> tuple[TokenLogprob, ...] | None:
+        """The generated tokens with their log-probabilities, where they were asked for."""
+        return self._text().logprobs
+
+    @property
+    def samples(self) -> tuple[Text, ...]:
+        """All samples that were asked for with ``n=``; the generation is the first."""
+        return self._text().samples
+
+    @property
+    def choice_method(self) -> str | None:
+        """How a choice was made: ``logprob``, ``constrained`` or ``asked``."""
+        return self._text().choice_method
+
+    @property
+    def scores(self) -> tuple[float, ...] | None:
+        """The log-probabilities of the choices, in their order."""
+        return self._text().scores
+
+    @property
+    def text_stream(self) -> Iterator[str]:
+        """The chunks of a streamed answer."""
+        raise ApplError("streaming to the program is not there yet: use str(g)")
+
+
+Install = Callable[..., Any]
+
+
+def _unary(op: Install) -> Install:
+    return lambda self: op(result_of(self._pending))
+
+
+def _binary(op: Install) -> Install:
+    return lambda self, other: op(result_of(self._pending), finished(other))
+
+
+def _reflected(op: Install) -> Install:
+    return lambda self, other: op(finished(other), result_of(self._pending))
+
+
+def _reversed(value: Any) -> Any:
+    return reversed(value)
+
+
+_UNARY = {
+    "__str__": str, "__repr__": repr, "__bytes__": bytes, "__hash__": hash, "__bool__": bool,
+    "__len__": len, "__iter__": iter, "__reversed__": _reversed, "__int__": int,
+    "__float__": float, "__complex__": complex, "__index__": operator.index,
+    "__neg__": operator.neg, "__pos__": operator.pos, "__abs__": abs,
+    "__invert__": operator.invert, "__trunc__": math.trunc, "__floor__": math.floor,
+    "__ceil__": math.ceil,
+}  # fmt: skip
+_BINARY = {
+    "__eq__": operator.eq, "__ne__": operator.ne, "__lt__": operator.lt, "__le__": operator.le,
+    "__gt__": operator.gt, "__ge__": operator.ge, "__getitem__": operator.getitem,
+    "__contains__": operator.contains, "__format__": format,
+}  # fmt: skip
+_ARITHMETIC = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "matmul": operator.matmul,
+    "truediv": operator.truediv, "floordiv": operator.floordiv, "mod": operator.mod,
+    "divmod": divmod, "pow": pow, "lshift": operator.lshift, "rshift": operator.rshift,
+    "and": operator.and_, "xor": operator.xor, "or": operator.or_,
+}  # fmt: skip
+
+
+def _install() -> None:
+    for name, op in _UNARY.items():
+        setattr(Deferred, name, _unary(op))
+    for name, op in _BINARY.items():
+        setattr(Deferred, name, _binary(op))
+    for name, op in _ARITHMETIC.items():
+        setattr(Deferred, f"__{name}__", _binary(op))
+        setattr(Deferred, f"__r{name}__", _reflected(op))
+        in_place = getattr(operator, f"i{name.rstrip('_')}", None)
+        if in_place is not None:
+            setattr(Future, f"__i{name}__", _binary(in_place))
+    Deferred.__round__ = lambda self, *digits: round(result_of(self._pending), *digits)  # type: ignore[attr-defined]
+
+
+_install()

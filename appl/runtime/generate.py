@@ -1,0 +1,151 @@
+"""``gen`` and ``select``: a call is issued at once, and its future returned.
+
+Invariant: nothing here waits, but for sequential runs; an impossible option is refused before any call.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from appl.backend import Sampling
+from appl.errors import InvalidOption
+from appl.prompt import Message, Messages, Node, Prompt, as_message
+from appl.runtime import choice
+from appl.runtime.call import Call
+from appl.runtime.context import Conversation, PromptRecords
+from appl.runtime.fiber import hub_here, wait
+from appl.runtime.frame import Frame
+from appl.runtime.future import Generation, finished
+from appl.runtime.options import require, sampling_of, stops
+from appl.runtime.pending import Proxy
+from appl.runtime.run import Run, here
+
+Said = Conversation | PromptRecords | Iterable[Message | dict[str, Any]] | str
+
+_PACKAGE = __name__.rpartition(".")[0].rpartition(".")[0]
+
+
+def gen(
+    model: str | None = None,
+    *,
+    messages: Said | None = None,
+    max_tokens: int | None = None,
+    stop: str | Sequence[str] | None = None,
+    temperature: float | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    n: int = 1,
+    choices: Sequence[str] | None = None,
+    normalize: str | None = None,
+    method: str | None = None,
+    regex: str | None = None,
+    grammar: str | None = None,
+    logprobs: int | None = None,
+    timeout: float | None = None,
+    priority: int = 0,
+    **backend_options: Any,
+) -> Generation:
+    """Ask a model to continue the prompt; returns the future of its answer at once.
+
+    Without *messages* the prompt is that of the running function. *choices* makes it pick one of
+    the strings. Options that the backend declares may follow; others are an error.
+    """
+    frame = here(lambda: repr(messages))
+    run = frame.run
+    run.check_open()
+    fields = {
+        "max_tokens": run.max_tokens if max_tokens is None else max_tokens,
+        "stop": stops(stop) if stop is not None else (),
+        "temperature": run.temperature if temperature is None else temperature,
+        "top_p": top_p, "seed": seed, "logprobs": logprobs, "regex": regex, "grammar": grammar,
+        "salt": run.salt,
+    }  # fmt: skip
+    if regex is not None or grammar is not None:
+        _check_constraints(run, regex, grammar)
+    if n != 1 and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
+        raise InvalidOption(f"gen(n=...) takes a whole number of samples, got {n!r}")
+    sampling = sampling_of(run.profile, fields, backend_options)
+    call = _call(frame, "gen", messages, model, sampling)
+    call.n, call.timeout, call.priority = n, timeout, priority
+    if choices is not None:
+        return choice.choose(frame, call, choices, normalize, method)
+    return issue(frame, call)
+
+
+def select(options: Sequence[str], model: str | None = None, **more: Any) -> Generation:
+    """Have a model pick one of *options*, given the prompt; see ``gen(choices=...)``."""
+    return gen(model, choices=options, **more)
+
+
+def issue(frame: Frame, call: Call) -> Generation:
+    """Hand *call* to the scheduler; a sequential run waits for it here."""
+    frame.add(call)
+    run = frame.run
+    run.submit(call)
+    if run.sequential:
+        wait(call)
+    return Generation(call)
+
+
+def _call(
+    frame: Frame, kind: str, messages: Said | None, model: str | None, sampling: Sampling
+) -> Call:
+    node: Node | None = frame.prompt.tip
+    given: Messages | None = None
+    if messages is not None:
+        node, given = _given(messages)
+    home = hub_here()
+    return Call(
+        frame, home, kind, node, given, model or frame.run.model, sampling, _source()
+    )
+
+
+def _given(messages: Said) -> tuple[Node | None, Messages | None]:
+    """Explicit messages: as they are if all is there, else as a prompt with pending parts."""
+    if isinstance(messages, str):
+        return None, Messages.of([Message("user", str.__str__(messages))])
+    if isinstance(messages, PromptRecords):
+        prompt = Prompt()
+        for part in messages.nodes():
+            prompt.append(part.role, part.part, sep=part.sep, lead=part.lead, starts=part.starts)
+        return prompt.tip, None
+    every = messages.all() if isinstance(messages, Conversation) else list(messages)
+    if any(isinstance(m, dict) and isinstance(m.get("content"), Proxy) for m in every):
+        return _pending_prompt(every), None
+    return None, Messages.of(as_message(message) for message in every)
+
+
+def _pending_prompt(every: Iterable[Message | dict[str, Any]]) -> Node | None:
+    prompt = Prompt()
+    for message in every:
+        content = message.get("content") if isinstance(message, dict) else None
+        if isinstance(message, dict) and isinstance(content, Proxy):
+            role = as_message({"role": finished(message.get("role")), "content": ""}).role
+            prompt.append(role, content._pending)
+        else:
+            plain = as_message(message)
+            prompt.append(plain.role, plain.content)
+    return prompt.tip
+
+
+def _check_constraints(run: Run, regex: str | None, grammar: str | None) -> None:
+    if regex is not None:
+        require(run.profile, "regex", "regex")
+    if grammar is not None:
+        require(run.profile, "grammar", "grammar")
+
+
+def _source() -> tuple[str, int] | None:
+    """The user's file and line: the innermost frame that is not of this package."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name != _PACKAGE and not name.startswith(_PACKAGE + "."):
+            return frame.f_code.co_filename, frame.f_lineno
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    return None
+

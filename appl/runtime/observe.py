@@ -1,0 +1,69 @@
+"""Clocks, dice and input that a replay shows again: ``now``, ``random``, ``input``, ``read``, ….
+
+Invariant: each goes through the run's effects, at the address of the function that looks.
+"""
+
+from __future__ import annotations
+
+import builtins
+import datetime
+import os
+import random as dice
+import time
+import uuid as uuids
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from appl.runtime.clock import asleep, sleep_now
+from appl.runtime.parallel import in_coroutine
+from appl.runtime.run import here
+
+
+def _observe(kind: str, live: Callable[[], Any]) -> Any:
+    frame = here(lambda: kind)
+    return frame.run.observe(frame.address, kind, live)
+
+
+def now() -> datetime.datetime:
+    """The time, in UTC."""
+    stamp = _observe("now", lambda: time.time_ns() // 1000)
+    return datetime.datetime.fromtimestamp(stamp / 1e6, datetime.UTC)
+
+
+def random() -> float:
+    """A number in [0, 1)."""
+    return float(_observe("random", dice.random))
+
+
+def uuid() -> uuids.UUID:
+    """A random UUID."""
+    return uuids.UUID(_observe("uuid", lambda: str(uuids.uuid4())))
+
+
+def input(prompt: str = "") -> str:
+    """A line that the user types."""
+    return str(_observe("input", lambda: builtins.input(prompt)))
+
+
+def env(name: str, default: str | None = None) -> str | None:
+    """An environment variable."""
+    value = _observe("env", lambda: os.environ.get(name, default))
+    return None if value is None else str(value)
+
+
+def read(path: str | os.PathLike[str], encoding: str = "utf-8") -> str:
+    """The text of a file."""
+    return str(_observe("read", lambda: Path(path).read_text(encoding)))
+
+
+def sleep(seconds: float) -> Awaitable[None] | None:
+    """Let others go on for *seconds*; ``await`` it in a coroutine."""
+    frame = here(lambda: "sleep")
+    live: list[bool] = []
+    frame.run.observe(frame.address, "sleep", lambda: live.append(True))
+    if in_coroutine():
+        return asleep(seconds if live else 0.0, frame.address)
+    if live:
+        sleep_now(seconds, frame.address)
+    return None

@@ -1,0 +1,194 @@
+"""The hooks: the operations of the language that compiled code calls.
+
+Invariant: one object for the process, without state; what it acts on is the current frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+from appl.errors import RunError
+from appl.runtime import say as saying
+from appl.runtime.frame import FRAME, Frame
+from appl.runtime.future import OWN_NAMES, awaited
+from appl.runtime.pending import Proxy
+from appl.runtime.region import Region
+from appl.runtime.resolve import PLAIN, Items, aprepared, aresolve, prepared, resolve
+from appl.runtime.roles import Role
+
+_PLAIN = PLAIN
+
+
+def _frame() -> Frame:
+    frame = FRAME.get()
+    if frame is None or frame.parent is None:
+        raise RunError("this prompt text is outside of every running @ppl function")
+    return frame
+
+
+class Ops:
+    """See :class:`appl.compiler.ir.Hooks` for what each operation means."""
+
+    __slots__ = ()
+
+    def text(self, text: str, /) -> None:
+        frame = _frame()
+        frame.prompt.append(frame.role, text)
+
+    def begin(self) -> None:
+        _frame().fresh = True
+
+    def piece(self, text: str, /) -> None:
+        frame = _frame()
+        frame.prompt.append(frame.role, text, starts=frame.fresh)
+        frame.fresh = False
+
+    def hole(self, value: object, conversion: str, spec: str, /) -> None:
+        frame = _frame()
+        part = saying.part_of(value, conversion, spec)
+        frame.prompt.append(frame.role, part, starts=frame.fresh)
+        frame.fresh = False
+
+    def say(self, value: object, /) -> None:
+        saying.say(_frame(), value)
+
+    def said(self, value: object, /) -> None:
+        if value is not None:
+            saying.said(_frame(), value)
+
+    def prep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+        if _PLAIN.issuperset(map(type, args)) and (
+            not kwargs or _PLAIN.issuperset(map(type, kwargs.values()))
+        ):
+            return partial(f, *args, **kwargs)
+        made: Callable[[], Any] = prepared(f, args, kwargs)
+        return made
+
+    def wait(self, value: Any, /) -> Any:
+        return resolve(value)
+
+    def items(self, generator: Any, /) -> Any:
+        return Items(generator)
+
+    def region(self) -> AbstractContextManager[Any]:
+        return Region()
+
+    def scope(self, manager: Any, /) -> Any:
+        return manager if isinstance(manager, Role) else _Scope(manager)
+
+    async def aprep(
+        self, f: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Callable[[], Any]:
+        if _PLAIN.issuperset(map(type, args)) and (
+            not kwargs or _PLAIN.issuperset(map(type, kwargs.values()))
+        ):
+            return partial(f, *args, **kwargs)
+        made: Callable[[], Any] = await aprepared(f, args, kwargs)
+        return made
+
+    async def await_(self, value: Any, /) -> Any:
+        return await awaited(value._pending) if isinstance(value, Proxy) else value
+
+    async def await_all(self, value: Any, /) -> Any:
+        return await aresolve(value)
+
+    async def abase(self, value: Any, name: str, /) -> Any:
+        if isinstance(value, Proxy) and name not in OWN_NAMES:
+            return await awaited(value._pending)
+        return value
+
+    def aregion(self) -> AbstractAsyncContextManager[Any]:
+        return Region()
+
+    def ascope(self, manager: Any, /) -> AbstractAsyncContextManager[Any]:
+        return manager if isinstance(manager, Role) else _AsyncScope(manager)
+
+    def mixed(self, manager: Any, /) -> AbstractAsyncContextManager[Any]:
+        return manager if isinstance(manager, Role) else _Mixed(manager)
+
+
+Kind = type[BaseException] | None
+
+
+class _Scope:
+    """A manager that is not ours, with a region inside it."""
+
+    __slots__ = ("_manager", "_region")
+
+    def __init__(self, manager: Any) -> None:
+        self._manager = manager
+
+    def __enter__(self) -> Any:
+        entered = type(self._manager).__enter__(self._manager)
+        self._region = Region()
+        self._region.__enter__()
+        return entered
+
+    def __exit__(
+        self, kind: Kind, error: BaseException | None, traceback: TracebackType | None
+    ) -> Any:
+        try:
+            self._region.__exit__(kind, error, traceback)
+        except BaseException as other:
+            if not type(self._manager).__exit__(
+                self._manager, type(other), other, other.__traceback__
+            ):
+                raise
+            return True
+        return type(self._manager).__exit__(self._manager, kind, error, traceback)
+
+
+class _AsyncScope:
+    """An async manager that is not ours, with a region inside it."""
+
+    __slots__ = ("_manager", "_region")
+
+    def __init__(self, manager: Any) -> None:
+        self._manager = manager
+
+    async def _enter_manager(self) -> Any:
+        return await type(self._manager).__aenter__(self._manager)
+
+    async def _exit_manager(self, *error: Any) -> Any:
+        return await type(self._manager).__aexit__(self._manager, *error)
+
+    async def __aenter__(self) -> Any:
+        entered = await self._enter_manager()
+        self._region = Region()
+        self._region.__enter__()
+        return entered
+
+    async def __aexit__(
+        self, kind: Kind, error: BaseException | None, traceback: TracebackType | None
+    ) -> Any:
+        try:
+            await self._region.__aexit__(kind, error, traceback)
+        except BaseException as other:
+            if not await self._exit_manager(type(other), other, other.__traceback__):
+                raise
+            return True
+        return await self._exit_manager(kind, error, traceback)
+
+
+class _Mixed(_AsyncScope):
+    """A plain manager in an async function."""
+
+    __slots__ = ()
+
+    async def _enter_manager(self) -> Any:
+        return type(self._manager).__enter__(self._manager)
+
+    async def _exit_manager(self, *error: Any) -> Any:
+        return type(self._manager).__exit__(self._manager, *error)
+
+
+OPS = Ops()
+
+
+def grow(value: object) -> None:
+    """Add *value* to the prompt: what the bare expression statement ``value`` does."""
+    saying.say(_frame(), value)

@@ -1,0 +1,216 @@
+"""``call`` and ``map``: any function beside the caller, one or many, results in order.
+
+Invariant: a started function takes its address, and its place in a shared prompt, at the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import time
+from asyncio import _get_running_loop
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from greenlet import getcurrent
+
+from appl.errors import InvalidOption
+from appl.runtime.event import ScopeEntered
+from appl.runtime.fiber import Stack, arrive, strand_here, wait
+from appl.runtime.frame import Frame
+from appl.runtime.future import Future, awaited, finished, result_of
+from appl.runtime.pending import Pending
+from appl.runtime.progress import Progress, progress_for
+from appl.runtime.resolve import resolve
+from appl.runtime.run import here
+from appl.runtime.task import Task, context_for
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+def call(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+    """Start ``f(*args, **kwargs)`` and return the future of its result.
+
+    A ``@ppl`` function runs beside the caller on its thread, a coroutine function as a task of the
+    running loop, anything else on a worker thread.
+    """
+    return Future(start(f, args, kwargs))
+
+
+def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pending:
+    """Start *f*; what :func:`call` returns the future of."""
+    f = finished(f)
+    program, bound = _program(f)
+    if program is not None:
+        pending: Pending = program.spawn((*bound, *args), kwargs, None)._pending
+        return pending
+    caller = here(lambda: f"{_name(f)} {args!r:.400}")
+    frame = _frame(caller, _name(f))
+    if inspect.iscoroutinefunction(f):
+        return _start_coroutine(f, frame, caller, args, kwargs)
+    task = Task(frame, strand_here().hub)
+    caller.add(task)
+
+    def body() -> Any:
+        every = [resolve(each) for each in args]
+        return f(*every, **{name: resolve(each) for name, each in kwargs.items()})
+
+    if caller.run.sequential:
+        task.run_here(body, context_for(frame))
+    else:
+        task.run_in_thread(body, context_for(frame))
+    return task
+
+
+def _start_coroutine(
+    f: Callable[..., Coroutine[Any, Any, Any]], frame: Frame, caller: Frame,
+    args: tuple[Any, ...], kwargs: dict[str, Any],
+) -> Task:  # fmt: skip
+    task = Task(frame, strand_here().hub)
+    caller.add(task)
+    context = context_for(frame)
+    if _get_running_loop() is not None:
+        task.run_in_loop(f(*args, **kwargs), context)
+    elif caller.run.sequential:
+        task.run_here(lambda: asyncio.run(f(*args, **kwargs)), context)
+    else:
+        task.run_in_thread(lambda: asyncio.run(f(*args, **kwargs)), context)
+    return task
+
+
+def _frame(caller: Frame, name: str) -> Frame:
+    run = caller.run
+    run.check_open()
+    address = caller.issue(name)
+    frame = Frame(run, caller, address, caller.prompt.copy(), caller.role)
+    if run.watched:
+        at = time.monotonic_ns()
+        run.emit(ScopeEntered(address, caller.address, name, None, None, at))
+    return frame
+
+
+def _name(f: Any) -> str:
+    while isinstance(f, functools.partial):
+        f = f.func
+    return str(getattr(f, "__name__", type(f).__name__)).replace("/", "_")
+
+
+def _program(f: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The program behind a ``@ppl`` function or method, and the object that it is bound to."""
+    own = getattr(f, "__self__", None)
+    program = getattr(f, "__appl__", None)
+    if program is None or not hasattr(program, "spawn") or program.kind not in ("sync", "async"):
+        return None, ()
+    return program, (own,) if inspect.ismethod(f) else ()
+
+
+def in_coroutine() -> bool:
+    """Whether the caller is code of the running loop, which must not be blocked."""
+    return _get_running_loop() is not None and type(getcurrent()) is not Stack
+
+
+def map(
+    f: Callable[..., R],
+    items: Iterable[Any],
+    *more: Iterable[Any],
+    concurrency: int | None = None,
+    on_error: Literal["raise", "collect"] = "raise",
+    progress: bool | None = None,
+) -> list[R]:
+    """``f`` of every item, side by side; the results in the order of the items.
+
+    At most *concurrency* at once. ``on_error="raise"`` cancels the rest at the first failure in
+    order; ``"collect"`` puts the exceptions in their places. *progress* is shown on a terminal.
+    In a coroutine ``await`` it.
+    """
+    if on_error not in ("raise", "collect"):
+        raise InvalidOption(f"map(on_error={on_error!r}): it is 'raise' or 'collect'")
+    if concurrency is not None and concurrency < 1:
+        raise InvalidOption(f"map(concurrency={concurrency!r}): at least 1, or None for no limit")
+    every = list(zip(finished(items), *more, strict=False)) if more else [
+        (item,) for item in finished(items)
+    ]  # fmt: skip
+    shown = progress_for(_name(f), len(every), progress)
+    job = _Map(f, every, concurrency or len(every) or 1, on_error == "collect", shown)
+    if in_coroutine():
+        return job.arun()  # type: ignore[return-value]
+    return job.run()
+
+
+class _Map:
+    """One ``map``: starts items in order, at most so many at once, and collects in order."""
+
+    def __init__(
+        self, f: Callable[..., Any], every: list[tuple[Any, ...]], limit: int, collect: bool,
+        progress: Progress,
+    ) -> None:  # fmt: skip
+        self._f, self._every, self._limit, self._collect = f, every, limit, collect
+        self._progress = progress
+        self._started: list[Pending] = []
+
+    def _start_next(self) -> None:
+        item = self._every[len(self._started)]
+        pending = start(self._f, item, {})
+        self._started.append(pending)
+        if not pending.subscribe(self._progress.step):
+            self._progress.step(pending)
+
+    def _room(self) -> bool:
+        if len(self._started) >= len(self._every):
+            return False
+        return sum(not each.last().done for each in self._started) < self._limit
+
+    def run(self) -> list[Any]:
+        with self._progress:
+            try:
+                return [self._result(index) for index in range(len(self._every))]
+            except BaseException:
+                self._cancel()
+                raise
+
+    def _result(self, index: int) -> Any:
+        while index >= len(self._started) or self._room():
+            if self._room():
+                self._start_next()
+            else:
+                wait(self._oldest())
+        try:
+            return result_of(self._started[index])
+        except Exception as error:
+            if not self._collect:
+                raise
+            return error
+
+    def _oldest(self) -> Pending:
+        return next(each.last() for each in self._started if not each.last().done)
+
+    async def arun(self) -> list[Any]:
+        with self._progress:
+            try:
+                return [await self._aresult(index) for index in range(len(self._every))]
+            except BaseException:
+                self._cancel()
+                raise
+
+    async def _aresult(self, index: int) -> Any:
+        while index >= len(self._started) or self._room():
+            if self._room():
+                self._start_next()
+            else:
+                await arrive(self._oldest())
+        try:
+            return await awaited(self._started[index])
+        except Exception as error:
+            if not self._collect:
+                raise
+            return error
+
+    def _cancel(self) -> None:
+        for pending in self._started:
+            pending.looked = True
+            if not pending.done:
+                pending.cancel()
+

@@ -1,0 +1,192 @@
+"""What a program can wait for: an outcome that is set once, then delivered to the program's hub.
+
+Invariant: ``outcome`` changes from ``None`` to its final value once, under one lock, before any
+subscriber is called. ``delivered`` and ``waiters`` belong to the thread of the home hub.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Protocol
+
+_LOCK = threading.Lock()
+
+
+class Value:
+    """The outcome of what ended well."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Error:
+    """The outcome of what failed; ``raised`` gives the error with the traceback it came with."""
+
+    __slots__ = ("error", "traceback")
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+        self.traceback: TracebackType | None = error.__traceback__
+
+    def raised(self) -> BaseException:
+        """The error as it was first raised: without the tracebacks of earlier looks at it."""
+        return self.error.with_traceback(self.traceback)
+
+
+Outcome = Value | Error
+
+
+class Home(Protocol):
+    """Where a program runs: told of outcomes from any thread."""
+
+    def post(self, item: Deliverable) -> None:
+        """Hand over *item*, to be delivered on the home's own thread."""
+
+    def ring(self) -> None:
+        """See that what was handed over is delivered soon."""
+
+
+class Deliverable(Protocol):
+    """What a hub takes out of its inbox."""
+
+    def deliver(self) -> None:
+        """Take effect; called on the hub's thread."""
+
+
+class Waiter(Protocol):
+    """Who is parked until something is delivered."""
+
+    def wake(self, pending: Pending) -> None:
+        """Go on, if it is still *pending* that is waited for; called on the waiter's own thread."""
+
+
+class Proxy:
+    """What a program holds in place of a value: a future refers to what it waits for."""
+
+    __slots__ = ("__weakref__", "_pending")
+    _pending: Pending
+
+
+class Pending:
+    """Something that will have an outcome; as a part of a prompt it is lazy text.
+
+    ``looked`` is true once somebody has seen the failure, who then answers for it. ``children``
+    are calls that outlived the function behind this one, in program order.
+    """
+
+    __slots__ = (
+        "__weakref__", "address", "children", "delivered", "home", "looked", "outcome",
+        "subscribers", "waiters",
+    )  # fmt: skip
+
+    def __init__(self, address: str, home: Home | None) -> None:
+        self.address, self.home = address, home
+        self.outcome: Outcome | None = None
+        self.delivered = False
+        self.looked = False
+        self.waiters: list[Waiter] | None = None
+        self.subscribers: list[Callable[[Pending], None]] | None = None
+        self.children: list[Pending] | None = None
+
+    def subscribe(self, callback: Callable[[Pending], None]) -> bool:
+        """Have *callback* called on the finishing thread; false when it is finished already."""
+        with _LOCK:
+            if self.outcome is not None:
+                return False
+            if self.subscribers is None:
+                self.subscribers = []
+            self.subscribers.append(callback)
+            return True
+
+    def settle(self, outcome: Outcome) -> bool:
+        """Set the outcome and tell subscribers; false when there was one already."""
+        with _LOCK:
+            if self.outcome is not None:
+                return False
+            self.outcome = outcome
+            subscribers, self.subscribers = self.subscribers, None
+        for callback in subscribers or ():
+            callback(self)
+        return True
+
+    def finish(self, outcome: Outcome) -> bool:
+        """Settle from any thread, and have the home hub deliver it; rung only if it is awaited."""
+        if not self.settle(outcome):
+            return False
+        if self.home is not None:
+            self.home.post(self)
+            if self.waiters:  # looked at after posting: who adds himself later finds it posted
+                self.home.ring()
+        return True
+
+    def conclude(self, outcome: Outcome) -> bool:
+        """Settle on the home hub's own thread, and deliver at once."""
+        if not self.settle(outcome):
+            return False
+        self.deliver()
+        return True
+
+    def deliver(self) -> None:
+        """Make the outcome visible to the program at home and wake those who wait there."""
+        self.delivered = True
+        waiters, self.waiters = self.waiters, None
+        for waiter in waiters or ():
+            waiter.wake(self)
+
+    def await_with(self, waiter: Waiter) -> None:
+        """Add *waiter*, on the thread of the home hub."""
+        if self.waiters is None:
+            self.waiters = []
+        self.waiters.append(waiter)
+
+    @property
+    def done(self) -> bool:
+        """Whether there is an outcome."""
+        return self.outcome is not None
+
+    def last(self) -> Pending:
+        """What decides about the value: a function may have returned another future."""
+        pending = self
+        while isinstance(pending.outcome, Value) and isinstance(pending.outcome.value, Proxy):
+            pending = pending.outcome.value._pending
+        return pending
+
+    def blockers(self) -> Iterable[Pending]:
+        """What must be done before this can be, as far as it is certain; for finding deadlocks."""
+        return ()
+
+    def suspicious(self) -> bool:
+        """Whether waiting for this may close a cycle."""
+        return True
+
+    def cancel(self) -> None:
+        """Ask for an early end; what has one already stays as it is."""
+
+    # -- as a part of a prompt (appl.prompt.Lazy)
+
+    def prompt_ready(self) -> bool:
+        return self.last().outcome is not None
+
+    def prompt_text(self) -> str:
+        outcome = self.last().outcome
+        assert outcome is not None, "asked for the text of a call that is not done"
+        if isinstance(outcome, Error):
+            raise outcome.raised()
+        return format(outcome.value)
+
+    def prompt_source(self) -> Pending:
+        return self.last()
+
+    def __repr__(self) -> str:
+        state = "pending" if self.outcome is None else type(self.outcome).__name__.lower()
+        return f"<{type(self).__name__} {self.address} {state}>"
+
+
+def explained(error: BaseException, note: str) -> None:
+    """Add *note* to *error*, once."""
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)

@@ -1,0 +1,116 @@
+"""Regions: a ``try`` body or a foreign ``with`` block ends when the calls started inside have ended.
+
+Invariant: of several failures the one that is earliest in program order is raised, and the prompt is
+then as it was when the call that failed was issued.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from appl.prompt import Node
+from appl.runtime import structure
+from appl.runtime.frame import FRAME, Frame
+from appl.runtime.pending import Error, Pending, Value
+
+_PRUNE = 256
+
+
+class Region:
+    """The body of one ``try`` or ``with``; the same object serves plain and async code."""
+
+    __slots__ = ("_frame", "_prune_at", "_started", "_tips", "_within")
+
+    def __init__(self) -> None:
+        self._frame: Frame | None = FRAME.get()
+        self._within: list[Pending] = []
+        self._started: list[Pending] = []
+        self._tips: dict[Pending, Node | None] = {}
+        self._prune_at = _PRUNE
+
+    def note(self, pending: Pending) -> None:
+        """*pending* was issued inside; remember how far the prompt was."""
+        assert self._frame is not None
+        self._tips[pending] = self._frame.prompt.tip
+        if len(self._tips) > self._prune_at:
+            for done in [p for p in self._tips if isinstance(p.outcome, Value) and not p.children]:
+                del self._tips[done]
+            self._prune_at = 2 * len(self._tips) + _PRUNE
+
+    def __enter__(self) -> None:
+        frame = self._frame
+        if frame is not None:
+            self._within, frame.started = frame.started, self._started
+            frame.regions = (*frame.regions, self)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._frame is None:
+            return
+        try:
+            if error is None or isinstance(error, Exception):
+                structure.join(self._started)
+        finally:
+            self._close()
+        self._settle(error)
+
+    async def __aenter__(self) -> None:
+        self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._frame is None:
+            return
+        try:
+            if error is None or isinstance(error, Exception):
+                await structure.ajoin(self._started)
+        finally:
+            self._close()
+        self._settle(error)
+
+    def _close(self) -> None:
+        frame = self._frame
+        assert frame is not None
+        frame.started = self._within
+        frame.regions = tuple(region for region in frame.regions if region is not self)
+        frame.adopt(self._started)
+
+    def _settle(self, error: BaseException | None) -> None:
+        """Raise the earliest failure, unless it is the one that is on its way already."""
+        if error is not None and not isinstance(error, Exception):
+            return
+        first: Pending | None = None
+        for pending in self._tips:
+            failure = _failure(pending)
+            if failure is None:
+                continue
+            if first is None and (not failure.looked or _is(failure, error)):
+                first = pending
+                found = failure
+            structure.excuse(pending)
+        if first is None:
+            return
+        assert self._frame is not None and isinstance(found.outcome, Error)
+        self._frame.prompt.tip = self._tips[first]
+        if found.outcome.error is not error:
+            raise found.outcome.raised()
+
+
+def _is(failure: Pending, error: BaseException | None) -> bool:
+    return isinstance(failure.outcome, Error) and failure.outcome.error is error
+
+
+def _failure(pending: Pending) -> Pending | None:
+    """The first failure in *pending* and what it left behind."""
+    for each in structure.unfolded([pending]):
+        if isinstance(each.outcome, Error):
+            return each
+    return None

@@ -1,0 +1,223 @@
+"""Before ordinary code runs: which arguments hold futures, and what to put in their place.
+
+Invariant: all futures are waited for before any container is changed, so a failure changes none.
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import dataclasses
+import functools
+import queue
+import types
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from typing import Any
+
+from appl.runtime.future import awaited, result_of
+from appl.runtime.pending import Proxy
+from appl.runtime.text import Text
+
+PLAIN = frozenset(
+    {
+        Text, array.array, bool, bytearray, bytes, complex, float, int, range, slice, str, type,
+        types.BuiltinFunctionType, types.FunctionType, types.MethodType, types.ModuleType,
+        types.NoneType, types.EllipsisType, types.NotImplementedType,
+    }
+)  # fmt: skip
+"""Types whose values cannot hold a future where it would be looked for."""
+
+_EXACT = frozenset({list, tuple, dict, set, frozenset})
+
+
+class Items:
+    """A generator expression on its way to a callee."""
+
+    __slots__ = ("generator",)
+
+    def __init__(self, generator: Generator[Any, None, None] | AsyncGenerator[Any, None]) -> None:
+        self.generator = generator
+
+
+def futures_in(value: Any, found: list[Proxy], seen: set[int]) -> None:
+    """Add to *found* the futures in *value* and in exact builtin containers, in their order."""
+    kind = type(value)
+    if kind in PLAIN:
+        return
+    if kind in _EXACT:
+        inner = value.values() if kind is dict else value
+        if PLAIN.issuperset(map(type, inner)) or id(value) in seen:
+            return
+        seen.add(id(value))
+        for each in inner:
+            futures_in(each, found, seen)
+    elif isinstance(value, Proxy):
+        found.append(value)
+
+
+def replaced(value: Any, done: dict[int, Any]) -> Any:
+    """*value* with finished values: lists and dicts in place, tuples and sets as copies."""
+    kind = type(value)
+    if isinstance(value, Proxy):
+        return result_of(value._pending)
+    if kind not in _EXACT or id(value) in done:
+        return done.get(id(value), value) if kind in _EXACT else value
+    done[id(value)] = value
+    if kind is list:
+        value[:] = [replaced(each, done) for each in value]
+    elif kind is dict:
+        for key, each in list(value.items()):
+            value[key] = replaced(each, done)
+    else:
+        copy = kind([replaced(each, done) for each in value])
+        if any(a is not b for a, b in zip(copy, value, strict=False)) or len(copy) != len(value):
+            done[id(value)] = value = copy
+    return value
+
+
+def resolve(value: Any) -> Any:
+    """The finished value of one argument."""
+    if type(value) in PLAIN:
+        return value
+    found: list[Proxy] = []
+    futures_in(value, found, set())
+    if not found:
+        return value
+    for future in found:
+        result_of(future._pending)
+    return replaced(value, {})
+
+
+async def aresolve(value: Any) -> Any:
+    """:func:`resolve` in a coroutine."""
+    if type(value) in PLAIN:
+        return value
+    found: list[Proxy] = []
+    futures_in(value, found, set())
+    for future in found:
+        await awaited(future._pending)
+    return replaced(value, {}) if found else value
+
+
+def each_resolved(generator: Any) -> Any:
+    """The elements of a generator expression, each waited for when it is asked for."""
+    if isinstance(generator, AsyncIterator):
+        return _async_elements(generator)
+    return map(resolve, generator)
+
+
+async def _async_elements(generator: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for each in generator:
+        yield await aresolve(each)
+
+
+# -- which callees take futures as they are
+
+_STORING = frozenset(
+    {"append", "appendleft", "extend", "extendleft", "insert", "setdefault", "update", "put",
+     "put_nowait", "__setitem__"}
+)  # fmt: skip
+_CONTAINERS = (list, dict, collections.deque, collections.OrderedDict, collections.defaultdict)
+_QUEUES = (queue.Queue, queue.LifoQueue, queue.PriorityQueue, queue.SimpleQueue)
+_AS_THEY_ARE: tuple[Any, ...] = (
+    len, zip, enumerate, reversed, isinstance, id, type, list, tuple, dict,
+    types.SimpleNamespace,
+)  # fmt: skip
+_TAKERS: set[int] = {id(each) for each in _AS_THEY_ARE}
+
+
+def takes_futures(f: Any) -> bool:
+    """Whether *f* is to get futures as they are."""
+    if id(f) in _TAKERS:
+        return True
+    kind = type(f)
+    if kind is types.BuiltinMethodType:
+        return _stores(f)
+    if kind is types.MethodType:
+        return takes_futures(f.__func__) or (type(f.__self__) in _QUEUES and _stores(f))
+    if kind is functools.partial:
+        return takes_futures(f.func)
+    if isinstance(f, type):
+        return _stores_fields(f)
+    return getattr(f, "__appl__", None) is not None
+
+
+def _stores(f: Any) -> bool:
+    if f.__name__ not in _STORING:
+        return False
+    owner = type(f.__self__)
+    return owner in _CONTAINERS or owner in _QUEUES or _is_async_queue(owner)
+
+
+def _is_async_queue(owner: type) -> bool:
+    return owner.__module__ == "asyncio.queues"
+
+
+@functools.lru_cache(maxsize=4096)
+def _stores_fields(kind: type) -> bool:
+    """Named tuples, and dataclasses whose constructor only stores."""
+    if issubclass(kind, tuple):
+        return hasattr(kind, "_fields") and kind.__init__ is tuple.__init__
+    if not dataclasses.is_dataclass(kind) or hasattr(kind, "__post_init__"):
+        return False
+    params = getattr(kind, "__dataclass_params__", None)
+    return params is not None and params.init and "__dataclass_params__" in vars(kind)
+
+
+def prepared(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``f(*args, **kwargs)`` ready to be called, when an argument may hold a future."""
+    if takes_futures(f):
+        args, kwargs = _unwrapped(args), {k: _unwrap(v) for k, v in kwargs.items()}
+        return functools.partial(f, *_key_first(f, args), **kwargs)
+    found: list[Proxy] = []
+    seen: set[int] = set()
+    for each in (*args, *kwargs.values()):
+        futures_in(each, found, seen)
+    for future in found:
+        result_of(future._pending)
+    return functools.partial(f, *_final(args, found), **_final_named(kwargs, found))
+
+
+async def aprepared(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """:func:`prepared` in a coroutine."""
+    if takes_futures(f):
+        if args and _hashes_first(f):
+            args = (await aresolve(args[0]), *args[1:])
+        return functools.partial(f, *_unwrapped(args), **{k: _unwrap(v) for k, v in kwargs.items()})
+    found: list[Proxy] = []
+    seen: set[int] = set()
+    for each in (*args, *kwargs.values()):
+        futures_in(each, found, seen)
+    for future in found:
+        await awaited(future._pending)
+    return functools.partial(f, *_final(args, found), **_final_named(kwargs, found))
+
+
+def _unwrap(value: Any) -> Any:
+    return value.generator if type(value) is Items else value
+
+
+def _unwrapped(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(map(_unwrap, args))
+
+
+def _final(args: tuple[Any, ...], found: list[Proxy]) -> Iterator[Any]:
+    done: dict[int, Any] = {}
+    for each in args:
+        if type(each) is Items:
+            yield each_resolved(each.generator)
+        else:
+            yield replaced(each, done) if found else each
+
+
+def _final_named(kwargs: dict[str, Any], found: list[Proxy]) -> dict[str, Any]:
+    return dict(zip(kwargs, _final(tuple(kwargs.values()), found), strict=True))
+
+
+def _hashes_first(f: Any) -> bool:
+    """``d.setdefault(key, value)`` stores the value as it is, but a key waits."""
+    return getattr(f, "__name__", "") in ("setdefault", "__setitem__")
+
+
+def _key_first(f: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (resolve(args[0]), *args[1:]) if args and _hashes_first(f) else args

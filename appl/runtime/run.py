@@ -1,0 +1,274 @@
+"""A run: a backend, who watches, and everything that was started in it.
+
+Invariant: nothing that was started in a run outlives it, and no failure that nobody looked at is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+import threading
+import time
+from asyncio import _get_running_loop
+from collections.abc import Callable, Iterable
+from contextvars import Token
+from functools import partial
+from types import TracebackType
+from typing import Any, cast
+
+from greenlet import getcurrent
+
+from appl.backend import Backend
+from appl.errors import RunClosed
+from appl.prompt import Prompt, digest_of
+from appl.runtime import structure
+from appl.runtime.call import Call
+from appl.runtime.crossing import io_thread
+from appl.runtime.effects import Effects, LiveEffects
+from appl.runtime.event import Event, Instrument, RunEnded, Warned
+from appl.runtime.fiber import Stack
+from appl.runtime.frame import FRAME, Frame
+from appl.runtime.pending import Pending
+from appl.runtime.scheduler import ByPrefix, Order, Scheduler
+from appl.runtime.tasks import TaskScopes
+
+
+class Run:
+    """Everything that one program does; as a context manager it ends with the block.
+
+    ``gate`` is called on the I/O thread before each call starts: it may block, or raise to refuse.
+    ``sequential`` waits for every call where it stands: the naive twin of the scheduler.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        instruments: Iterable[Instrument] = (),
+        effects: Effects | None = None,
+        gate: Callable[[], None] | None = None,
+        model: str | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+        concurrency: int | None = None,
+        salt: str = "",
+        sequential: bool = False,
+        order: Order | None = None,
+    ) -> None:
+        self.backend, self.profile = backend, backend.profile
+        self.model = model or self.profile.default_model or ""
+        self.salt, self.sequential, self.gate = salt, sequential, gate
+        self.instruments = list(instruments)
+        self.watched = bool(self.instruments)
+        self.effects: Effects = effects or LiveEffects(self.emit)
+        self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
+        limits = [each for each in (self.profile.concurrency, concurrency) if each is not None]
+        self.scheduler = Scheduler(backend, min(limits, default=None), order or ByPrefix())
+        self.tell: Callable[[str], None] = _on_stderr
+        self.states: dict[Any, Any] = {}
+        self.closed = False
+        self.root = Frame(self, None, "", Prompt())
+        self.task = _current_task()
+        self.scopes: list[Frame] = []
+        self.tasks = TaskScopes()
+        self._lock = threading.Lock()
+        self._seen: dict[str, int] = {}
+        self._token: Token[Frame | None] | None = None
+
+    # -- what happens
+
+    def emit(self, event: Event) -> None:
+        """Tell every instrument; one that raises is dropped, with a warning."""
+        for instrument in self.instruments:
+            try:
+                instrument.on_event(event)
+            except Exception as error:
+                self.instruments = [each for each in self.instruments if each is not instrument]
+                self.warn("", f"{type(instrument).__name__} failed and is dropped: {error!r}")
+
+    def warn(self, address: str, message: str) -> None:
+        """Tell the user something, on stderr and as an event."""
+        self.tell(_printable(message))
+        self.emit(Warned(address, message, time.monotonic_ns()))
+
+    def observe(self, address: str, kind: str, live: Callable[[], Any]) -> Any:
+        """What the program sees of the world at *address*."""
+        ordinal = self._seen.get(address, 0)
+        self._seen[address] = ordinal + 1
+        return self.effects.perform(address, ordinal, kind, live)
+
+    def submit(self, call: Call) -> None:
+        """Hand an issued call to the scheduler."""
+        io_thread().send(partial(self.scheduler.admit, call))
+
+    def check_open(self) -> None:
+        """Refuse what comes after the end."""
+        if self.closed:
+            raise RunClosed("this run is over: nothing can be started in it any more")
+
+    # -- scopes
+
+    def scope(self, parent: Frame, content: str) -> Frame:
+        """A scope for a thread or task of the user's own, named by what it asks first."""
+        name = "~" + digest_of(content)[:4].hex()
+        with self._lock:
+            address = parent.issue(name)
+            frame = Frame(self, parent, address, parent.prompt.copy(), parent.role)
+            self.scopes.append(frame)
+        FRAME.set(frame)
+        return frame
+
+    # -- its end
+
+    def __enter__(self) -> Run:
+        _active.append(self)
+        self.task = _current_task()
+        self._token = FRAME.set(self.root)
+        self.tasks.install()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.finish(error)
+        finally:
+            self._leave()
+
+    async def __aenter__(self) -> Run:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            await self.afinish(error)
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        self.tasks.restore()
+        if self in _active:
+            _active.remove(self)
+        if self._token is not None:
+            FRAME.reset(self._token)
+            self._token = None
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """Wait for everything (after *error*: cancel it first); raise what nobody looked at."""
+        if self.closed:
+            return
+        raised: BaseException | None = error
+        try:
+            if error is not None:
+                structure.cancel_all(self.started())
+            failure = structure.join(self.started())
+            if error is None and failure is not None:
+                raise structure.seen_failure(failure)
+        except BaseException as late:
+            raised = late
+            raise
+        finally:
+            self._end(raised)
+
+    async def afinish(self, error: BaseException | None = None) -> None:
+        """:meth:`finish` in a coroutine."""
+        if self.closed:
+            return
+        raised: BaseException | None = error
+        try:
+            if error is not None:
+                structure.cancel_all(self.started())
+            failure = await structure.ajoin(self.started())
+            if error is None and failure is not None:
+                raise structure.seen_failure(failure)
+        except BaseException as late:
+            raised = late
+            raise
+        finally:
+            self._end(raised)
+
+    def close(self) -> None:
+        """End a run that was not entered: as leaving its block does."""
+        self.finish()
+        self._leave()
+
+    def started(self) -> list[Pending]:
+        """What the run answers for, in program order."""
+        found = list(self.root.started)
+        for scope in self.scopes:
+            found += scope.started
+        return found
+
+    def _end(self, error: BaseException | None) -> None:
+        self.closed = True
+        if self.watched:
+            self.emit(RunEnded(_reason(error), error, time.monotonic_ns()))
+
+
+def _reason(error: BaseException | None) -> str:
+    if error is None:
+        return "finished"
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
+
+
+def _on_stderr(line: str) -> None:
+    print(f"appl: {line}", file=sys.stderr)
+
+
+def _printable(text: str) -> str:
+    """*text* without anything that a terminal would obey."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    loop = _get_running_loop()
+    return asyncio.current_task(loop) if loop is not None else None
+
+
+_active: list[Run] = []
+
+
+def current() -> Run:
+    """The run that the caller is in: its own, the one that is open, else the process's."""
+    frame = FRAME.get()
+    if frame is not None:
+        return frame.run
+    if _active:
+        return _active[-1]
+    return cast(Run, importlib.import_module("appl.session").process_run())
+
+
+def here(content: Callable[[], str]) -> Frame:
+    """The frame that the caller is in; *content* names a scope for a thread that has none."""
+    frame = FRAME.get()
+    if frame is not None and frame.parent is not None:
+        if frame.thread == threading.get_ident():
+            return frame
+        return frame.run.scope(frame, content())
+    return _outermost(frame, content)
+
+
+def _outermost(frame: Frame | None, content: Callable[[], str]) -> Frame:
+    run = frame.run if frame is not None else current()
+    run.tasks.install()
+    in_fiber = frame is not None and type(getcurrent()) is Stack
+    if run.root.thread == threading.get_ident() and (in_fiber or run.task is _current_task()):
+        return run.root
+    return run.scope(run.root, content())
+
+
+def run_of(pending: Pending) -> Run:
+    """The run that *pending* belongs to."""
+    run = getattr(pending, "run", None)
+    return run if isinstance(run, Run) else current()

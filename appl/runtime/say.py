@@ -1,0 +1,147 @@
+"""What an expression statement adds to the prompt: the table of the language, as code.
+
+Invariant: a statement adds all of its items or none.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from types import AsyncGeneratorType, GeneratorType
+from typing import Any
+
+from appl.errors import PromptTypeError
+from appl.prompt import Formatted, Lazy, Message, Part, RoleName, formatted
+from appl.runtime.context import Conversation, PromptRecords
+from appl.runtime.frame import Frame
+from appl.runtime.future import Future, Generation, finished
+from appl.runtime.pending import Pending, Proxy
+
+Item = tuple[RoleName, Part, str, str, bool]
+"""Role, part, separator, lead, and whether an item starts."""
+
+
+def say(frame: Frame, value: object) -> None:
+    """Add what *value* says; anything that is not prompt text raises."""
+    items: list[Item] = []
+    _collect(frame, value, items, _refuse)
+    _append(frame, items)
+
+
+def said(frame: Frame, value: object) -> None:
+    """Add what a call statement returned, if all of it can be prompt text; else nothing."""
+    if isinstance(value, Future):
+        value = finished(value)
+    if isinstance(value, Mapping) or not isinstance(value, _SAYABLE) and not _protocol(value):
+        return
+    if isinstance(value, Iterable) and isinstance(value, GeneratorType):
+        value = list(value)
+    items: list[Item] = []
+    try:
+        _collect(frame, value, items, _give_up)
+    except _NotText:
+        return
+    _append(frame, items)
+
+
+def part_of(value: object, conversion: str, spec: str) -> Part:
+    """The part that ``{value!conversion:spec}`` adds: lazy when *value* is pending."""
+    if isinstance(value, Proxy):
+        pending = value._pending
+        if not conversion and not spec:
+            return pending
+        if spec and (conversion or isinstance(value, Generation)):
+            format("", spec)  # a bad spec fails at its line, not when the text is there
+        return Formatted(pending, conversion, spec)
+    return formatted(value, conversion, spec)
+
+
+class _NotText(Exception):
+    """A value cannot be prompt text."""
+
+
+def _refuse(value: object) -> None:
+    kind = type(value).__name__
+    raise PromptTypeError(
+        f"a bare expression of type {kind} is not prompt text; write f\"{{value}}\" to say it, "
+        f"or _ = value to leave it out of the prompt (got {value!r:.80})"
+    )
+
+
+def _give_up(value: object) -> None:
+    raise _NotText
+
+
+_SAYABLE = (
+    str, list, tuple, GeneratorType, Message, PromptRecords, Conversation, Generation, Pending,
+)  # fmt: skip
+
+
+def _protocol(value: object) -> bool:
+    kind = type(value)
+    return hasattr(kind, "__prompt__") or _is_template(kind)
+
+
+def _is_template(kind: type) -> bool:
+    return kind.__name__ == "Template" and kind.__module__ == "string.templatelib"
+
+
+def _collect(
+    frame: Frame, value: object, items: list[Item], bad: Callable[[object], None]
+) -> None:
+    if isinstance(value, Future):
+        value = finished(value)
+    if value is None:
+        return
+    if isinstance(value, str):
+        items.append((frame.role, str.__str__(value), "\n", "", True))
+    elif isinstance(value, Generation):
+        items.append((frame.role, value._pending, "\n", "", True))
+    elif isinstance(value, Message):
+        items.append((value.role, value.content, "\n", "", True))
+    elif isinstance(value, PromptRecords):
+        if value.prompt is not frame.prompt:  # else its items are here already
+            items += [(n.role, n.part, n.sep, n.lead, n.starts) for n in value.nodes()]
+    elif isinstance(value, Conversation):
+        items += [(m.role, m.content, "\n", "", True) for m in value.all()]
+    else:
+        _collect_other(frame, value, items, bad)
+
+
+def _collect_other(
+    frame: Frame, value: object, items: list[Item], bad: Callable[[object], None]
+) -> None:
+    kind = type(value)
+    if hasattr(kind, "__prompt__"):
+        _collect(frame, value.__prompt__(), items, bad)  # type: ignore[attr-defined]
+    elif _is_template(kind):
+        items += _template(frame, value)
+    elif isinstance(value, Lazy) and not isinstance(value, type):
+        items.append((frame.role, value, "\n", "", True))
+    elif isinstance(value, _NOT_ITERATED) or not isinstance(value, Iterable):
+        bad(value)
+    elif bad is _give_up and not isinstance(value, list | tuple | GeneratorType):
+        bad(value)
+    else:
+        for each in value:
+            _collect(frame, each, items, bad)
+
+
+_NOT_ITERATED = (Mapping, set, frozenset, bytes, bytearray, memoryview, type, AsyncGeneratorType)
+
+
+def _template(frame: Frame, template: Any) -> list[Item]:
+    items: list[Item] = []
+    for piece in template:
+        part = (
+            piece
+            if isinstance(piece, str)
+            else part_of(piece.value, piece.conversion or "", piece.format_spec)
+        )
+        items.append((frame.role, part, "\n", "", not items))
+    return items
+
+
+def _append(frame: Frame, items: Iterable[Item]) -> None:
+    append = frame.prompt.append
+    deque((append(r, p, sep=s, lead=x, starts=f) for r, p, s, x, f in items), maxlen=0)

@@ -1,0 +1,189 @@
+"""The scheduler: calls whose prompts are complete go to the backend, in order and within its limit.
+
+Invariant: everything here runs on the I/O loop; a call is in one place only: waiting for a part of
+its prompt, in the ready queue, or with a worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+from collections import OrderedDict, deque
+from typing import Protocol
+
+from appl.backend import Backend
+from appl.errors import BackendTimeout, CallCancelled
+from appl.prompt import Lazy, Node
+from appl.runtime.call import Call, on_finish
+from appl.runtime.crossing import io_thread
+from appl.runtime.event import CallDispatched
+from appl.runtime.pending import Error, Pending
+
+
+class Order(Protocol):
+    """Which ready call goes first."""
+
+    def add(self, call: Call) -> None:
+        """*call* is ready."""
+
+    def take(self) -> Call | None:
+        """The next call, ``None`` when none is ready."""
+
+    def __len__(self) -> int:
+        """How many are ready."""
+
+
+class Fifo:
+    """First come, first served: the naive twin of ``ByPrefix``."""
+
+    def __init__(self) -> None:
+        self._calls: deque[Call] = deque()
+
+    def add(self, call: Call) -> None:
+        self._calls.append(call)
+
+    def take(self) -> Call | None:
+        return self._calls.popleft() if self._calls else None
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+
+class ByPrefix:
+    """Higher priority first; then calls that branch from one prompt node one after the other."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int, OrderedDict[Node | None, deque[Call]]] = {}
+        self._size = 0
+
+    def add(self, call: Call) -> None:
+        groups = self._groups.setdefault(call.priority, OrderedDict())
+        trunk = call.node.parent if call.node is not None else None
+        calls = groups.get(trunk)
+        if calls is None:
+            calls = groups[trunk] = deque()
+        calls.append(call)
+        self._size += 1
+
+    def take(self) -> Call | None:
+        if not self._groups:
+            return None
+        priority = max(self._groups)
+        groups = self._groups[priority]
+        trunk, calls = next(iter(groups.items()))
+        call = calls.popleft()
+        if not calls:
+            del groups[trunk]
+            if not groups:
+                del self._groups[priority]
+        self._size -= 1
+        return call
+
+    def __len__(self) -> int:
+        return self._size
+
+
+class Scheduler:
+    """One backend's ready queue, and the workers that empty it."""
+
+    def __init__(self, backend: Backend, limit: int | None, order: Order) -> None:
+        self.backend, self.limit, self.order = backend, limit, order
+        self._workers = 0
+        self._starting = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def admit(self, call: Call) -> None:
+        """A call has come from its program: it is ready, or waits for a part of its prompt."""
+        lazy = None if call.node is None else call.node.first_waiting()
+        while lazy is not None:
+            if self._wait_for(lazy, call):
+                return
+            assert call.node is not None
+            lazy = call.node.first_waiting()
+        if call.outcome is None:
+            self._start(call)
+
+    def _wait_for(self, lazy: Lazy, call: Call) -> bool:
+        source = lazy.prompt_source()
+        assert isinstance(source, Pending)
+        return on_finish(source, lambda _: self.admit(call))
+
+    def _start(self, call: Call) -> None:
+        try:
+            call.prepare()
+        except BaseException as error:
+            cause = _failed_part(call, error)
+            if cause is None:
+                call.failed(error)
+            else:
+                call.failed_as(cause)
+            return
+        self.order.add(call)
+        self._engage()
+
+    def _engage(self) -> None:
+        """Have one more worker if there is work and room for it."""
+        if self._starting or not len(self.order):
+            return
+        if self.limit is None or self._workers < self.limit:
+            self._starting = True
+            self._workers += 1
+            task = io_thread().loop.create_task(self._work(), context=contextvars.Context())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _work(self) -> None:
+        self._starting = False
+        try:
+            while (call := self.order.take()) is not None:
+                self._engage()
+                if call.outcome is None:
+                    await self._attempt(call)
+        finally:
+            self._workers -= 1
+
+    async def _attempt(self, call: Call) -> None:
+        request = call.request
+        assert request is not None
+        if call.run.watched:
+            call.run.emit(CallDispatched(call.address, 1, time.monotonic_ns()))
+        call.worker = task = asyncio.current_task()
+        try:
+            if call.timeout is None:
+                response = await self.backend.complete(request, call.emit)
+            else:
+                async with asyncio.timeout(call.timeout):
+                    response = await self.backend.complete(request, call.emit)
+        except asyncio.CancelledError:
+            if call.outcome is None:  # not ours: the backend cancelled itself
+                call.failed(CallCancelled(f"the backend cancelled {call.address}"))
+        except TimeoutError as error:
+            call.failed(_timeout(call, error))
+        except BaseException as error:
+            call.failed(error)
+        else:
+            call.answered(response)
+        finally:
+            call.worker = None
+            while task is not None and task.cancelling():
+                task.uncancel()
+
+
+def _timeout(call: Call, error: TimeoutError) -> BaseException:
+    if isinstance(error, BackendTimeout) or call.timeout is None:
+        return error
+    late = BackendTimeout(f"no answer within {call.timeout} s")
+    late.__cause__ = error
+    return late
+
+
+def _failed_part(call: Call, error: BaseException) -> Error | None:
+    """The outcome of the part that made the prompt fail, which now answers for its failure."""
+    for lazy in call.node.holes() if call.node is not None else ():
+        source = lazy.prompt_source()
+        assert isinstance(source, Pending)
+        if isinstance(source.outcome, Error) and source.outcome.error is error:
+            source.looked = True
+            return source.outcome
+    return None

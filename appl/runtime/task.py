@@ -1,0 +1,165 @@
+"""Functions that run beside their caller: in a fiber, in a worker thread, or as an asyncio task.
+
+Invariant: a task's address, prompt and place in program order are fixed when it is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from contextvars import Context, copy_context
+from typing import Any
+
+from appl.errors import CallCancelled
+from appl.runtime.fiber import Fiber, Hub, Strand, hub_here, run_on, strand_here
+from appl.runtime.frame import FRAME, Frame, owed
+from appl.runtime.pending import Error, Outcome, Pending, Value, explained
+
+MAX_WORKERS = 32
+
+
+class Task(Pending):
+    """A function that was started; its outcome is what it returns."""
+
+    __slots__ = ("_aio", "_cancelled", "frame", "run", "strand")
+
+    def __init__(self, frame: Frame, home: Hub) -> None:
+        super().__init__(frame.address, home)
+        self.run, self.frame = frame.run, frame
+        self.strand: Strand | None = None
+        self._aio: asyncio.Task[Any] | None = None
+        self._cancelled = False
+
+    def attempt(self, body: Callable[[], Any]) -> Outcome:
+        """Call *body*; the outcome, with what it left running as children."""
+        try:
+            if self._cancelled:
+                raise CallCancelled(f"{self.address} was cancelled before it began")
+            outcome: Outcome = Value(body())
+        except (KeyboardInterrupt, SystemExit):
+            self._leave()
+            self.conclude(Error(CallCancelled(f"{self.address} was interrupted")))
+            raise
+        except asyncio.CancelledError:
+            outcome = Error(CallCancelled(f"{self.address} was cancelled"))
+        except BaseException as error:
+            explained(error, f"in {self.address}")
+            outcome = Error(error)
+        self._leave()
+        return outcome
+
+    def _leave(self) -> None:
+        self.children = owed(self.frame.started) or None
+
+    # -- three ways to run
+
+    def run_here(self, body: Callable[[], Any], context: Context) -> None:
+        """Run now, in the caller's stack: where every call is waited for."""
+        self.conclude(context.run(self.attempt, body))
+
+    def run_in_fiber(self, body: Callable[[], Any], context: Context) -> None:
+        """Run beside the caller on its thread."""
+        hub = strand_here().hub
+        fiber = Fiber(hub, lambda: void(self.conclude(self.attempt(body))), context)
+        self.strand = fiber
+        fiber.start()
+
+    def run_in_thread(self, body: Callable[[], Any], context: Context) -> None:
+        """Run on a worker thread."""
+        _workers.start(lambda: context.run(self._in_thread, body))
+
+    def _in_thread(self, body: Callable[[], Any]) -> None:
+        hub = hub_here()
+        hub.blocking = _workers.blocked
+        self.strand = hub.strand()
+        self.frame.thread = threading.get_ident()
+        try:
+            outcome = self.attempt(body)
+        except BaseException:  # SystemExit of a worker ends the worker's function, as in threading
+            return
+        if self.settle(outcome) and self.home is not None:
+            self.home.post(self)
+            self.home.ring()
+
+    def run_in_loop(self, coro: Coroutine[Any, Any, Any], context: Context) -> None:
+        """Run as a task of the running loop."""
+        loop = asyncio.get_running_loop()
+        self._aio = loop.create_task(coro, context=context)
+        self._aio.add_done_callback(self._looped)
+
+    def _looped(self, task: asyncio.Task[Any]) -> None:
+        self.conclude(self.attempt(task.result))
+
+    # -- while it runs
+
+    def cancel(self) -> None:
+        self.looked = True
+        self._cancelled = True
+        if self._aio is not None and isinstance(self.home, Hub):
+            run_on(self.home, lambda: void(self._aio and self._aio.cancel()))
+        elif (strand := self.strand) is not None:
+            error = CallCancelled(f"{self.address} was cancelled")
+            run_on(strand.hub, lambda: None if self.done else strand.throw(error))
+
+    def blockers(self) -> Iterable[Pending]:
+        last = self.last()
+        if last is not self:
+            return (last,)
+        waits = self.strand.waits if self.strand is not None else None
+        return (waits,) if waits is not None else ()
+
+
+def void(_: object) -> None:
+    """Nothing, for an action whose value is of no interest."""
+
+
+def context_for(frame: Frame) -> Context:
+    """A copy of the caller's context in which *frame* is the current one."""
+    context = copy_context()
+    context.run(FRAME.set, frame)
+    return context
+
+
+class _Workers:
+    """Worker threads for plain functions; those that wait in appl do not count."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._running = 0
+
+    def start(self, job: Callable[[], None]) -> None:
+        """Run *job* on a thread, now or when one is free."""
+        with self._lock:
+            self._jobs.append(job)
+            self._engage()
+
+    def blocked(self, now: bool) -> None:
+        """The calling worker begins to wait, or goes on."""
+        with self._lock:
+            self._running += -1 if now else 1
+            self._engage()
+
+    def _engage(self) -> None:
+        while self._jobs and self._running < MAX_WORKERS:
+            self._running += 1
+            job = self._jobs.popleft()
+            threading.Thread(target=self._work, args=(job,), name="appl-worker", daemon=True).start()
+
+    def _work(self, job: Callable[[], None]) -> None:
+        while True:
+            job()
+            with self._lock:
+                if not self._jobs or self._running > MAX_WORKERS:
+                    self._running -= 1
+                    return
+                job = self._jobs.popleft()
+
+    def busy(self) -> int:
+        """How many workers run user code."""
+        return self._running
+
+
+_workers = _Workers()

@@ -1,0 +1,73 @@
+"""asyncio tasks get addresses: a task made inside a run is a scope named after its coroutine.
+
+Invariant: the loop's own task factory still makes every task; it is put back when the run is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import _get_running_loop
+from collections.abc import Coroutine, Generator
+from contextvars import copy_context
+from types import CodeType
+from typing import Any
+
+from appl.runtime.frame import FRAME, Frame
+
+OWN_CODE: set[CodeType] = set()
+"""Code of coroutines that have an address already."""
+
+Made = Coroutine[Any, Any, Any] | Generator[Any, None, Any]
+
+
+class TaskScopes:
+    """The factories that a run has put around those of its loops."""
+
+    def __init__(self) -> None:
+        self._wrapped: list[tuple[asyncio.AbstractEventLoop, Any, Any]] = []
+
+    def install(self) -> None:
+        """See that the running loop's tasks get scopes."""
+        loop = _get_running_loop()
+        if loop is None:
+            return
+        before = loop.get_task_factory()
+        if not isinstance(before, _Factory):
+            factory = _Factory(before)
+            loop.set_task_factory(factory)
+            self._wrapped.append((loop, before, factory))
+
+    def restore(self) -> None:
+        """Put the loops' own factories back."""
+        for loop, before, factory in self._wrapped:
+            if loop.get_task_factory() is factory:
+                loop.set_task_factory(before)
+        self._wrapped.clear()
+
+
+class _Factory:
+    """Makes a task as the loop would, in a scope of its own when it is made inside a run."""
+
+    def __init__(self, before: Any) -> None:
+        self._before = before
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, coro: Made, **kwargs: Any) -> Any:
+        frame = FRAME.get()
+        if frame is not None and kwargs.get("context") is None and not _addressed(coro):
+            context = copy_context()
+            context.run(FRAME.set, _scope(frame, coro))
+            kwargs["context"] = context
+        if self._before is not None:
+            return self._before(loop, coro, **kwargs)
+        return asyncio.Task(coro, loop=loop, **kwargs)
+
+
+def _addressed(coro: Made) -> bool:
+    return getattr(coro, "cr_code", None) in OWN_CODE
+
+
+def _scope(frame: Frame, coro: Made) -> Frame:
+    name = getattr(coro, "__qualname__", type(coro).__name__).replace("/", "_")
+    scope = Frame(frame.run, frame, frame.issue(name), frame.prompt, frame.role, frame.regions)
+    scope.started = frame.started
+    return scope
