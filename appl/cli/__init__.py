@@ -1,0 +1,45 @@
+"""The command ``appl``: one parser, one function a command, exit codes that mean something."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+
+from appl.cli import graph, replay, run, settings, trace
+from appl.cli.exits import DESCRIPTION
+from appl.cli.failure import interrupted_stream
+from appl.session import version
+
+__all__ = ["main", "parser"]
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    top = argparse.ArgumentParser(
+        prog="appl",
+        description="Run, record and replay prompt programs.",
+        epilog=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"appl {version()}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    run.add(commands)
+    graph.add(commands)
+    traces = trace.add(commands)
+    replay.add(traces)
+    settings.add(commands)
+    return top
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The entry point of the command; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    given = parser().parse_args(argv)
+    try:
+        code: int = given.command(given)
+    except BrokenPipeError:
+        return interrupted_stream()
+    return code

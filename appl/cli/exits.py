@@ -1,0 +1,15 @@
+"""What the exit codes of ``appl`` mean."""
+
+from __future__ import annotations
+
+OK = 0
+FAILED = 1  # the program raised, or a call that nobody looked at failed
+USAGE = 2  # wrong arguments, wrong configuration, a program that cannot be compiled
+DIVERGED = 3  # a replay asked for something that was not recorded
+TRACE = 4  # a trace cannot be read or written
+INTERRUPTED = 130  # Ctrl-C
+
+DESCRIPTION = """\
+exit codes: 0 done; 1 the program failed; 2 wrong usage, configuration or source;
+3 a replay diverged from its trace; 4 a trace cannot be read or written; 130 interrupted
+"""

@@ -1,0 +1,156 @@
+"""What a failure looks like to the user, and which exit code it gives.
+
+Invariant: the traceback of a user's program begins and ends in the user's files; mistakes in a
+command are told in a sentence, without one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from appl.cli import exits
+from appl.cli.display import Counts
+from appl.cli.target import UsageError
+from appl.cli.terminal import as_json, out, say, term_safe
+from appl.errors import (
+    ApplError,
+    BackendNotFound,
+    ConfigError,
+    DivergenceError,
+    ModelNotFound,
+    PromptSyntaxError,
+    SecretInRecord,
+    SourceUnavailable,
+    TraceError,
+)
+from appl.session import Session, shown
+
+_OURS = str(Path(__file__).parents[1])
+_PYTHON = sysconfig.get_paths()["stdlib"]
+_PLAIN = (UsageError, ConfigError, TraceError)
+_USAGE = (UsageError, ConfigError, ModelNotFound, BackendNotFound)
+_SOURCE = (PromptSyntaxError, SourceUnavailable)
+
+
+@dataclass(slots=True)
+class Failure:
+    """The exit code of a command, and what the run was when it failed."""
+
+    code: int = exits.OK
+    json: bool = False
+    session: Session | None = None
+    counts: Counts | None = None
+
+
+@contextlib.contextmanager
+def guarded(json: bool = False) -> Iterator[Failure]:
+    """Turns what is raised into a message and an exit code, which the failure then holds."""
+    failure = Failure(json=json)
+    try:
+        yield failure
+    except (SystemExit, BrokenPipeError):
+        raise
+    except BaseException as error:
+        failure.code = exit_code(error)
+        _tell(error, failure)
+
+
+def exit_code(error: BaseException) -> int:
+    """The exit code that *error* gives."""
+    if isinstance(error, KeyboardInterrupt):
+        return exits.INTERRUPTED
+    if isinstance(error, DivergenceError | SecretInRecord):
+        return exits.DIVERGED
+    if isinstance(error, TraceError):
+        return exits.TRACE
+    return exits.USAGE if isinstance(error, (*_USAGE, *_SOURCE)) else exits.FAILED
+
+
+def _tell(error: BaseException, failure: Failure) -> None:
+    say(_headed(error))
+    if failure.session is not None:
+        _tell_run(failure.session, failure.counts)
+    if failure.json:
+        out(as_json({"error": describe(error), "exit_code": failure.code}))
+
+
+def _headed(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "appl: interrupted"
+    if isinstance(error, _PLAIN) or (isinstance(error, _USAGE) and not _lines(error)):
+        return "\n  ".join([f"appl: {error}", *_notes(error)])
+    return text(error)
+
+
+def _tell_run(session: Session, counts: Counts | None) -> None:
+    where = f"; recorded in {shown(session.path)}" if session.path else ""
+    if counts is not None and (counts.started or where):
+        say(f"appl: {counts.line()}{where}")
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """The error as data, for ``--json``."""
+    return {
+        "type": type(error).__name__,
+        "message": str(error),
+        "notes": _notes(error),
+        "traceback": _lines(error),
+    }
+
+
+def text(error: BaseException) -> str:
+    """*error* with the part of its traceback that lies in the user's files."""
+    lines = _lines(error)
+    head = ["Traceback (most recent call last):"] if lines else []
+    last = "".join(traceback.format_exception_only(error))
+    before = _before(error)
+    return term_safe(before + "\n".join([*head, *lines, last.rstrip("\n")]))
+
+
+def _before(error: BaseException) -> str:
+    """The error that led to *error*, if it is to be shown."""
+    cause = error.__cause__
+    if cause is None and not error.__suppress_context__:
+        cause = error.__context__
+    if cause is None or isinstance(error, ApplError):
+        return ""
+    link = "direct cause of" if error.__cause__ is not None else "reason to handle, and then of"
+    return f"{text(cause)}\n\nThis was the {link} the next:\n\n"
+
+
+def _notes(error: BaseException) -> list[str]:
+    return [str(note) for note in getattr(error, "__notes__", ())]
+
+
+def _lines(error: BaseException) -> list[str]:
+    """The traceback's lines, from the first frame of the user's to the last of them."""
+    trace: TracebackType | None = error.__traceback__
+    frames = traceback.extract_tb(trace)
+    users = [i for i, frame in enumerate(frames) if not _hidden(frame.filename)]
+    if not users:
+        return []
+    ours_at_end = isinstance(error, ApplError)
+    kept = [frames[i] for i in users] if ours_at_end else frames[users[0] :]
+    visible = [frame for frame in kept if not frame.filename.startswith(_OURS)]
+    return "".join(traceback.format_list(visible)).rstrip("\n").splitlines()
+
+
+def _hidden(file: str) -> bool:
+    """Whether *file* is ours or Python's machinery between us and the user."""
+    inside = file.startswith(_OURS) or file.startswith("<frozen")
+    return inside or (file.startswith(_PYTHON) and "site-packages" not in file)
+
+
+def interrupted_stream() -> int:
+    """The reader of stdout went away: nothing more can be said there."""
+    with contextlib.suppress(Exception):
+        sys.stdout.close()
+    return exits.FAILED

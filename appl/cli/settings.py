@@ -1,0 +1,52 @@
+"""``appl config``: every setting, its value and where it came from."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from appl.cli.failure import guarded
+from appl.cli.terminal import as_json, columns, out
+from appl.config import KEYS, load
+from appl.session import choose
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser of ``appl``."""
+    parser = commands.add_parser(
+        "config",
+        help="show each setting and where it comes from",
+        description="Show each setting, its value and where it comes from: the defaults, the "
+        "nearest appl.toml or [tool.appl] in pyproject.toml (from here up to the repository or "
+        "the home folder), the environment (APPL_MODEL, APPL_BACKEND, …), appl.init, arguments.",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> int:
+    """Print the settings; the exit code."""
+    with guarded(given.json) as failure:
+        config = load()
+        rows = list(config.shown())
+        if given.json:
+            out(as_json({key: {"value": v, "origin": origin} for key, v, origin in rows}, indent=2))
+        else:
+            chosen = choose(config)
+            table = [(key, _shown(value), origin, _help(key)) for key, value, origin in rows]
+            out("\n".join(columns([("setting", "value", "from", "meaning"), *table])))
+            model = chosen.model or "its default model"
+            out(f"\ncalls are answered by the backend {chosen.backend!r} with {model}")
+    return failure.code
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def _help(key: str) -> str:
+    return KEYS[key].help if key in KEYS else "a setting of this backend"

@@ -1,0 +1,108 @@
+"""``file.py:f`` on a command line: the module is imported as a module, never as ``__main__``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from appl.errors import ApplError, nearest
+
+
+class UsageError(ApplError):
+    """The command line asks for something that is not there; shown without a traceback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A function in a file (``file.py:f``) or in an importable module (``package.module:f``)."""
+
+    place: str
+    function: str
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the place is a file and not a module's name."""
+        return self.place.endswith(".py") or "/" in self.place
+
+    @property
+    def written(self) -> str:
+        """The target as it is typed."""
+        return f"{self.place}:{self.function}"
+
+
+def parse(text: str) -> Target:
+    """The target that *text* names; the function is ``main`` when it is left out."""
+    place, colon, function = text.rpartition(":")
+    if not colon:
+        place, function = text, "main"
+    if not place or not all(part.isidentifier() for part in function.split(".")):
+        raise UsageError(f"write the program as file.py:function, got {text!r}")
+    return Target(place, function)
+
+
+def load(target: Target) -> Callable[..., Any]:
+    """Import the target's module and return its function. Errors of the module pass through."""
+    module = _from_file(Path(target.place)) if target.is_file else _by_name(target.place)
+    found: Any = module
+    for part in target.function.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise UsageError(_missing(target, module))
+    function: Callable[..., Any] = found
+    return function
+
+
+def _missing(target: Target, module: ModuleType) -> str:
+    names = [
+        name
+        for name, value in vars(module).items()
+        if callable(value)
+        and not name.startswith("_")
+        and getattr(value, "__module__", None) == module.__name__
+    ]
+    known = ", ".join(names) or "none"
+    hint = nearest(target.function, names)
+    return f"{target.place} has no function {target.function!r}{hint} (functions: {known})"
+
+
+def _by_name(name: str) -> ModuleType:
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise UsageError(f"there is no module {name!r}; write a file as path/file.py:f") from None
+
+
+def _from_file(path: Path) -> ModuleType:
+    file = path.resolve()
+    if not file.is_file():
+        raise UsageError(f"there is no file {path}")
+    sys.path.insert(0, str(file.parent))  # as `python file.py` does
+    name = file.stem if file.stem.isidentifier() and not _taken(file) else f"_appl_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _taken(file: Path) -> bool:
+    """Whether the file's name as a module already belongs to another module."""
+    other = sys.modules.get(file.stem)
+    return file.stem in sys.stdlib_module_names or (
+        other is not None and getattr(other, "__file__", None) != str(file)
+    )

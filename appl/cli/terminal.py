@@ -1,0 +1,117 @@
+"""What reaches the user's terminal: text made safe, values made readable, lines for stderr.
+
+Invariant: text of a model or of a trace passes ``term_safe`` on its way to a human reader; JSON is
+the exact form, with everything beyond ASCII escaped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, TextIO
+
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor, screen
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, …
+    r"|\x1b[ -/]*[0-~]?"  # all other escapes
+)
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def term_safe(text: str) -> str:
+    """*text* without escape sequences, control characters and tricks with the writing direction.
+
+    Newlines and tabs stay; ``\\r\\n`` becomes a newline; lone surrogates become U+FFFD.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    text = _SEQUENCE.sub("", text.replace("\r\n", "\n"))
+    return _SURROGATE.sub("\ufffd", _CONTROL.sub("", text))
+
+
+def one_line(text: str, width: int = 72) -> str:
+    """The beginning of *text* on one line of at most *width* characters."""
+    line = " ".join(term_safe(text[: 4 * width]).split())
+    return line if len(line) <= width and len(text) <= 4 * width else line[: width - 1] + "…"
+
+
+def say(line: str = "", file: TextIO | None = None) -> None:
+    """One line of ours for a human, on stderr; a closed or narrow stream is no reason to fail."""
+    _write(file or sys.stderr, term_safe(line) + "\n")
+
+
+def out(text: str) -> None:
+    """A line of output, on stdout."""
+    _write(sys.stdout, text + "\n")
+
+
+def _write(stream: TextIO, text: str) -> None:
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(text.encode(encoding, "replace").decode(encoding))
+    stream.flush()
+
+
+def as_json(value: object, *, indent: int | None = None) -> str:
+    """*value* as JSON in ASCII; what JSON does not know becomes its text."""
+    return json.dumps(_jsonable(value), indent=indent, ensure_ascii=True)
+
+
+def _jsonable(value: object) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_jsonable(item) for item in value]
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):  # JSON has no NaN
+        return value if value == value and abs(value) != float("inf") else str(value)
+    return _object(value)
+
+
+def _object(value: object) -> Any:
+    dump = getattr(value, "model_dump", None)
+    if callable(dump) and not isinstance(value, type):
+        return _jsonable(dump())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        pairs = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        return _jsonable(pairs)
+    return str(value)
+
+
+def show(value: object) -> str:
+    """*value* as a human reads it: text as it is, lists line by line, data indented."""
+    if value is None:
+        return ""
+    if isinstance(value, list | tuple | set | frozenset):
+        return "\n".join(_item(item) for item in value)
+    if (
+        isinstance(value, Mapping)
+        or dataclasses.is_dataclass(value)
+        or hasattr(value, "model_dump")
+    ):
+        return term_safe(json.dumps(_jsonable(value), indent=2, ensure_ascii=False))
+    return term_safe(str(value))
+
+
+def _item(value: object) -> str:
+    if isinstance(value, list | tuple | Mapping):
+        return term_safe(json.dumps(_jsonable(value), ensure_ascii=False))
+    return show(value)
+
+
+def columns(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """*rows* as lines with aligned columns; the last column is left as long as it is."""
+    cells = [tuple(term_safe(cell) for cell in row) for row in rows]
+    if not cells:
+        return []
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]) - 1)]
+    return [
+        "  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in cells
+    ]

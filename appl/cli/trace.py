@@ -1,0 +1,223 @@
+"""``appl trace ls`` and ``show``: what was recorded, for a human or as JSON.
+
+Invariant: only reads. Text of a trace reaches the terminal through ``term_safe`` alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from appl.cli.failure import guarded
+from appl.cli.target import UsageError
+from appl.cli.terminal import as_json, columns, one_line, out, say, term_safe
+from appl.config import load
+from appl.errors import nearest
+from appl.tracing import Call, RunSummary, Trace, list_runs, resolve
+
+_WIDTH = 60
+
+
+def add(commands: Any) -> Any:
+    """Add the command to the parser of ``appl``; returns where its own commands go."""
+    parser = commands.add_parser("trace", help="list, show and replay recorded runs")
+    own = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    ls = own.add_parser("ls", help="list the recorded runs, newest first")
+    ls.add_argument("-n", type=int, default=20, metavar="N", help="at most N runs (default: 20)")
+    ls.add_argument("--json", action="store_true", help="print JSON")
+    ls.set_defaults(command=list_command)
+    show = own.add_parser(
+        "show",
+        help="show a run, or one of its calls",
+        description="Show a run as the tree of its calls, or one call with its whole prompt and "
+        "answer. RUN is a path, the beginning of a run's name, or 'last'.",
+    )
+    show.add_argument("names", nargs="*", metavar="[RUN] [CALL]", help="CALL begins with a slash")
+    show.add_argument("--json", action="store_true", help="print JSON")
+    show.add_argument("--salvage", action="store_true", help="show what is before the damage")
+    show.set_defaults(command=show_command)
+    return own
+
+
+def run_path(name: str) -> Path:
+    """The trace that RUN means, in the configured home."""
+    return resolve(name, load().home)
+
+
+# -- ls ----------------------------------------------------------------------------------------
+
+
+def list_command(given: argparse.Namespace) -> int:
+    """List the runs; the exit code."""
+    with guarded(given.json) as failure:
+        home = load().home
+        runs = list_runs(home, max(given.n, 0))
+        if given.json:
+            out(as_json([run.as_data() for run in runs], indent=2))
+        elif not runs:
+            say(f"appl: no run is recorded in {home / 'runs'}")
+        else:
+            head = ("RUN", "STATE", "CALLS", "TOKENS", "SECONDS")
+            out("\n".join(columns([head, *(_row(run) for run in runs)])))
+    return failure.code
+
+
+def _row(run: RunSummary) -> tuple[str, ...]:
+    if run.error:
+        return run.name, "unreadable", "-", "-", one_line(run.error, _WIDTH)
+    totals = run.totals
+    state = run.reason if run.state == "finished" else run.state
+    calls = str(totals.get("calls", "-"))
+    return run.name, state or "-", calls, _tokens(totals), f"{run.seconds:.1f}"
+
+
+def _tokens(totals: dict[str, Any]) -> str:
+    tokens = totals.get("tokens")
+    if not isinstance(tokens, dict):
+        return "-"
+    return f"{tokens.get('prompt_tokens', 0)}+{tokens.get('completion_tokens', 0)}"
+
+
+# -- show --------------------------------------------------------------------------------------
+
+
+def show_command(given: argparse.Namespace) -> int:
+    """Show a run or a call; the exit code."""
+    with guarded(given.json) as failure:
+        run, address = _names(given.names)
+        trace = Trace.open(run_path(run), salvage=given.salvage)
+        if address:
+            call = _call(trace, address)
+            out(as_json(call.as_data(), indent=2) if given.json else "\n".join(_whole(call)))
+        elif given.json:
+            out(as_json(trace.as_data(), indent=2))
+        else:
+            out("\n".join(_run_lines(trace)))
+    return failure.code
+
+
+def _names(names: list[str]) -> tuple[str, str | None]:
+    """RUN and CALL; a lone word that begins with a slash and is no file is a call."""
+    if len(names) > 2:
+        raise UsageError("write appl trace show [RUN] [CALL]")
+    if len(names) == 2:
+        return names[0], names[1]
+    if names and names[0].startswith("/") and not Path(names[0]).is_file():
+        return "last", names[0]
+    return (names[0] if names else "last"), None
+
+
+def _call(trace: Trace, address: str) -> Call:
+    call = trace.by_address.get(address)
+    if call is None:
+        hint = nearest(address, trace.by_address)
+        raise UsageError(f"{trace.path.name} has no call {address!r}{hint}")
+    return call
+
+
+def _run_lines(trace: Trace) -> Iterator[str]:
+    head, totals = trace.header, trace.totals().as_data()
+    began = trace.began()
+    when = f"{began:%Y-%m-%d %H:%M:%S} UTC" if began else "at an unknown time"
+    yield term_safe(f"{trace.path.stem}: {_state(trace)}, {when}, {trace.seconds():.1f} s")
+    yield term_safe(f"  program  {_program(head)}")
+    answers = f"{head.get('backend') or '?'}/{head.get('model') or '?'}"
+    yield term_safe(f"  answers  {answers}, seed {head.get('seed')}, git {head.get('git') or '-'}")
+    yield f"  calls    {_sums(totals)}"
+    if trace.torn:
+        yield "  note     the end of the file was torn; what is shown is all that was committed"
+    for warning in trace.warnings:
+        yield f"  warning  {one_line(str(warning), 200)}"
+    yield ""
+    rows = [_call_row(call) for call in trace.calls]
+    yield from columns(rows)
+
+
+def _state(trace: Trace) -> str:
+    return (trace.reason or "finished") if trace.state == "finished" else str(trace.state)
+
+
+def _program(head: dict[str, Any]) -> str:
+    entry = head.get("entry")
+    if not isinstance(entry, dict):
+        return str(head.get("program", "?"))
+    function = f":{entry['function']}" if entry.get("function") else ""
+    words = " ".join(str(word) for word in entry.get("argv") or ())
+    return f"{entry.get('file') or entry.get('kind')}{function} {words}".strip()
+
+
+def _sums(totals: dict[str, Any]) -> str:
+    tokens = totals.get("tokens", totals)
+    named = [
+        f"{tokens[key]} {word}"
+        for key, word in (
+            ("prompt_tokens", "prompt tokens"),
+            ("cached_tokens", "of them cached"),
+            ("completion_tokens", "generated"),
+        )
+        if isinstance(tokens, dict) and tokens.get(key) is not None
+    ]
+    counts = [
+        f"{totals[key]} {key}" for key in ("answered", "failed", "cancelled") if totals.get(key)
+    ]
+    return "; ".join([", ".join(counts) or "none", ", ".join(named)])
+
+
+def _call_row(call: Call) -> tuple[str, ...]:
+    return call.address, _took(call), _outcome(call)
+
+
+def _took(call: Call) -> str:
+    if call.started is None or call.ended is None:
+        return "-"
+    return f"{(call.ended - call.started) / 1e6:.2f} s"
+
+
+def _outcome(call: Call) -> str:
+    if call.response is not None:
+        samples = call.response.samples
+        more = f" (and {len(samples) - 1} more)" if len(samples) > 1 else ""
+        return one_line(call.response.text, _WIDTH) + more
+    if call.error is not None:
+        return f"{call.outcome}: {type(call.error).__name__}: {one_line(str(call.error), _WIDTH)}"
+    return call.outcome or "in flight"
+
+
+def _whole(call: Call) -> Iterator[str]:
+    yield term_safe(f"{call.address}  {call.outcome or 'in flight'}, {_took(call)}")
+    yield term_safe(f"  asked    {call.where or '-'}, model {call.model or '-'}, {_sampling(call)}")
+    if call.edges:
+        yield term_safe(f"  holds    the answers of {', '.join(call.edges)}")
+    if call.masked:
+        yield term_safe(f"  masked   {', '.join(call.masked)}")
+    for message in call.messages or ():
+        yield f"\n[{message.role}]"
+        yield term_safe(message.content)
+    yield from _answers(call)
+
+
+def _answers(call: Call) -> Iterator[str]:
+    response = call.response
+    if response is None:
+        yield f"\n[{_outcome(call)}]"
+        return
+    used = response.usage
+    for sample in response.samples:
+        yield f"\n[answer: {sample.finish_reason}]"
+        yield term_safe(sample.text)
+    yield (
+        f"\n  tokens   {_count(used.prompt_tokens)} prompt, {_count(used.cached_tokens)} of them "
+        f"cached, {_count(used.completion_tokens)} generated"
+    )
+
+
+def _count(tokens: int | None) -> str:
+    return "?" if tokens is None else str(tokens)
+
+
+def _sampling(call: Call) -> str:
+    pairs = json.loads(call.sampling)
+    return ", ".join(f"{key}={json.dumps(value)}" for key, value in pairs.items()) or "no options"
