@@ -5,8 +5,8 @@ own code object; of the hooks it holds a constant, so that nothing enters global
 """
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import functools
 import operator
@@ -82,7 +82,7 @@ def function_like(f: FunctionType, code: CodeType) -> FunctionType:
 
 def _copy_annotations(f: FunctionType, new: FunctionType) -> None:
     if hasattr(f, "__type_params__"):
-        new.__type_params__ = f.__type_params__
+        new.__type_params__ = f.__type_params__  # type: ignore[attr-defined]
     if hasattr(f, "__annotate__"):  # Python 3.14: not evaluated before somebody asks
         new.__annotate__ = f.__annotate__  # type: ignore[attr-defined]
     else:
@@ -99,9 +99,11 @@ def _module(lowered: Lowered, found: Found, user: CodeType) -> ast.Module:
         definition = at(lowered.node, owner)
     free = [name for name in user.co_freevars if name != "__class__" or not found.owner]
     parameters = _no_arguments(at(lowered.node, ast.arg(arg=name)) for name in free)
-    factory = ast.FunctionDef(
-        name=_FACTORY, args=parameters, body=[definition], decorator_list=[]
-    )
+    factory = ast.FunctionDef(name=_FACTORY, args=parameters, body=[], decorator_list=[])
+    outermost = found.owner or lowered.node.name
+    if outermost not in free:  # to the function, its own name or its class's is a global one
+        factory.body.append(at(lowered.node, ast.Global(names=[outermost])))
+    factory.body.append(definition)
     return ast.Module(body=[at(lowered.node, factory)], type_ignores=[])
 
 
@@ -119,10 +121,8 @@ def _bare(node: Def) -> Def:
         changes[name] = (arg := getattr(args, name)) and _unannotated(arg)
     changes |= {"defaults": [], "kw_defaults": [None] * len(args.kwonlyargs)}
     holders = [at(each, ast.Constant(value=None)) for each in node.decorator_list[:1]]
-    types = {"type_params": []} if hasattr(node, "type_params") else {}
-    return copied(
-        node, args=copied(args, **changes), returns=None, decorator_list=holders, **types
-    )
+    types: dict[str, Any] = {"type_params": []} if hasattr(node, "type_params") else {}
+    return copied(node, args=copied(args, **changes), returns=None, decorator_list=holders, **types)
 
 
 def _unannotated(arg: ast.arg) -> ast.arg:

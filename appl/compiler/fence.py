@@ -1,12 +1,127 @@
 """The pass that refuses what cannot be compiled, before anything is changed.
 
-Invariant: a refusal is a ``PromptSyntaxError`` at the user's line and says what to write instead.
+Invariant: a refusal is a ``PromptSyntaxError`` at the user's line and says what to write instead;
+only what is not a function at all is a ``TypeError``.
 """
 
 from __future__ import annotations
 
-from appl.compiler.source import Found
+import ast
+import functools
+import inspect
+from types import FunctionType
+from typing import Any
+
+from appl.compiler.names import Names, is_ppl
+from appl.compiler.nodes import copied
+from appl.compiler.source import Found, find
+from appl.errors import PromptSyntaxError, SourceUnavailable
+
+_SWAPPED = (staticmethod, classmethod, property, functools.cached_property)
 
 
-def fence(found: Found, ctx: str, parallel: bool, kind: str) -> None:
-    pass
+def require_function(value: Any) -> FunctionType:
+    """*value* if ``@ppl`` can compile it."""
+    if isinstance(value, FunctionType):
+        return value
+    if isinstance(value, _SWAPPED):
+        kind = type(value).__name__
+        raise TypeError(
+            f"@ppl was given a {kind} object; swap the two lines: @{kind} above, @ppl right "
+            f"above the def"
+        )
+    raise TypeError(f"@ppl compiles a function written with def, not {_described(value)}")
+
+
+def fence(found: Found, names: Names, f: FunctionType, *, ctx: str, parallel: bool) -> None:
+    """Refuse the function if it, or how it is decorated, cannot be compiled."""
+    _innermost(found, names, f)
+    if parallel:
+        _may_be_parallel(found, names, f, ctx)
+    for statement in _own_statements(found.node):
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.JoinedStr):
+            _no_walrus_look_alike(found, statement.value)
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}; decorate its methods"
+    if isinstance(value, functools.partial):
+        return "a functools.partial; decorate the function inside it"
+    if inspect.ismethod(value):
+        return f"the bound method {value.__name__}; decorate the def in the class"
+    if inspect.isbuiltin(value) or inspect.ismethoddescriptor(value):
+        return f"{value.__name__}(), which is written in C; call it from a def of your own"
+    return f"an object of type {type(value).__name__}"
+
+
+def _innermost(found: Found, names: Names, f: FunctionType) -> None:
+    """``@ppl`` above a decorator that wraps: what it was given is the wrapper."""
+    if "__wrapped__" not in f.__dict__ or _ppl_decorator(found, names) is not None:
+        return
+    inner = inspect.unwrap(f)
+    message = (
+        f"@ppl was given the wrapper that another decorator put around {f.__name__}(), and "
+        f"would compile that; move @ppl down, right above `def {f.__name__}`"
+    )
+    try:
+        there = find(inner) if isinstance(inner, FunctionType) else found
+    except (PromptSyntaxError, SourceUnavailable):
+        there = found
+    raise there.source.refusal(_header(there), message)
+
+
+def _may_be_parallel(found: Found, names: Names, f: FunctionType, ctx: str) -> None:
+    place = _ppl_decorator(found, names) or _header(found)
+    if ctx in ("same", "resume"):
+        raise found.source.refusal(
+            place,
+            f'parallel=True says that calls are independent, ctx="{ctx}" that each continues '
+            f'the prompt of the one before; write ctx="copy", or leave parallel=True out',
+        )
+    if inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f):
+        raise found.source.refusal(
+            place,
+            "a generator runs when it is asked for its next value, so it cannot be "
+            "parallel=True; leave that out, or make it a function that returns a list",
+        )
+
+
+def _no_walrus_look_alike(found: Found, string: ast.JoinedStr) -> None:
+    for part in string.values:
+        if not isinstance(part, ast.FormattedValue) or not isinstance(part.value, ast.Name):
+            continue
+        spec = part.format_spec
+        first = spec.values[0] if isinstance(spec, ast.JoinedStr) and spec.values else None
+        if isinstance(first, ast.Constant) and str(first.value).startswith("="):
+            name = part.value.id
+            rest = ast.unparse(part)[2:-1].removeprefix(f"{{{name}:=").removesuffix("}")
+            raise found.source.refusal(
+                part.value,
+                f"{{{name}:={rest}}} does not bind {name}, it formats it with the spec "
+                f"'={rest}'; write {{({name} := {rest})}} to bind it, or {{{name}: ={rest}}} "
+                f"to pad it with spaces",
+            )
+
+
+def _own_statements(node: ast.AST) -> Any:
+    """Every statement of the function, also of those inside it but not of classes."""
+    todo: list[Any] = list(getattr(node, "body", ()))
+    while todo:
+        statement = todo.pop()
+        yield statement
+        if not isinstance(statement, ast.ClassDef):
+            for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+                todo.extend(getattr(statement, block, ()))
+
+
+def _ppl_decorator(found: Found, names: Names) -> ast.expr | None:
+    return next((d for d in found.node.decorator_list if is_ppl(d, names)), None)
+
+
+def _header(found: Found) -> ast.AST:
+    """The words ``def name`` alone, so that a caret does not underline the whole function."""
+    node = found.node
+    words = f"{'async ' if isinstance(node, ast.AsyncFunctionDef) else ''}def {node.name}"
+    end = node.col_offset + len(words.encode())
+    return copied(node, end_lineno=node.lineno, end_col_offset=end)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
+
+from appl.compiler import show
 
 HOOKS_NAME = "@appl"  # how printed code names the hooks; no identifier, so no user name can clash
 PLACEHOLDER = "\0@appl\0"  # the constant of lowered code in whose place the hooks are put
@@ -96,3 +99,149 @@ class Hooks(Protocol):
 
 HOOK_NAMES = frozenset(name for name in vars(Hooks) if not name.startswith("_"))
 AWAITED_HOOKS = frozenset({"aprep", "await_", "await_all", "abase"})
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """What a node does; ``future``: its value may come later; ``adds``: to the prompt."""
+
+    name: str
+    meaning: str
+    future: bool = False
+    reads: bool = False  # the prompt as it stands
+    adds: bool = False
+    needs_input: bool = False
+
+
+OPS = {
+    op.name: op
+    for op in (
+        Op("param", "a value that the caller passes"),
+        Op("text", "constant text is appended to the prompt", adds=True),
+        Op("say", "text with values in it, or a value, is appended to the prompt", adds=True),
+        Op("gen", "the prompt is sent to a model", future=True, reads=True),
+        Op("select", "a model chooses among options", future=True, reads=True),
+        Op("call", "a function runs beside the program", future=True, reads=True),
+        Op("map", "a function runs for each of many items", future=True, reads=True),
+        Op("program", "another prompt function is called", future=True, reads=True),
+        Op("prompt", "the prompt becomes a value", reads=True),
+        Op("wait", "the program stops until the value is there", needs_input=True),
+        Op("yield", "a value is handed to the consumer of the generator"),
+        Op("return", "the program ends with a value"),
+    )
+}
+
+REGION_KINDS = ("body", "loop", "branch", "try", "except", "finally", "with", "function")
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A part of the source that runs under a condition of its own; region 0 is the whole body."""
+
+    id: int
+    kind: str
+    label: str
+    line: int
+    parent: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One thing that the program does.
+
+    ``inputs`` are the nodes whose values it uses. ``prompt`` are the nodes that were the last to
+    add to the prompt that it reads or adds to; several where branches join.
+    """
+
+    id: int
+    op: str
+    label: str
+    line: int
+    column: int
+    inputs: tuple[int, ...]
+    prompt: tuple[int, ...]
+    region: int
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What a prompt function does, before it runs."""
+
+    name: str
+    file: str
+    line: int
+    last_line: int
+    kind: str
+    regions: tuple[Region, ...]
+    nodes: tuple[Node, ...]
+
+    def text(self) -> str:
+        """The graph for reading in a terminal."""
+        return show.text(self)
+
+    def mermaid(self) -> str:
+        """The graph as a Mermaid flowchart."""
+        return show.mermaid(self)
+
+    def dot(self) -> str:
+        """The graph in the language of Graphviz."""
+        return show.dot(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The graph as plain dictionaries and lists, for JSON."""
+        return asdict(self)
+
+    def within(self, region: int) -> tuple[Region, ...]:
+        """The regions around, from the whole body to *region* itself."""
+        path: list[Region] = []
+        at: int | None = region
+        while at is not None:
+            path.insert(0, self.regions[at])
+            at = self.regions[at].parent
+        return tuple(path)
+
+
+class InvalidGraph(AssertionError):
+    """A pass of the compiler is wrong; never the user's fault."""
+
+
+def verify(graph: Graph) -> Graph:
+    """*graph* itself, if it keeps the rules of this module."""
+    for index, region in enumerate(graph.regions):
+        _require(region.id == index, f"region {region.id} at place {index}")
+        _require(region.kind in REGION_KINDS, f"region of unknown kind {region.kind}")
+        _require((region.parent is None) == (index == 0), f"region {index} hangs in the air")
+        _require(region.parent is None or region.parent < index, f"region {index} precedes")
+    for index, node in enumerate(graph.nodes):
+        _require(node.id == index, f"node {node.id} at place {index}")
+        _verify_node(graph, node)
+    return graph
+
+
+def _verify_node(graph: Graph, node: Node) -> None:
+    name = f"%{node.id} {node.op}"
+    _require(node.op in OPS, f"{name}: unknown op")
+    op = OPS[node.op]
+    _require(graph.line <= node.line <= graph.last_line, f"{name}: line {node.line} is outside")
+    _require(0 <= node.region < len(graph.regions), f"{name}: no region {node.region}")
+    _require(bool(node.inputs) or not op.needs_input, f"{name}: needs an input")
+    _require(op.reads or op.adds or not node.prompt, f"{name}: has nothing to do with the prompt")
+    _require(op.name != "param" or node.region == 0, f"{name}: belongs to the whole body")
+    for other in node.inputs + node.prompt:
+        _require(0 <= other < len(graph.nodes), f"{name}: no node {other}")
+        earlier = other < node.id
+        _require(earlier or _may_come_back(graph, node, other), f"{name}: %{other} comes later")
+    for other in node.prompt:
+        _require(OPS[graph.nodes[other].op].adds, f"{name}: %{other} adds nothing to a prompt")
+
+
+def _may_come_back(graph: Graph, node: Node, other: int) -> bool:
+    """Whether a later node's value can reach *node*: in a loop, or in a function called again."""
+    around = {region.id for region in graph.within(node.region)}
+    shared = (r for r in graph.within(graph.nodes[other].region) if r.id in around)
+    return any(region.kind in ("loop", "function") for region in shared)
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise InvalidGraph(message)

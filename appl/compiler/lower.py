@@ -7,6 +7,7 @@ user's node that it stands for, and an unchanged node is shared with the file's 
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,12 +17,11 @@ from typing import Any, TypeVar, cast
 from appl.compiler.dedent import cleaned, dedented, is_triple_quoted
 from appl.compiler.ir import PLACEHOLDER
 from appl.compiler.names import Names, is_ppl
-from appl.compiler.nodes import at, constant, copied
+from appl.compiler.nodes import LEAVES, at, constant, copied
 from appl.compiler.plain import Plain
 from appl.compiler.source import Def, Found, Source
 
 _N = TypeVar("_N", bound=ast.AST)
-_SYNTAX = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop, ast.Constant)
 _TEMPLATES: tuple[type[ast.expr], ...] = (
     ast.JoinedStr,
     *([ast.TemplateStr] if hasattr(ast, "TemplateStr") else []),
@@ -75,7 +75,9 @@ class _Lowering:
 
     def _nested_function(self, node: Def) -> Def:
         if any(is_ppl(decorator, self.names) for decorator in node.decorator_list):
-            self.nested.append(replace(self.found, node=node, path=f"{self.found.path}.{node.name}"))
+            self.nested.append(
+                replace(self.found, node=node, path=f"{self.found.path}.{node.name}")
+            )
             return node
         decorators = [self.visit(each) for each in node.decorator_list]
         args = self._arguments(node.args)
@@ -151,11 +153,12 @@ class _Lowering:
     def _parts(self, node: Any) -> list[ast.stmt]:
         """An f-string statement: one item, each part told before the next is evaluated."""
         values: list[Any] = node.values
-        texts = [part.value if isinstance(part, ast.Constant) else None for part in values]
+        texts: list[str | None]
+        texts = [str(part.value) if isinstance(part, ast.Constant) else None for part in values]
         if is_triple_quoted(node, self.source):
             texts = dedented(texts)
         if None not in texts:
-            return [self._tell("text", node, constant("".join(map(str, texts)), node))]
+            return [self._tell("text", node, constant("".join(filter(None, texts)), node))]
         holes = (part for part in values if not isinstance(part, ast.Constant))
         told: list[ast.stmt] = [self._tell("begin", node)]
         for text in texts:
@@ -186,7 +189,8 @@ class _Lowering:
     def _try(self, node: ast.Try) -> ast.Try:
         """Leaving a body whose errors are looked at waits for the calls started inside it."""
         form, hook = (ast.AsyncWith, "aregion") if self.awaits else (ast.With, "region")
-        region = at(node, self._hook(hook, node))
+        word = copied(node, end_lineno=node.lineno, end_col_offset=node.col_offset + len("try"))
+        region = self._hook(hook, word)
         item = ast.withitem(context_expr=region, optional_vars=None)
         return copied(
             node,
@@ -258,24 +262,22 @@ class _Lowering:
 
     def visit(self, node: Any) -> Any:
         """*node* lowered; the very same object where nothing changes."""
-        if isinstance(node, _SYNTAX):
+        if type(node) in LEAVES or type(node) is ast.Name:
             return node
         lower_it = _LOWERINGS.get(type(node))
         return lower_it(self, node) if lower_it is not None else self._same_shape(node)
 
     def _same_shape(self, node: _N) -> _N:
         changes: dict[str, Any] = {}
-        for name in node._fields:
-            old = getattr(node, name, None)
-            if isinstance(old, ast.AST):
+        new: Any
+        for name, old in node.__dict__.items():
+            if type(old) is not list:
                 new = self.visit(old)
-            elif isinstance(old, list) and old and isinstance(old[0], ast.stmt):
+            elif old and isinstance(old[0], ast.stmt):
                 new = self._body(old)
-            elif isinstance(old, list):
-                new = [self.visit(each) if isinstance(each, ast.AST) else each for each in old]
-                new = old if all(a is b for a, b in zip(old, new, strict=True)) else new
             else:
-                continue
+                new = [self.visit(each) for each in old]
+                new = old if all(map(operator.is_, old, new)) else new
             if new is not old:
                 changes[name] = new
         return copied(node, **changes) if changes else node
@@ -382,7 +384,7 @@ class _Lowering:
         value = self.names.object_of(node)
         return self.plain(node) or callable(value) or isinstance(value, ModuleType)
 
-    def _formatted(self, node: Any) -> ast.AST:
+    def _formatted(self, node: Any) -> Any:
         if not self.awaits:
             return self._same_shape(node)
         spec = node.format_spec and self.visit(node.format_spec)
@@ -412,10 +414,11 @@ class _Lowering:
 
     def _shallow(self, node: ast.expr) -> ast.expr:
         """An operand: its own methods wait in a sync body, an async one awaits it first."""
-        lowered: ast.expr = self.visit(node)
         if not self.awaits or self.plain(node) or isinstance(node, _NEVER_FUTURES):
-            return lowered
-        return self._awaited("await_", lowered)
+            return cast(ast.expr, self.visit(node))
+        if isinstance(node, ast.BoolOp):
+            return copied(node, values=[self._shallow(value) for value in node.values])
+        return self._awaited("await_", self.visit(node))
 
     def _deep(self, node: ast.expr) -> ast.expr:
         """A value that C code looks at: finished, also inside containers."""

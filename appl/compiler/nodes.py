@@ -8,7 +8,14 @@ from __future__ import annotations
 import ast
 from typing import Any, TypeVar, cast
 
+_SYNTAX = (ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop)
+
 _N = TypeVar("_N", bound=ast.AST)
+
+LEAVES: frozenset[type] = frozenset(
+    [int, str, bool, float, complex, bytes, type(None), type(...), ast.Constant]
+    + [kind for base in _SYNTAX for kind in base.__subclasses__()]
+)  # what a walk need not enter: the values of fields that hold no other node
 
 
 def at(place: Any, node: _N) -> _N:

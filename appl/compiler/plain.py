@@ -14,8 +14,12 @@ from appl.compiler.survey import Survey, element_of
 
 _ALWAYS = (ast.Constant, ast.JoinedStr, ast.Compare, ast.Lambda)
 _FINISHED = frozenset(
-    "abs all any ascii bin bool bytes callable chr divmod float format hasattr hash hex id input "
-    "int isinstance issubclass len oct ord pow range repr round str".split()
+    {
+        *("abs", "all", "any", "ascii", "bin", "bool", "bytes", "callable"),
+        *("chr", "divmod", "float", "format", "hasattr", "hash", "hex", "id"),
+        *("input", "int", "isinstance", "issubclass", "len", "oct", "ord", "pow"),
+        *("range", "repr", "round", "str"),
+    }
 )  # builtins whose results are plain, whatever they are given
 
 

@@ -9,8 +9,14 @@ import ast
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+from appl.compiler.nodes import LEAVES
+
+_SCOPES = frozenset(
+    {ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef}
+    | {ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp}
+)
+
+_LEAVES = LEAVES | {ast.Name}  # targets are read from the statement that binds them
 
 
 @dataclass(slots=True)
@@ -50,15 +56,12 @@ def survey(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Survey:
         read = _READERS.get(type(inner))
         if read is not None:
             read(inner, rooted, found)
-        if isinstance(inner, _FUNCTIONS) or isinstance(inner, ast.ClassDef):
-            rooted = False
-        elif isinstance(inner, _COMPREHENSIONS):
-            rooted = False  # a walrus inside binds outside: read as unrooted, which is careful
-        for name in inner._fields:
-            value = getattr(inner, name, None)
-            if isinstance(value, list):
-                todo.extend((child, rooted) for child in value if isinstance(child, ast.AST))
-            elif isinstance(value, ast.expr | ast.arguments):
+        if type(inner) in _SCOPES:
+            rooted = False  # a walrus in a comprehension binds outside; this is the careful side
+        for value in inner.__dict__.values():
+            if type(value) is list:
+                todo += [(child, rooted) for child in value if type(child) not in _LEAVES]
+            elif type(value) not in _LEAVES:
                 todo.append((value, rooted))
     return found
 

@@ -1,7 +1,54 @@
+"""The check of lowered code against what the other passes rely on.
+
+Invariant: after it, every node is on a line of the user's function, and the hooks are reached by
+their names only, and awaited where they have to be.
+"""
+
 from __future__ import annotations
 
-from appl.compiler.source import Def, Found
+import ast
+
+from appl.compiler.ir import AWAITED_HOOKS, HOOK_NAMES, PLACEHOLDER
+from appl.compiler.nodes import LEAVES
+from appl.compiler.source import Def, first_line
 
 
-def verify_lowered(node: Def, found: Found) -> None:
-    pass
+class InvalidCode(AssertionError):
+    """A pass of the compiler is wrong; never the user's fault."""
+
+
+def verify_lowered(node: Def, original: Def) -> None:
+    """Check the lowered *node*; what it shares with *original* is checked as well."""
+    first, last = first_line(original), original.end_lineno or original.lineno
+    awaited: set[int] = set()
+    todo: list[ast.AST] = [node]
+    while todo:
+        inner = todo.pop()
+        fields = inner.__dict__
+        line = fields.get("lineno")
+        if not first <= (first if line is None and not inner._attributes else line or 0) <= last:
+            raise InvalidCode(f"{type(inner).__name__} at line {line}, not in {first}..{last}")
+        if type(inner) is ast.Await:
+            awaited.add(id(inner.value))
+        elif type(inner) is ast.Call and _is_hook(inner, awaited):
+            todo += [*inner.args, *inner.keywords]
+            continue
+        for value in fields.values():
+            if type(value) is list:
+                todo += [each for each in value if type(each) not in LEAVES]
+            elif type(value) not in LEAVES:
+                todo.append(value)
+
+
+def _is_hook(call: ast.Call, awaited: set[int]) -> bool:
+    """Whether *call* is one of a hook; if so, it must be a known one and awaited as it has to."""
+    func = call.func
+    if not (isinstance(func, ast.Attribute) and type(func.value) is ast.Constant):
+        return False
+    if func.value.value != PLACEHOLDER:
+        return False
+    if func.attr not in HOOK_NAMES:
+        raise InvalidCode(f"{func.attr} is no hook")
+    if func.attr in AWAITED_HOOKS and id(call) not in awaited:
+        raise InvalidCode(f"the hook {func.attr} is not awaited")
+    return True

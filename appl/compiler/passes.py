@@ -37,6 +37,9 @@ class Options:
     docstring_as: str | None = None
 
 
+_DEFAULT = Options()
+
+
 class Translated:
     """A function's new code, and what is known of it before it runs.
 
@@ -61,7 +64,7 @@ class Translated:
 _known: dict[tuple[int, Options], tuple[weakref.ref[CodeType], Translated]] = {}
 
 
-def translate(f: FunctionType, options: Options = Options()) -> Translated:  # noqa: B008
+def translate(f: FunctionType, options: Options = _DEFAULT) -> Translated:
     """The lowered code of *f*; refuses what cannot be compiled."""
     key = id(f.__code__), options
     known = _known.get(key)
@@ -85,15 +88,15 @@ def lowered_from(f: FunctionType, found: Found, options: Options) -> Lowered:
     """Fence, lower, verify."""
     bindings = survey(found.node)
     names = Names(frozenset(bindings.bound), outer_names(f))
-    fence(found, options.ctx, options.parallel, kind_of(f))
+    fence(found, names, f, ctx=options.ctx, parallel=options.parallel)
     lowered = lower(
         found, names, Plain(names, bindings), quiet_docstring=bool(options.docstring_as)
     )
-    verify_lowered(lowered.node, found)
+    verify_lowered(lowered.node, found.node)
     return lowered
 
 
-def lowered_source(f: FunctionType, options: Options = Options()) -> str:  # noqa: B008
+def lowered_source(f: FunctionType, options: Options = _DEFAULT) -> str:
     """The lowered function as Python text, in which ``@appl`` stands for the hooks."""
     return ast.unparse(_Printable().visit(copy.deepcopy(lowered_from(f, find(f), options).node)))
 

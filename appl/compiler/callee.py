@@ -1,0 +1,96 @@
+"""What a call in a prompt function calls: appl's own functions, prompt functions, or any other.
+
+Invariant: recognised by object wherever an object can be had, by name only where none can.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from appl.compiler.names import UNKNOWN, Names, origin
+
+_BY_ORIGIN = {
+    **{name: name for name in ("gen", "select", "call", "map", "grow")},
+    **{name: "prompt" for name in ("records", "convo")},
+    **{name: "role" for name in ("AIRole", "UserRole", "SystemRole", "ToolRole")},
+    **{name: "message" for name in ("SystemMessage", "UserMessage", "AIMessage", "ToolMessage")},
+}
+_BY_NAME = ("gen", "select", "grow", "records", "convo", "AIRole", "UserRole", "SystemRole")
+_KEEPS = frozenset({"len", "zip", "enumerate", "reversed", "isinstance", "id", "type"})
+_HOLDERS = frozenset({"list", "tuple", "dict", "deque", "SimpleNamespace"})
+STORES = frozenset({"append", "extend", "insert", "appendleft", "setdefault", "update", "put"})
+
+
+@dataclass(slots=True)
+class Callees:
+    """Recognises calls; ``programs`` and ``methods`` are names of prompt functions close by."""
+
+    names: Names
+    programs: Collection[str] = ()
+    methods: Collection[str] = ()
+    nested: set[str] = field(default_factory=set)
+
+    def kind(self, func: ast.expr) -> str:
+        """``gen``, ``program``, ``role``, …, ``keeps`` for what does not wait, ``plain``."""
+        value = self.names.object_of(func)
+        if value is UNKNOWN:
+            return self._by_name(func)
+        if is_program(value):
+            return "program"
+        if known := _BY_ORIGIN.get(origin(value)):
+            return known
+        name = getattr(value, "__name__", "")
+        return "keeps" if name in _KEEPS or name in _HOLDERS else "plain"
+
+    def _by_name(self, func: ast.expr) -> str:
+        if isinstance(func, ast.Name):
+            if func.id in self.programs or func.id in self.nested:
+                return "program"
+            return _BY_ORIGIN[func.id] if func.id in _BY_NAME else "plain"
+        if isinstance(func, ast.Attribute):
+            if func.attr in STORES:
+                return "stores"
+            receiver = isinstance(func.value, ast.Name) and func.value.id in ("self", "cls")
+            return "program" if receiver and func.attr in self.methods else "plain"
+        return "plain"
+
+
+class Published:
+    """Stands for one of appl's public names, or for a prompt function, in a file not imported."""
+
+    def __init__(self, name: str, *, program: bool = False) -> None:
+        self.__name__, self.__module__ = name, "appl"
+        self.is_program = program
+
+
+class _Package(ModuleType):
+    def __getattr__(self, name: str) -> Published:
+        return Published(name)
+
+
+def is_program(value: Any) -> bool:
+    """Whether *value* is a prompt function, as ``@ppl`` makes them."""
+    if isinstance(value, Published):
+        return value.is_program
+    made_by = getattr(type(value), "__module__", "")
+    return made_by == "appl.function" or hasattr(value, "__appl_program__")
+
+
+def static_names(tree: ast.Module) -> dict[str, Any]:
+    """What the top level of a file imports from appl, and its prompt functions, without running."""
+    found: dict[str, Any] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                package = alias.name.partition(".")[0]
+                if package == "appl":
+                    found[alias.asname or package] = _Package("appl")
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "appl":
+            for alias in node.names:
+                names = [*_BY_ORIGIN, "ppl"] if alias.name == "*" else [alias.name]
+                found |= {alias.asname or name: Published(name) for name in names if name != "*"}
+    return found
