@@ -176,7 +176,7 @@ class Seeded(Held):
         super().__init__(answer, **{"name": "seeded", **profile})
         self._random = random.Random(seed)
 
-    def on_quiet(self) -> bool:
+    def on_quiet(self, final: bool = True) -> bool:
         """Release one; false when none waits."""
         waiting = sorted(a for a, gate in self.waiting.items() if not gate.done())
         if not waiting:

@@ -127,6 +127,7 @@ class Call(Pending):
         return f"in call {self.address}{at}"
 
     def cancel(self) -> None:
+        self.looked = True
         if self.outcome is None:
             io_thread().send(self.aborted)
 

@@ -1,16 +1,17 @@
 """Timers that a program can wait for, and what depends on time: ``done()`` and timeouts.
 
-Invariant: no thread sleeps; timers are those of the I/O loop.
+Invariant: no thread sleeps; timers are those of the I/O loop, or a replay's own moments.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from typing import Any
 
 from appl.runtime.crossing import io_thread
 from appl.runtime.fiber import arrive, strand_here, wait
 from appl.runtime.pending import Pending, Value
-from appl.runtime.run import run_of
+from appl.runtime.run import Run, run_of
 
 _DONE = Value(None)
 
@@ -28,12 +29,39 @@ class First(Pending):
         return False
 
 
-def timer(seconds: float, address: str) -> First:
-    """Done after *seconds*; at home on the running program's hub."""
-    first = First(address, strand_here().hub)
-    loop = io_thread().loop
-    io_thread().send(lambda: void(loop.call_later(max(seconds, 0.0), first.reached)))
-    return first
+class Moment:
+    """A moment at *address* that a program waits for: *seconds* from now, or *pending* if sooner.
+
+    A replay decides itself when it comes (``Effects.turn``), and what was seen then.
+    """
+
+    def __init__(
+        self, run: Run, address: str, kind: str, seconds: float, pending: Pending | None = None
+    ) -> None:
+        self._run, self._address, self._kind = run, address, kind
+        self._ordinal = run.next_observation(address)
+        self.first = First(address, strand_here().hub)
+        turn = getattr(run.effects, "turn", None)
+        if turn is None or not turn(address, self._ordinal, kind, self.first.reached):
+            self._arm(seconds)
+            if pending is not None and not pending.subscribe(self.first.reached):
+                self.first.reached()
+
+    def _arm(self, seconds: float) -> None:
+        io, quiet = io_thread(), self._run.quiet
+
+        def ring() -> None:
+            if quiet is not None:
+                quiet.timers -= 1
+            self.first.reached()
+
+        if quiet is not None:
+            quiet.timers += 1
+        io.send(lambda: void(io.loop.call_later(max(seconds, 0.0), ring)))
+
+    def seen(self, live: Callable[[], Any]) -> Any:
+        """What the program sees when the moment has come."""
+        return self._run.effects.perform(self._address, self._ordinal, self._kind, live)
 
 
 def void(_: object) -> None:
@@ -42,17 +70,9 @@ def void(_: object) -> None:
 
 def expired(pending: Pending, timeout: float) -> bool:
     """Wait for *pending* at most *timeout* seconds: whether it is still not done."""
-    run = run_of(pending)
-    return bool(run.observe(pending.address, "timeout", partial(_still_pending, pending, timeout)))
-
-
-def _still_pending(pending: Pending, timeout: float) -> bool:
-    if pending.delivered or pending.last().done:
-        return False
-    first = timer(timeout, pending.address)
-    pending.subscribe(first.reached)
-    wait(first)
-    return not pending.done
+    moment = Moment(run_of(pending), pending.address, "timeout", timeout, pending)
+    wait(moment.first)
+    return bool(moment.seen(lambda: not pending.last().done))
 
 
 def is_done(pending: Pending) -> bool:
@@ -60,11 +80,15 @@ def is_done(pending: Pending) -> bool:
     return bool(run_of(pending).observe(pending.address, "done", lambda: pending.last().done))
 
 
-def sleep_now(seconds: float, address: str) -> None:
+def sleep_now(run: Run, address: str, seconds: float) -> None:
     """Suspend the running program for *seconds*."""
-    wait(timer(seconds, address))
+    moment = Moment(run, address, "sleep", seconds)
+    wait(moment.first)
+    moment.seen(lambda: None)
 
 
-async def asleep(seconds: float, address: str) -> None:
+async def asleep(run: Run, address: str, seconds: float) -> None:
     """Suspend the running coroutine for *seconds*."""
-    await arrive(timer(seconds, address))
+    moment = Moment(run, address, "sleep", seconds)
+    await arrive(moment.first)
+    moment.seen(lambda: None)

@@ -16,6 +16,8 @@ class Effects(Protocol):
     """Performs observations, or answers them from a record.
 
     *live* makes the observation (it may wait). Whoever does not call it answers for the world.
+    An optional ``turn(address, ordinal, kind, go)`` may take over a moment that a program waits for
+    (``sleep``, ``timeout``): true when it will call *go*, on the I/O loop, as the moment comes.
     """
 
     def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:

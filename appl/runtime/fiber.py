@@ -23,6 +23,7 @@ from appl.runtime.pending import Deliverable, Pending
 
 EAGER_DEPTH = 4
 SLICE = 0.05
+HOPS = 100
 
 
 class Strand:
@@ -144,7 +145,7 @@ class Hub:
         self.asleep = False
         self.depth = 0
         self.suspects: list[Strand] = []
-        self.on_sleep: Callable[[Hub], None] | None = None
+        self.on_sleep: list[Callable[[], None]] = []
         self.blocking: Callable[[bool], None] | None = None
         self.thread = threading.current_thread()
         self._bell = threading.Lock()
@@ -153,6 +154,8 @@ class Hub:
         self._interrupt: BaseException | None = None
         self._stepper: greenlet | None = None
         self._scheduled = False
+        self._resting = False
+        self._hops = 0
         self.greenlet = greenlet(self._main)
         self.greenlet.switch()
 
@@ -170,6 +173,7 @@ class Hub:
                 self._bell.release()
         elif self.loop is not None and not self._scheduled:
             self._scheduled = True
+            self._resting = False
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
                 self.loop.call_soon_threadsafe(self._step)
 
@@ -185,6 +189,29 @@ class Hub:
         if self.loop is not None and not self._scheduled and self._stepper is None:
             self._scheduled = True
             self.loop.call_soon(self._step)
+
+    # -- whether anything moves here, for those who watch (``on_sleep``)
+
+    def stirs(self) -> None:
+        """A program is active here; the watchers are told when all of them wait again."""
+        self._resting = False
+        self.poke()
+
+    def leaves(self) -> None:
+        """The hub's thread has nothing more to do."""
+        self._resting = True
+
+    def rests(self) -> bool:
+        """Whether every program here waits; from any thread."""
+        return self._resting or self.asleep
+
+    def alive(self) -> bool:
+        """Whether programs of this hub can still go on."""
+        return self.thread.is_alive() and not (self.loop is not None and self.loop.is_closed())
+
+    def has_timers(self) -> bool:
+        """Whether the loop has timers that may move something."""
+        return bool(getattr(self.loop, "_scheduled", None))
 
     def strand(self) -> Strand:
         """The strand that is running."""
@@ -224,7 +251,7 @@ class Hub:
         elif not self.inbox:
             self._idle()
         elif self._stepper is not None and not self._settled():
-            self._yield_to_loop()
+            self._yield_to_loop(again=True)
         else:
             self.inbox.popleft().deliver()
 
@@ -242,13 +269,20 @@ class Hub:
             outer.greenlet.switch(error)
 
     def _settled(self) -> bool:
-        """Whether the loop has nothing left to run before the next delivery."""
-        return not getattr(self.loop, "_ready", None)
+        """Whether the loop has nothing left to run before the next delivery.
 
-    def _yield_to_loop(self) -> None:
+        A program that polls with ``sleep(0)`` never settles: it is not waited for for ever.
+        """
+        if not getattr(self.loop, "_ready", None) or self._hops > HOPS:
+            self._hops = 0
+            return True
+        self._hops += 1
+        return False
+
+    def _yield_to_loop(self, again: bool) -> None:
         stepper, self._stepper = self._stepper, None
         assert stepper is not None and self.loop is not None
-        if (self.inbox or self.ready) and not self._scheduled:
+        if again and not self._scheduled:
             self._scheduled = True
             self.loop.call_soon(self._step)
         stepper.switch()
@@ -258,18 +292,25 @@ class Hub:
             self._look_for_deadlock()
             if self.ready:
                 return
-        if self._stepper is not None:
-            self._yield_to_loop()
-        else:
+        if self._stepper is None:
             self._sleep()
+        elif not self.on_sleep or self._resting:
+            self._yield_to_loop(again=False)
+        elif not self._settled():
+            self._yield_to_loop(again=True)
+        else:
+            self._resting = True
+            for tell in self.on_sleep:
+                tell()
+            self._yield_to_loop(again=False)
 
     def _sleep(self) -> None:
         self.asleep = True
         if self.inbox:
             self.asleep = False
             return
-        if self.on_sleep is not None:
-            self.on_sleep(self)
+        for tell in self.on_sleep:
+            tell()
         if self.blocking is not None:
             self.blocking(True)
         try:
@@ -304,6 +345,8 @@ class Hub:
         self._scheduled = False
         if self._stepper is not None or self.asleep:
             return
+        if self.inbox or self.ready:
+            self._resting = False
         self._stepper = getcurrent()
         try:
             self.greenlet.switch()

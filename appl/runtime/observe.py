@@ -60,10 +60,7 @@ def read(path: str | os.PathLike[str], encoding: str = "utf-8") -> str:
 def sleep(seconds: float) -> Awaitable[None] | None:
     """Let others go on for *seconds*; ``await`` it in a coroutine."""
     frame = here(lambda: "sleep")
-    live: list[bool] = []
-    frame.run.observe(frame.address, "sleep", lambda: live.append(True))
     if in_coroutine():
-        return asleep(seconds if live else 0.0, frame.address)
-    if live:
-        sleep_now(seconds, frame.address)
+        return asleep(frame.run, frame.address, seconds)
+    sleep_now(frame.run, frame.address, seconds)
     return None

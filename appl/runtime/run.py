@@ -27,9 +27,10 @@ from appl.runtime.call import Call
 from appl.runtime.crossing import io_thread
 from appl.runtime.effects import Effects, LiveEffects
 from appl.runtime.event import Event, Instrument, RunEnded, Warned
-from appl.runtime.fiber import Stack
+from appl.runtime.fiber import Stack, strand_here
 from appl.runtime.frame import FRAME, Frame
 from appl.runtime.pending import Pending
+from appl.runtime.quiet import quiet_for
 from appl.runtime.scheduler import ByPrefix, Order, Scheduler
 from appl.runtime.tasks import TaskScopes
 
@@ -73,6 +74,7 @@ class Run:
         self.task = _current_task()
         self.scopes: list[Frame] = []
         self.tasks = TaskScopes()
+        self.quiet = quiet_for(self)
         self._lock = threading.Lock()
         self._seen: dict[str, int] = {}
         self._token: Token[Frame | None] | None = None
@@ -95,9 +97,13 @@ class Run:
 
     def observe(self, address: str, kind: str, live: Callable[[], Any]) -> Any:
         """What the program sees of the world at *address*."""
+        return self.effects.perform(address, self.next_observation(address), kind, live)
+
+    def next_observation(self, address: str) -> int:
+        """The ordinal of the next observation at *address*."""
         ordinal = self._seen.get(address, 0)
         self._seen[address] = ordinal + 1
-        return self.effects.perform(address, ordinal, kind, live)
+        return ordinal
 
     def submit(self, call: Call) -> None:
         """Hand an issued call to the scheduler."""
@@ -252,11 +258,13 @@ def current() -> Run:
 def here(content: Callable[[], str]) -> Frame:
     """The frame that the caller is in; *content* names a scope for a thread that has none."""
     frame = FRAME.get()
-    if frame is not None and frame.parent is not None:
-        if frame.thread == threading.get_ident():
-            return frame
-        return frame.run.scope(frame, content())
-    return _outermost(frame, content)
+    if frame is None or frame.parent is None:
+        frame = _outermost(frame, content)
+    elif frame.thread != threading.get_ident():
+        frame = frame.run.scope(frame, content())
+    if frame.run.quiet is not None:
+        frame.run.quiet.joins(strand_here().hub)
+    return frame
 
 
 def _outermost(frame: Frame | None, content: Callable[[], str]) -> Frame:

@@ -91,7 +91,13 @@ class Scheduler:
         self.backend, self.limit, self.order = backend, limit, order
         self._workers = 0
         self._starting = False
+        self._timeless = bool(getattr(backend, "timeless", False))
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call is on its way to the backend."""
+        return self._starting
 
     def admit(self, call: Call) -> None:
         """A call has come from its program: it is ready, or waits for a part of its prompt."""
@@ -148,9 +154,11 @@ class Scheduler:
         assert request is not None
         if call.run.watched:
             call.run.emit(CallDispatched(call.address, 1, time.monotonic_ns()))
+        if call.run.quiet is not None:
+            call.run.quiet.soon()
         call.worker = task = asyncio.current_task()
         try:
-            if call.timeout is None:
+            if call.timeout is None or self._timeless:
                 response = await self.backend.complete(request, call.emit)
             else:
                 async with asyncio.timeout(call.timeout):

@@ -68,10 +68,17 @@ class Task(Pending):
 
     def run_in_thread(self, body: Callable[[], Any], context: Context) -> None:
         """Run on a worker thread."""
+        quiet = self.run.quiet
+        if quiet is not None:
+            quiet.starting += 1
         _workers.start(lambda: context.run(self._in_thread, body))
 
     def _in_thread(self, body: Callable[[], Any]) -> None:
         hub = hub_here()
+        quiet = self.run.quiet
+        if quiet is not None:
+            quiet.joins(hub)
+            quiet.starting -= 1
         hub.blocking = _workers.blocked
         self.strand = hub.strand()
         self.frame.thread = threading.get_ident()
@@ -79,9 +86,13 @@ class Task(Pending):
             outcome = self.attempt(body)
         except BaseException:  # SystemExit of a worker ends the worker's function, as in threading
             return
+        hub.blocking = None
         if self.settle(outcome) and self.home is not None:
             self.home.post(self)
             self.home.ring()
+        if quiet is not None:
+            hub.leaves()
+            quiet.soon()
 
     def run_in_loop(self, coro: Coroutine[Any, Any, Any], context: Context) -> None:
         """Run as a task of the running loop."""

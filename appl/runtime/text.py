@@ -26,6 +26,9 @@ class Text(str):
         text._response, text._sample = response, sample
         return text
 
+    def __str__(self) -> str:
+        return self
+
     @property
     def usage(self) -> Usage:
         """Tokens of the call; a field is ``None`` when the backend does not say."""

@@ -1,0 +1,107 @@
+"""Quiet: when no program of a run can go on without an answer, a backend that asked is told.
+
+Invariant: looked for on the I/O loop, and only when nothing is on its way there; a program that waits
+outside of appl counts as quiet after ``GRACE`` seconds in which nothing happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, cast
+
+from appl.runtime.crossing import io_thread
+
+if TYPE_CHECKING:
+    from appl.runtime.fiber import Hub
+    from appl.runtime.run import Run
+
+GRACE = 0.25
+_HOPS = 50
+
+
+class OnQuiet(Protocol):
+    """A backend's wish to be told; true when it released something."""
+
+    def __call__(self, final: bool = True) -> bool:
+        """Nobody can go on; *final* is false when a timer or a blocked thread may change that."""
+
+
+class Quiet:
+    """Watches the hubs of one run."""
+
+    def __init__(self, run: Run, on_quiet: OnQuiet) -> None:
+        self._run, self._tell = run, on_quiet
+        self._hubs: set[Hub] = set()
+        self._asked = False
+        self._hops = 0
+        self._moves = 0
+        self._forced_at = -1
+        self.starting = 0
+        self.timers = 0
+
+    def joins(self, hub: Hub) -> None:
+        """A program of the run is active on *hub*; called on the hub's thread."""
+        self._moves += 1
+        hub.stirs()
+        if hub not in self._hubs:
+            self._hubs.add(hub)
+            hub.on_sleep.append(self.soon)
+
+    def soon(self) -> None:
+        """Look as soon as the I/O loop has nothing else to do."""
+        self._moves += 1
+        if not self._asked:
+            self._asked = True
+            io_thread().send(self._look)
+
+    def _look(self) -> None:
+        self._asked = False
+        if self._busy() and self._hops < _HOPS:
+            self._hops += 1
+            self._again()
+            return
+        self._hops = 0
+        if self._run.closed:
+            return
+        awake = self._awake()
+        if not awake:
+            self._quiet(final=not self.timers and not any(h.has_timers() for h in self._hubs))
+        elif self._forced_at == self._moves:
+            self._quiet(final=False)
+        else:
+            self._look_later()
+
+    def _again(self) -> None:
+        if not self._asked:
+            self._asked = True
+            io_thread().loop.call_soon(self._look)
+
+    def _busy(self) -> bool:
+        io = io_thread()
+        return not io.empty or bool(getattr(io.loop, "_ready", None)) or self._run.scheduler.busy
+
+    def _awake(self) -> bool:
+        self._hubs = {hub for hub in self._hubs if hub.alive()}
+        return self.starting > 0 or any(not hub.rests() for hub in self._hubs)
+
+    def _look_later(self) -> None:
+        moves = self._moves
+
+        def look() -> None:
+            if self._moves == moves and not self._run.closed:
+                self._forced_at = moves
+                self._look()
+
+        io_thread().loop.call_later(GRACE, look)
+
+    def _quiet(self, final: bool) -> None:
+        self._forced_at = -1
+        if self._tell(final):
+            self._moves += 1
+            self._again()
+
+
+def quiet_for(run: Run) -> Quiet | None:
+    """The watch that the run's backend asks for by having ``on_quiet``."""
+    told = cast("Callable[..., bool] | None", getattr(run.backend, "on_quiet", None))
+    return Quiet(run, told) if told is not None else None
