@@ -12,7 +12,7 @@ from typing import Any
 
 import msgpack
 
-MAX_RAW = 64 << 20
+MAX_RAW = 16 << 20
 MAX_DEPTH = 100
 _MAX_ITEMS = 1 << 18
 _WORD = 1 << 63

@@ -20,7 +20,7 @@ D     call, attempt, at                                           an attempt is 
 A     call, attempt, error, at                                    an attempt failed
 C     call, sample, lengths                                       the chunks of a stream
 E     call, status, value, at                                     0 answered, 1 failed, 2 cancelled
-V     call, at, joined                                            delivered; joined: with the last
+V     call, at                                                    delivered to its program
 O     address, ordinal, kind, value, at                           something observed
 W     address, message, at                                        a warning
 Z     reason, error, at, totals                                   the run is closed

@@ -144,7 +144,6 @@ class Recorder:
         self._ids = itertools.count(1)
         self._texts, self._messages, self._nodes = _Memo(), _Memo(), _Memo()
         self._params, self._scopes, self._calls = _Memo(), _Memo(), _Memo(1 << 17)
-        self._last_delivery = -1
         self._totals = _Totals()
         self._ended: RunEnded | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -409,9 +408,7 @@ class Recorder:
         return self._long(self._redacted("assistant", text, masks), masks)
 
     def _delivered(self, event: Delivered) -> None:
-        joined = int(event.at == self._last_delivery)
-        self._last_delivery = event.at
-        self._put("V", self._call(event.address), self._at(event.at), joined)
+        self._put("V", self._call(event.address), self._at(event.at))
 
     def _observed(self, event: Observed) -> None:
         masks = list[str]()

@@ -1,7 +1,7 @@
 """Answers a run from its trace: the same program gets the same values, and no backend is asked.
 
 Invariant: a recorded answer is given only to the call of the same address, ordinal and content; the
-answers are let go in the order in which they were delivered, one batch each time all programs wait.
+answers are let go in the order in which they were delivered, one each time all programs wait.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Turn = tuple[int, int]
 
 
 def _turns(calls: list[Call]) -> dict[str, Turn]:
-    """When each recorded outcome is let go: by the batch of its delivery.
+    """When each recorded outcome is let go: by the number of its delivery.
 
     An answer that another prompt needs is let go before that prompt's own answer; one that nobody
     was told comes after all others, and a call that has no outcome never.
@@ -55,13 +55,10 @@ def _turns(calls: list[Call]) -> dict[str, Turn]:
 def _own_turns(calls: list[Call]) -> dict[str, Turn]:
     turns: dict[str, Turn] = {}
     behind = 1 + max((c.delivered for c in calls if c.delivered is not None), default=0)
-    batch = 0
-    for call in sorted(calls, key=lambda c: behind if c.delivered is None else c.delivered):
-        if call.delivered is not None and not call.joined:
-            batch = call.delivered
+    for call in calls:
         if call.outcome in ("answered", "failed"):
-            given = batch if call.delivered is not None else behind + call.end_position
-            turns[call.address] = (given, _DELIVERED)
+            turn = call.delivered if call.delivered is not None else behind + call.end_position
+            turns[call.address] = (turn, _DELIVERED)
     return turns
 
 
@@ -153,7 +150,7 @@ class Replayer:
             self._endless.pop(call.address, None)
 
     def on_quiet(self, final: bool = True) -> bool:
-        """Let go the next recorded batch; the run calls this on the I/O loop when all wait.
+        """Let go the next recorded outcome; the run calls this on the I/O loop when all wait.
 
         False means that nothing can be let go. Then, if *final* (nothing but this backend could
         wake a program), whoever waits gets ``ReplayStuck``.
@@ -165,13 +162,12 @@ class Replayer:
         return released
 
     def _release(self) -> bool:
-        batch: Turn | None = None
-        while self._parked and (batch is None or self._parked[0][0] == batch):
-            turn, _, future = heapq.heappop(self._parked)
+        while self._parked:
+            _, _, future = heapq.heappop(self._parked)
             if not future.done():
-                batch = turn
                 future.set_result(None)
-        return batch is not None
+                return True
+        return False
 
     def _give_up(self) -> None:
         waiting = [self.trace.by_address[address] for address in self._endless]

@@ -156,8 +156,8 @@ def _forked() -> None:
 class Writer:
     """Appends records to a trace file; one thread of its own writes them, a group at a time.
 
-    *fault* is called with ``event``, ``before-write``, ``inside-write`` and ``after-write`` where
-    these happen, for tests that kill or fail the process there. *filter* sees the records of each
+    *fault* is called with ``event``, ``before-write``, ``inside-write``, ``after-write`` and
+    ``before-sync`` where these happen, for tests that kill or fail the process there. *filter* sees the records of each
     group before they are written.
     """
 
@@ -313,6 +313,8 @@ class Writer:
             if self.failed is not None and not self._broken:
                 self._last_try()
         finally:
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._fd, fcntl.LOCK_UN)  # a forked child may still hold the file
             self._let_go()
         if self.failed is not None:
             raise self.failed
@@ -367,11 +369,16 @@ class Writer:
             try:
                 if items:
                     self._commit(items)
+                    self._written(items)
             except Exception as error:
                 self._fail(error, items)
             for call in calls:
                 _tell(call, self.failed)
             self._room.set()
+
+    def _written(self, items: list[bytes]) -> None:
+        with self._count:
+            self.pending -= sum(map(len, items))
 
     def _take(self) -> tuple[list[bytes], list[Committed]]:
         """The next items for one block, and the callbacks that wait for exactly these."""
@@ -388,8 +395,6 @@ class Writer:
                 size += len(head)
             else:
                 calls.append(head)
-        with self._count:
-            self.pending -= size
         return items, calls
 
     def _commit(self, items: list[bytes]) -> None:
@@ -423,12 +428,13 @@ class Writer:
 
     def _sync_when_due(self) -> None:
         due = self._synced + _SYNC_SECONDS <= time.monotonic()
-        if self._dirty and due and self.failed is None:
+        if self._dirty and due and self.failed is None and not self.forked:
             self._sync()
 
     def _sync(self) -> None:
         self._dirty, self._synced = False, time.monotonic()
         try:
+            self._point("before-sync")
             _fdatasync(self._fd)
         except OSError as error:
             self._broken = True
@@ -437,8 +443,6 @@ class Writer:
     def _fail(self, error: Exception, items: list[bytes]) -> None:
         """Cut what was written in part, keep what is unsaved, and take note of the error."""
         self._queue.extendleft(reversed(items))
-        with self._count:
-            self.pending += sum(map(len, items))
         self._encoder.sequence = self.blocks
         try:
             os.ftruncate(self._fd, self.good)

@@ -39,8 +39,8 @@ class Call:
     """A recorded call. Times are microseconds since the recording process began.
 
     ``outcome`` is ``None`` for a call that was in flight when the record ends. ``position`` numbers
-    the starts, ``delivered`` the deliveries; ``joined`` is true when the delivery came in one batch
-    with the one before it. ``masked`` names the secrets that were taken out of its records.
+    the starts, ``delivered`` the deliveries. ``masked`` names the secrets that were taken out of
+    its records.
     """
 
     address: str
@@ -65,7 +65,6 @@ class Call:
     ended: int | None = None
     end_position: int = -1
     delivered: int | None = None
-    joined: bool = False
     masked: tuple[str, ...] = ()
 
     @property
@@ -503,10 +502,10 @@ class _Builder:
         call.masked += self._masks
         self._ends += 1
 
-    def _delivery(self, reference: Any, at: Any, joined: Any) -> None:
+    def _delivery(self, reference: Any, at: Any) -> None:
         call = self._call(reference)
         if call.delivered is None:
-            call.delivered, call.joined = self._deliveries, joined == 1
+            call.delivered = self._deliveries
         self._deliveries += 1
 
     def _observation(self, address: Any, ordinal: Any, kind: Any, value: Any, at: Any) -> None:

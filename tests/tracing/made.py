@@ -1,0 +1,88 @@
+"""Events made by hand, and traces made of them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from appl.backend import Request, Response, Sample, Sampling, Usage
+from appl.prompt import Message, Messages
+from appl.runtime.event import CallDispatched, CallEnded, CallStarted, Delivered, ScopeEntered
+from appl.tracing import Recorder, Replayer, Trace
+
+now = time.monotonic_ns
+
+
+def asked(address: str, *said: str, ordinal: int | None = None, **given: Any) -> Request:
+    """A request whose messages are *said* by the user and the assistant in turn."""
+    roles = ("user", "assistant")
+    chain = Messages.of(Message(roles[i % 2], text) for i, text in enumerate(said))  # type: ignore[arg-type]
+    number = int(address.rpartition(".")[2]) if ordinal is None else ordinal
+    model = given.pop("model", "m")
+    many = {name: given.pop(name) for name in ("n", "sample", "timeout") if name in given}
+    return Request(address, number, model, chain, Sampling(**given), **many)
+
+
+def answer(*texts: str, usage: Usage = Usage(10, 5, None), **given: Any) -> Response:
+    return Response(tuple(Sample(text, "stop") for text in texts), usage, "m", **given)
+
+
+def start(recorder: Any, request: Request, edges: tuple[str, ...] = (), line: int = 7) -> None:
+    recorder.on_event(CallStarted(request, "gen", edges, "program.py", line, now()))
+    recorder.on_event(CallDispatched(request.address, 1, now()))
+
+
+def end(recorder: Recorder, address: str, outcome: Response | BaseException, told: bool = True) -> None:
+    failed = isinstance(outcome, BaseException)
+    event = CallEnded(address, None if failed else outcome, outcome if failed else None, now())  # type: ignore[arg-type]
+    recorder.on_event(event)
+    if told:
+        recorder.on_event(Delivered(address, now()))
+
+
+def call(recorder: Recorder, address: str, said: str, got: str = "an answer") -> None:
+    """One call from start to delivery."""
+    start(recorder, asked(address, said))
+    end(recorder, address, answer(got))
+
+
+def small_trace(path: Path, calls: int = 3, close: bool = True, **options: Any) -> Path:
+    """A trace of some calls in one scope."""
+    recorder = Recorder(path, {"program": "small"}, **options)
+    recorder.on_event(ScopeEntered("/small.0", "", "small", "program.py", 1, now()))
+    for i in range(calls):
+        call(recorder, f"/small.0/gen.{i}", f"question {i}", f"answer {i}")
+    if close:
+        recorder.close()
+    else:
+        recorder.barrier()
+        recorder._writer.abandon()  # as a process does that dies
+    return path
+
+
+def read_back(path: Path, recorder: Recorder) -> Trace:
+    recorder.close()
+    return Trace.open(path)
+
+
+async def replayed(replayer: Replayer, *requests: Request) -> list[str | BaseException]:
+    """What each of *requests* gets, asked all at once; let go one by one while all wait."""
+    order: list[str] = []
+
+    async def one(request: Request) -> str:
+        try:
+            return (await replayer.complete(request)).text
+        finally:
+            order.append(request.address)
+
+    tasks = [asyncio.ensure_future(one(request)) for request in requests]
+    for _ in range(len(tasks) + 1):
+        for _ in range(3):
+            await asyncio.sleep(0)
+        if not all(task.done() for task in tasks):
+            replayer.on_quiet()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    replayed.order = order  # type: ignore[attr-defined]
+    return results
