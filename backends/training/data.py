@@ -19,7 +19,7 @@ from skills.core import Example, Message
 
 CHUNK = 2000
 SHORT, LONG = 512, 1536
-PROMPT_WEIGHT = 0.1
+PROMPT_WEIGHT = 0.03
 
 
 class Batch(NamedTuple):
@@ -83,15 +83,16 @@ def encoded(tokenizer: Tokenizer, seed: str, number: int) -> Iterator[tuple[list
     for chat in chats:
         ids, factors = [BOS], [0.0]
         for message in chat:
-            weight = PROMPT_WEIGHT
+            scale = PROMPT_WEIGHT
             for before, _, weight in message:
                 ids += before
                 factors += [weight if b == CALL else 0.0 for b in before]
                 code = next(codes).ids
                 ids += code
-                factors += [weight] * len(code)
+                scale = weight * min(2.5, max(0.7, (14 / (len(code) + 1)) ** 0.5)) if weight == 1.0 else weight
+                factors += [scale] * len(code)
             ids.append(END)
-            factors.append(weight)
+            factors.append(scale)
         yield ids, factors
 
 

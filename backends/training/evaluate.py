@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import generator
 from skills.core import Example, Message, passed, simple
-from skills.tools import value_of
+from skills.tools import announce, value_of
 
 Conversation = list[dict[str, Any]]
 Generate = Callable[[list[Conversation], float, int, int, int], list[str]]
@@ -140,10 +140,20 @@ def arithmetic(generate: Generate, number: int, temperature: float, samples: int
     }  # fmt: skip
 
 
+def with_tools(messages: Conversation, tools: list[dict[str, Any]] | None) -> Conversation:
+    """Tools announced in the system message, as the chat template does it."""
+    if not tools:
+        return messages
+    text = announce([t.get("function", t) for t in tools])
+    if messages[0]["role"] == "system":
+        return [{"role": "system", "content": f"{messages[0]['content']}\n{text}"}, *messages[1:]]
+    return [{"role": "system", "content": text}, *messages]
+
+
 def handwritten(generate: Generate, show: bool = False) -> dict[str, tuple[int, int]]:
     """Right and all of the hand-written prompts, by skill."""
     rows = [json.loads(line) for line in HANDWRITTEN.read_text().splitlines() if line.strip()]
-    texts = generate([row["messages"] for row in rows], 0.0, 1, 0, 200)
+    texts = generate([with_tools(row["messages"], row.get("tools")) for row in rows], 0.0, 1, 0, 200)
     out: dict[str, tuple[int, int]] = {}
     for row, text in zip(rows, texts, strict=True):
         right, total = out.get(row["skill"], (0, 0))

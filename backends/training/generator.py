@@ -10,18 +10,18 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from skills import arithmetic, choose, extract, facts, judge, persona, quotation, smalltalk, tools, writing
+from skills import arithmetic, choose, drill, extract, facts, judge, persona, quotation, smalltalk, tools, writing
 from skills.core import Draw, Example, Message
 
 SKILLS: dict[str, tuple[float, Callable[[Draw], Example]]] = {
-    "arithmetic": (20.0, arithmetic.sample),
+    "arithmetic": (19.0, arithmetic.sample),
     "facts": (17.0, facts.sample),
     "quotation": (8.0, quotation.sample),
     "extract": (12.0, extract.sample),
     "calculator": (5.0, tools.sample_calculator),
     "lookup": (5.0, tools.sample_lookup),
-    "choose": (10.0, choose.sample),
-    "judge": (9.0, judge.sample),
+    "choose": (11.0, choose.sample),
+    "judge": (10.0, judge.sample),
     "persona": (7.0, persona.sample),
     "outline": (2.5, writing.outline),
     "expand": (3.0, writing.expand),
@@ -30,6 +30,8 @@ SKILLS: dict[str, tuple[float, Callable[[Draw], Example]]] = {
     "smalltalk": (1.5, smalltalk.sample),
 }
 """Every skill with its share of the training conversations."""
+DRILL = 7.0
+"""The share of unmeasured practice."""
 
 
 def held_out(skill: str, number: int, seed: int = 7) -> list[Example]:
@@ -40,11 +42,11 @@ def held_out(skill: str, number: int, seed: int = 7) -> list[Example]:
 def training(seed: int | str, number: int) -> Iterator[Example]:
     """Examples for training: never a withheld phrasing or name."""
     draw = Draw(f"train-{seed}")
-    names = list(SKILLS)
-    weights = [SKILLS[name][0] for name in names]
-    for name in draw.rng.choices(names, weights, k=number):
+    makers = [*(maker for _, maker in SKILLS.values()), drill.sample]
+    weights = [*(weight for weight, _ in SKILLS.values()), DRILL]
+    for maker in draw.rng.choices(makers, weights, k=number):
         draw.used = []
-        yield SKILLS[name][1](draw)
+        yield maker(draw)
 
 
 def conversation(example: Example) -> list[Message]:

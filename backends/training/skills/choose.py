@@ -115,6 +115,12 @@ Classify the word: {w}
 What type of thing is {x}?
 Sort this word: {w}
 Into which group would you put {x}?
+What sort of thing is {x}?
+Under which heading does {x} go?
+Which group is right for the word {w}?
+Name the category of {w}.
+Which label fits {w}?
+The word is {w}. What is it?
 """)
 WHICH_IS = Pool("choose.whichis", """
 Which of these is {k}?
@@ -126,7 +132,13 @@ One of these is {k}. Which one?
 Which of the following is {k}?
 Only one of these is {k}. Which?
 Which option is {k}?
-Where is the {K}?
+Which one would you call {k}?
+Find {k} among these words.
+Which of these words names {k}?
+What is {k} here?
+Which belongs to the group "{K}"?
+I am looking for {k}. Which one is it?
+[Say|Tell me] which one is {k}.
 """)
 ODD = Pool("choose.odd", """
 Which [word|one] does not [belong|fit]?
@@ -316,6 +328,28 @@ def offer(draw: Draw) -> tuple[str, list[str], str]:
     return text, draw.shuffled(options), options[0]
 
 
+SAME = Pool("choose.same", """
+Which option is {x}?
+Find {x}.
+Where is {x}?
+Which letter has {x}?
+Choose {x}.
+The right one is {x}. Which option is it?
+Pick {x}, please.
+I want {x}.
+{S} wants {x}. Which option?
+Select {x}.
+""")
+
+
+def same(draw: Draw) -> tuple[str, list[str], str]:
+    """The option is named outright."""
+    maker = draw.pick([draw.noun, draw.first, draw.word, draw.city, lambda: str(draw.num(1, 999))])
+    options = list(dict.fromkeys(maker() for _ in range(draw.num(2, 4))))
+    right = draw.pick(options)
+    return draw.say(SAME, x=right, S=draw.first()), options, right
+
+
 def _lettered(draw: Draw, text: str, options: list[str], right: str) -> tuple[str, str]:
     style = draw.pick(["{l}) {o}", "{l}. {o}", "{l}: {o}", "({l}) {o}"])
     names = "ABCDEF"
@@ -342,10 +376,11 @@ def _worded(draw: Draw, text: str, options: list[str]) -> str:
 
 def sample(draw: Draw) -> Example:
     """One choice of any kind, options as words or with letters."""
-    makers = [sentiment, sentiment, kind, which, which, odd, topic, size, use, from_text, from_text, offer]
-    text, options, right = draw.pick(makers)(draw)
+    makers = [sentiment, sentiment, kind, which, which, odd, topic, size, use, from_text, from_text, offer, same]
+    maker = draw.pick(makers)
+    text, options, right = maker(draw)
     options = list(dict.fromkeys(options))
-    if draw.chance(0.3):
+    if draw.chance(0.8 if maker is same else 0.32):
         prompt, answer = _lettered(draw, text, options, right)
     else:
         prompt, answer = _worded(draw, text, options), right

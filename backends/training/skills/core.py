@@ -15,6 +15,7 @@ T = TypeVar("T")
 Message = tuple[str, str]
 """(role, text); the role `call` is an assistant message that is a tool call, its text the JSON."""
 Check = dict[str, Any]
+_SLOT = re.compile(r"\{(\w+)\}")
 _PART = re.compile(r"\[([^\]]*)\]|\{(\w+)\}")
 
 
@@ -91,7 +92,8 @@ class Draw:
             elif isinstance(part, tuple):
                 out.append(str(slots[part[0]]))
             else:
-                out.append(self.pick(part))
+                chosen = self.pick(part)
+                out.append(_SLOT.sub(lambda m: str(slots[m[1]]), chosen) if "{" in chosen else chosen)
         return "".join(out)
 
     def free(self, pattern: str, **slots: Any) -> str:
@@ -102,12 +104,12 @@ class Draw:
         return self.fill(parsed, slots)
 
     def first(self) -> str:
-        if self.chance(0.3):
+        if self.chance(0.5):
             return words.made_name(self.rng)
         return self.pick(_FIRST_HELD if self.held else _FIRST_TRAIN)
 
     def last(self) -> str:
-        if self.chance(0.5):
+        if self.chance(0.65):
             return words.made_name(self.rng)
         return self.pick(_LAST_HELD if self.held else _LAST_TRAIN)
 
@@ -167,6 +169,20 @@ class Example:
     results: dict[str, str] = field(default_factory=dict)
     prefill: str = ""
     templates: list[str] = field(default_factory=list)
+
+
+LABELS = (
+    "Text Input Sentence Message Note Notes Facts Context Data Passage Source Document Paragraph Content Story Email Letter Report Article Info "
+    "Information Background Body Sample Record Entry Description Statement Case Example Material Summary Details Quote Line Item Comment Review "
+    "Content Page Post Reading About Given Task Memo Excerpt Snippet Draft Log"
+).split()
+
+
+def label(draw: Draw) -> str:
+    """A word that stands before a text and is not part of it."""
+    word = words.syllables(draw.rng, 2).capitalize() if draw.chance(0.15) else draw.pick(LABELS)
+    roll = draw.rng.random()
+    return word.upper() if roll < 0.06 else word.lower() if roll < 0.14 else f"The {word.lower()}" if roll < 0.24 else word
 
 
 SYSTEM = Pool(

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from skills import knowledge, people, words
-from skills.core import Draw, Example, Message, Pool, system
+from skills.core import Draw, Example, Message, Pool, label, system
 
 ASK = Pool("extract.ask", """
 Extract {f} as JSON.
@@ -28,6 +28,27 @@ Parse the text. Keys: {f}. Format: JSON.
 Create [a |]JSON[ object|] with {f} from this [sentence|text].
 List {f} as JSON.
 Take {f} from the [message|text] and put them into a JSON object.
+[Write|Create|Make|Build|Produce] [a |]JSON object with {f}.
+[Write|Print|Show] {f} as [a |]JSON[ object|].
+Fields: {f}. Format: JSON.
+Fields: {f}
+Keys: {f}. [Return|Answer with|Write] JSON.
+[Make|Write] JSON from [this|the] [text|sentence]. [Fields|Keys]: {f}.
+Which {f} does the text give? [Reply|Answer] as JSON.
+Extract: {f}. [Reply|Answer] in JSON.
+From the text, [extract|take|get] {f} as JSON.
+I want a JSON object with the fields {f}.
+Please extract {f} [as|into] [a |]JSON[ object|].
+[Extract|Get|Collect] {f} in JSON[ format|].
+Give me JSON with {f}.
+Output a JSON object with {f}.
+[Summarise|Record|Store] the text as JSON with the [keys|fields] {f}.
+JSON object, keys {f}.
+[Identify|Detect] {f} and [output|return] JSON.
+Your task: extract {f}. Output JSON only.
+Extract the following fields as JSON: {f}.
+Extract {f} from [this|the following] text as JSON.
+Read this and answer with a JSON object that has the [keys|fields] {f}.
 """)
 SHAPE = Pool("extract.shape", """
 Fill this JSON [from|with] the text: {f}
@@ -49,9 +70,22 @@ TEXT = Pool("extract.text", """
 \\n\\nText: {t}
 \\nMessage: {t}
 \\nInput: {t}
+\\n---\\n{t}
+\\nSentence: {t}
+\\nThe text: {t}
+: {t}
+\\nNote: {t}
+\\n{L}: {t}
+\\n{L}: {t}
+\\n{L}: {t}
+\\n\\n{L}: {t}
+\\n{L}:\\n{t}
+\\n{L}: "{t}"
+ {L}: {t}
 """)
 BEFORE = Pool("extract.before", """
 {t}\\n{a}
+{L}: {t}\\n{a}
 {t}\\n\\n{a}
 Text: {t}\\n{a}
 "{t}"\\n{a}
@@ -107,6 +141,12 @@ Order from {n}: {q} {p}, {x} {u} each, ship to {c}.
 We need {q} {p} by {d}. The price is {x} {u} each.
 On {d}, {n} paid {x} {u} each for {q} {p}.
 Hello, this is {n}. Send me {q} {p} ({x} {u} each).
+{n} from {c} wants {q} {p} for {x} {u} each.
+{n} sold {q} {p} for {x} {u} each on {d}.
+I bought {q} {p}, each for {x} {u}[, in {c}|].
+{n} needs {q} {p} before {d} and pays {x} {u} each.
+New order: {q} x {p}, {x} {u}, for {n}.
+Can you deliver {q} {p} to {c}? {n} offers {x} {u} each.
 """)
 
 
@@ -133,7 +173,7 @@ def event_text(draw: Draw) -> tuple[str, dict[str, Any]]:
     text = draw.free("[The {w} is on {d} at {h} in {p}.|On {d} at {h} there is a {w} in {p}.|{n} invites you to a {w} on {d} at {h} in {p}.|Do not forget: {w} with {n} on {d}, {h}, in {p}.|The {w} with {n} takes place in {p} on {d} at {h}.]".replace("{w}", what).replace("{d}", day).replace("{h}", hour).replace("{p}", place).replace("{n}", who))
     record: dict[str, Any] = {draw.pick(["event", "what", "title"]): what, draw.pick(["day", "date"]): day, draw.pick(["time", "start"]): hour, draw.pick(["place", "location", "where"]): place}
     if who in text:
-        record[draw.pick(["with", "host", "person"]) if False else "person"] = who
+        record["person"] = who
     return text, record
 
 
@@ -170,7 +210,7 @@ def ticket_text(draw: Draw) -> tuple[str, dict[str, Any]]:
 
 
 def _names(draw: Draw, keys: list[str]) -> str:
-    shown = [k.replace("_", " ") if draw.held and False else k for k in keys]
+    shown = [k for k in keys]
     roll = draw.rng.random()
     if roll < 0.35:
         return words.listing(shown)
@@ -219,5 +259,5 @@ def _asked(draw: Draw, text: str, keys: list[str]) -> list[Message]:
     if roll < 0.12:
         return [("system", ask), ("user", text)]
     if roll < 0.3:
-        return system(draw, [("user", draw.say(BEFORE, t=text, a=ask))])
-    return system(draw, [("user", ask + draw.say(TEXT, t=text))])
+        return system(draw, [("user", draw.say(BEFORE, t=text, a=ask, L=label(draw)))])
+    return system(draw, [("user", ask + draw.say(TEXT, t=text, L=label(draw)))])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skills import knowledge, people, words
-from skills.core import Check, Draw, Example, Message, Pool, contains, equals, system
+from skills.core import Check, Draw, Example, Message, Pool, contains, equals, label, system
 from skills.knowledge import QA
 
 HEAD = Pool("facts.head", """
@@ -23,6 +23,15 @@ I will give you [some|a few] facts and [then|] a question.\\n
 [Text|Facts|Context]:[ |\\n]
 Here is a [short|little] [story|text].\\n
 Passage:\\n
+{L}:\\n
+{L}: 
+{L}:\\n
+[Read|Look at|Study|Take] this {l}.\\n
+[Here is|This is|Below is] [a|the|some] {l}.\\n
+{L}: 
+[Base your answer on|Use only|Use|Rely on] the {l}.\\n
+{L}:\\n
+[Answer|Reply] [from|using] [the|this] {l}[.|:]\\n
 """)
 NO_HEAD = Pool("facts.nohead", ["", "", "", "", "Hi! ", "OK, listen. ", ""])
 ASK = Pool("facts.ask", """
@@ -38,6 +47,12 @@ ASK = Pool("facts.ask", """
 \\n[Question|QUESTION|question]: {q}\\nAnswer:
 \\n\\nQ: {q}\\nA:
 \\nPlease answer: {q}
+\\n[Tell me|Say|Now answer]: {q}
+\\n[Task|Problem|Quiz|To answer]: {q}
+\\n\\n[I ask you|I ask|We ask]: {q}
+\\n{q}\\nAnswer:
+ Question: {q}
+\\n[OK|Well|Then|And], {q}
 """)
 WORD = Pool("form.word", """
 Answer with one word.
@@ -153,6 +168,11 @@ def _check(qa: QA, answer: str) -> Check:
     return equals(answer)
 
 
+def _head(draw: Draw) -> str:
+    name = label(draw)
+    return draw.say(HEAD, L=name, l=name.lower().removeprefix("the "))
+
+
 def question(draw: Draw) -> QA:
     roll = draw.rng.random()
     return knowledge.yes_no(draw) if roll < 0.15 else knowledge.absent_qa(draw) if roll < 0.24 else knowledge.any_qa(draw)
@@ -198,9 +218,9 @@ def _asked(draw: Draw, qa: QA, request: str) -> str:
 
 def _one_message(draw: Draw, qa: QA, facts: str, request: str) -> list[Message]:
     if draw.chance(0.12):
-        text = f"{qa.question}\n{draw.say(HEAD)}{facts}" + (f"\n{request}" if request else "")
+        text = f"{qa.question}\n{_head(draw)}{facts}" + (f"\n{request}" if request else "")
         return system(draw, [("user", text)])
-    head = draw.say(HEAD) if draw.chance(0.65) else draw.say(NO_HEAD)
+    head = _head(draw) if draw.chance(0.65) else draw.say(NO_HEAD)
     asked = draw.say(ASK, q=qa.question)
     if not request:
         return system(draw, [("user", draw.loosen(head + facts + asked))])
@@ -226,6 +246,12 @@ def _rules_in_system(draw: Draw, qa: QA, facts: str, request: str) -> list[Messa
 
 
 def _more(draw: Draw, qa: QA) -> list[Message]:
+    if qa.more:
+        out: list[Message] = []
+        for each in qa.more:
+            request, answer = form(draw, each)
+            out += [("user", f"{each.question} {request}".strip()), ("assistant", answer)]
+        return out
     if not draw.chance(0.1):
         return []
     return [("user", draw.pick(["Thanks!", "Thank you.", "ok thanks", "Great, thanks."])), ("assistant", "You are welcome!")]

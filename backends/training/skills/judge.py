@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from skills import arithmetic, choose, knowledge
-from skills.core import Draw, Example, Pool, equals, regex, system
+from skills.core import Draw, Example, Message, Pool, equals, regex, system
+from skills.knowledge import QA
 
 FORM = Pool("judge.form", """
 Question: {q}\\nAnswer A: {a}\\nAnswer B: {b}\\n{e}
@@ -47,20 +48,29 @@ Reply with A or B and a [short|one-line] reason.
 """)
 
 
-def _facts(draw: Draw) -> tuple[str, str, str, str]:
+def _pair(draw: Draw, qa: QA) -> tuple[str, str]:
+    """The right answer and a wrong one, as values, phrases or sentences."""
+    wrong = draw.pick(qa.wrong)
+    if draw.chance(0.3):
+        return knowledge.cap(qa.bare) + ".", knowledge.cap(wrong) + "."
+    if draw.chance(0.25) and qa.bare in qa.full and qa.full != qa.bare:
+        return qa.full + ".", qa.full.replace(qa.bare, wrong) + "."
+    return qa.bare, wrong
+
+
+def _usable(qa: QA) -> bool:
+    return bool(qa.wrong) and all(w.casefold() != qa.bare.casefold() for w in qa.wrong)
+
+
+def _facts(draw: Draw) -> tuple[str, str, str, str, list[QA]]:
     qa = knowledge.yes_no(draw) if draw.chance(0.1) else knowledge.any_qa(draw)
-    while not qa.wrong or any(w.casefold() == qa.bare.casefold() for w in qa.wrong[:1]):
+    while not _usable(qa):
         qa = knowledge.any_qa(draw)
     head = draw.pick(["Facts: ", "", "Text: ", "Context: ", "Facts: "])
     joined = " ".join(qa.facts)
     question = f"{head}{joined}{draw.pick([chr(10), ' ', chr(10)])}" + ("Question: " if draw.chance(0.4) else "") + qa.question
-    wrong = draw.pick(qa.wrong)
-    right, bad = qa.bare, wrong
-    if draw.chance(0.3):
-        right, bad = knowledge.cap(right) + ".", knowledge.cap(wrong) + "."
-    elif draw.chance(0.25) and qa.bare in qa.full and qa.full != qa.bare:
-        right, bad = qa.full + ".", qa.full.replace(qa.bare, wrong) + "."
-    return question, right, bad, "The facts say: " + qa.full + "." if qa.kind != "yesno" else "The facts say so."
+    right, bad = _pair(draw, qa)
+    return question, right, bad, "The facts say: " + qa.full + "." if qa.kind != "yesno" else "The facts say so.", qa.more
 
 
 def _sum(draw: Draw) -> tuple[str, str, str, str]:
@@ -106,19 +116,33 @@ def _kind(draw: Draw) -> tuple[str, str, str, str]:
     return text, right, wrong, f"{knowledge.cap(right)} fits the question."
 
 
+def _follow(draw: Draw, more: list[QA]) -> list[Message]:
+    """More pairs of answers on the same facts."""
+    out: list[Message] = []
+    for qa in filter(_usable, more):
+        right, wrong = _pair(draw, qa)
+        letter = draw.pick("AB")
+        a, b = (right, wrong) if letter == "A" else (wrong, right)
+        out += [("user", draw.say(FORM, q=qa.question, a=a, b=b, e=draw.say(END))), ("assistant", letter)]
+    return out
+
+
 def sample(draw: Draw) -> Example:
     """One pair of answers."""
     roll = draw.rng.random()
-    maker = _facts if roll < 0.5 else _sum if roll < 0.72 else _worked if roll < 0.82 else _kind
-    question, right, wrong, reason = maker(draw)
+    maker = _sum if roll < 0.22 else _worked if roll < 0.32 else _kind
+    more: list[QA] = []
+    if roll >= 0.5:
+        question, right, wrong, reason, more = _facts(draw)
+    else:
+        question, right, wrong, reason = maker(draw)
     letter = draw.pick("AB")
     a, b = (right, wrong) if letter == "A" else (wrong, right)
     explain = draw.chance(0.2)
-    end = draw.say(REASON if explain else END)
-    text = draw.say(FORM, q=question, a=a, b=b, e=end)
+    text = draw.say(FORM, q=question, a=a, b=b, e=draw.say(REASON if explain else END))
     messages = system(draw, [("user", text)])
-    if roll < 0.9 and draw.chance(0.08):
+    if draw.chance(0.08):
         messages = [("system", draw.pick(["You are a fair judge.", "You are a judge.", "You compare two answers.", "You are a strict teacher."])), messages[-1]]
     answer = f"{letter}\n{reason}" if explain else letter
     check = regex(rf"^\W*{letter}\b") if explain else equals(letter)
-    return Example("judge", messages, ("assistant", answer), check, templates=draw.used)
+    return Example("judge", messages, ("assistant", answer), check, _follow(draw, more), templates=draw.used)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,12 +23,13 @@ class QA:
     wrong: list[str] = field(default_factory=list)
     kind: str = "what"
     subject: str = ""
+    more: list[QA] = field(default_factory=list)
 
 
 WHO = Pool("who", """
 Who {v}?
-Which person {v}?
-Which one of them {v}?
+Which [person|one] [here |]{v}?
+[Which one|Who|Which person] of [them|these people] {v}?
 Tell me who {v}.
 Name the person who {v}.
 Who of them {v}?
@@ -93,15 +95,32 @@ def _unique(cast: list[Person], key: str, value: Any) -> bool:
     return sum(people.shown(key, p.facts.get(key)) == people.shown(key, value) for p in cast if key in p.facts) == 1
 
 
-def people_qa(draw: Draw) -> QA:
-    """One to four people, one question."""
-    cast, _ = _cast(draw)
+def _one(draw: Draw, cast: list[Person]) -> QA:
     who = draw.pick(cast)
     key = draw.pick(list(who.facts))
-    ask_who = len(cast) > 1 and draw.chance(0.4) and _unique(cast, key, who.facts[key])
-    qa = who_qa(draw, who, key, cast) if ask_who else attribute_qa(draw, who, key, cast)
-    qa.facts = [describe for p in cast for describe in [people.describe(draw, p)]]
+    ask_who = len(cast) > 1 and draw.chance(0.45) and _unique(cast, key, who.facts[key])
+    return who_qa(draw, who, key, cast) if ask_who else attribute_qa(draw, who, key, cast)
+
+
+def _several(draw: Draw, facts: list[str], ask: Callable[[], QA]) -> QA:
+    """A question on the facts, and some more for the turns that follow."""
+    qa = ask()
+    qa.facts = facts
+    if not draw.held and draw.chance(0.5):
+        asked = {qa.question}
+        for _ in range(draw.num(1, 6)):
+            other = ask()
+            if other.question not in asked:
+                asked.add(other.question)
+                qa.more.append(other)
     return qa
+
+
+def people_qa(draw: Draw) -> QA:
+    """One to four people."""
+    cast, _ = _cast(draw)
+    facts = [people.describe(draw, p) for p in cast]
+    return _several(draw, facts, lambda: _one(draw, cast))
 
 
 def absent_qa(draw: Draw) -> QA:
@@ -122,20 +141,24 @@ def absent_qa(draw: Draw) -> QA:
     return QA(facts, question, "The facts do not say", "The facts do not say", "The facts do not say", [], "absent", asked.name)
 
 
-def yes_no(draw: Draw) -> QA:
-    """A question answered with yes or no."""
-    cast, _ = _cast(draw)
+def _yes_no(draw: Draw, cast: list[Person]) -> QA:
     who = draw.pick(cast)
     key = draw.pick(list(who.facts))
     true = draw.chance(0.5)
     value = who.facts[key]
     while not true and people.shown(key, value) == people.shown(key, who.facts[key]):
-        same = [p.facts[key] for p in cast if key in p.facts and p is not who]
-        value = draw.pick(same) if same and draw.chance(0.6) and same[0] != who.facts[key] else ATTRIBUTES[key].value(draw)
+        same = [p.facts[key] for p in cast if key in p.facts and p.facts[key] != who.facts[key]]
+        value = draw.pick(same) if same and draw.chance(0.6) else ATTRIBUTES[key].value(draw)
     name = who.first if draw.chance(0.5) else who.name
     question = draw.say(ATTRIBUTES[key].yes, **people.slots(key, name, value))
     answer = "Yes" if true else "No"
-    return QA([people.describe(draw, p) for p in cast], question, answer, answer, answer, ["No" if true else "Yes"], "yesno", name)
+    return QA([], question, answer, answer, answer, ["No" if true else "Yes"], "yesno", name)
+
+
+def yes_no(draw: Draw) -> QA:
+    """A question answered with yes or no."""
+    cast, _ = _cast(draw)
+    return _several(draw, [people.describe(draw, p) for p in cast], lambda: _yes_no(draw, cast) if draw.chance(0.8) else _one(draw, cast))
 
 
 VERBS = [pair.split("/") for pair in """
@@ -147,8 +170,8 @@ PREPS = ["in", "in", "at", "near", "behind"]
 WHENS = [f"on {d}" for d in words.DAYS] + [f"in {m}" for m in words.MONTHS] + ["yesterday", "last week", "this morning", "last night", "today"]
 EVENT_WHAT = Pool("event.what", """
 What did {s} {b}?
-What was it that {s} {p}?
-Which thing did {s} {b}?
+What [was it that|exactly was it that|thing was it that] {s} {p}?
+[Which|What] thing [exactly |]did {s} {b}?
 [Tell me|Say] what {s} {p}.
 What thing did {s} {b}?
 Do you know what {s} {p}?
@@ -217,17 +240,21 @@ def tell(draw: Draw, e: Event) -> str:
 
 
 def event_qa(draw: Draw) -> QA:
-    """Two to four events, one question on what, who, where, when or which colour."""
+    """One to four events, a question on what, who, where, when or which colour."""
     number = draw.num(1, 4)
     names, nouns = draw.firsts(number), draw.some(words.NOUNS, number)
     place, when = draw.chance(0.6), draw.chance(0.6)
     events = [event(draw, n, draw.word() if draw.chance(0.1) else o, place, when) for n, o in zip(names, nouns, strict=True)]
+    return _several(draw, [tell(draw, e) for e in events], lambda: _event(draw, events, place, when))
+
+
+def _event(draw: Draw, events: list[Event], place: bool, when: bool) -> QA:
     e = draw.pick(events)
     slot = {"s": e.who, "p": e.past, "b": e.base, "n": e.noun, "a": e.adjective + " " if e.adjective else ""}
-    facts = [tell(draw, each) for each in events]
-    kinds = ["what", "who"] + (["where"] * 2 if place else []) + (["when"] * 2 if when else []) + (["colour"] * 2 if e.adjective in words.COLOURS else [])
+    kinds = ["what", "who", "who"] + (["where"] * 2 if place else []) + (["when"] * 2 if when else []) + (["colour"] * 2 if e.adjective in words.COLOURS else [])
     kind = draw.pick(kinds)
     told = f"{e.who} {e.past} {words.article(e.thing)}"
+    facts: list[str] = []
     if kind == "what":
         bare, others = words.article(e.thing), [words.article(o.thing) for o in events if o is not e]
         return QA(facts, draw.say(EVENT_WHAT, **slot), bare, cap(bare), told, others or [words.article(draw.pick(words.NOUNS))], kind, e.who)
@@ -300,8 +327,8 @@ def relation_subject(draw: Draw) -> str:
 
 RELATION_ASK = Pool("relation.ask", """
 {w} is the {r} of {x}?
-[Tell me|Give me|Say] the {r} of {x}.
-{w} is {x}'s {r}?
+[Tell me|Give me|Say|I need to know|I would like to know|Find out|Look up] the {r} of {x}.
+{w} [is|would be] {x}'s {r}?
 I [need|want] to know the {r} of {x}.
 [Can|Could] you tell me the {r} of {x}?
 {x}: {w2} is the {r}?
@@ -322,7 +349,8 @@ def relation_ask(draw: Draw, relation: str, kind: str, subject: str) -> str:
 def relation_qa(draw: Draw) -> QA:
     """`The capital of X is Y.` and the like."""
     number = draw.num(1, 4)
-    facts, rows = [], []
+    facts: list[str] = []
+    rows: list[tuple[str, str, str, str]] = []
     same = draw.pick(RELATIONS)
     for _ in range(number):
         relation, kind = (same if draw.chance(0.5) else draw.pick(RELATIONS)).split(":")
@@ -331,7 +359,12 @@ def relation_qa(draw: Draw) -> QA:
             continue
         rows.append((relation, subject, value, kind))
         facts.append(cap(draw.free("[The {r} of {x} is {v}.|The {r} of {x} is {v}.|{v} is the {r} of {x}.]".replace("{r}", relation).replace("{x}", subject).replace("{v}", value))))
+    return _several(draw, facts, lambda: _relation(draw, rows))
+
+
+def _relation(draw: Draw, rows: list[tuple[str, str, str, str]]) -> QA:
     relation, subject, value, kind = draw.pick(rows)
+    facts: list[str] = []
     wrong = [r[2] for r in rows if r[2] != value and r[3] == kind] or [relation_value(draw, kind)]
     return QA(facts, relation_ask(draw, relation, kind, subject), value, cap(value), f"The {relation} of {subject} is {value}", wrong, "relation", subject)
 
@@ -346,11 +379,16 @@ def place_qa(draw: Draw) -> QA:
     preps = [draw.pick(["in", "in", "on", "under", "near", "behind", "next to"]) for _ in range(number)]
     pairs = list(zip(things, preps, spots, strict=True))
     facts = [f"The {t} is {p} the {s}." for t, p, s in pairs]
+    return _several(draw, facts, lambda: _place(draw, pairs))
+
+
+def _place(draw: Draw, pairs: list[tuple[str, str, str]]) -> QA:
+    facts: list[str] = []
     thing, prep, spot = draw.pick(pairs)
     told = f"The {thing} is {prep} the {spot}"
     others = [o for o in pairs if o[0] != thing] or [(draw.pick(words.NOUNS), "on", "moon")]
-    if draw.chance(0.65):
-        question = draw.free("[Where is|Where can I find|Where do I find|Where would I look for] the {t}?", t=thing)
+    if draw.chance(0.5):
+        question = draw.free("[Where is|Where can I find|Where do I find|Where would I look for|Where do we have|Say where we find|Where did I see] the {t}?", t=thing)
         return QA(facts, question, f"{prep} the {spot}", cap(f"{prep} the {spot}"), told, [f"{p} the {s}" for _, p, s in others], "where", thing)
     question = draw.free("[What is|Which thing is|What do we find|What can be found] {p} the {s}?", p=prep, s=spot)
     return QA(facts, question, f"the {thing}", f"The {thing}", told, [f"the {t}" for t, _, _ in others], "what", spot)

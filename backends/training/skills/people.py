@@ -39,8 +39,8 @@ def _add(key: str, value: Callable[[Draw], Any], says: str, asks: str, yes: str,
 
 _add("city", Draw.city, """
 lives in {o}
-lives in the [city|town] of {o}
-is based in {o}
+[lives in the city of|has made a home in|resides in|is at home in|settled in] {o}
+[is based|resides|is resident|makes a home] in {o}
 has [a home|a flat|a small house] in {o}
 resides in {o}
 [now|currently] lives in {o}
@@ -51,7 +51,7 @@ moved to {o}
 Where does {s} live?
 [In which|Which|What] city does {s} live[| in]?
 In which town does {s} live?
-Where is {s} based?
+Where [is {s} based|can {s} be found|is {s} at home|exactly does {s} live]?
 Where is {s}'s home?
 What is the home town of {s}?
 [Tell me|Say] where {s} lives.
@@ -77,9 +77,9 @@ And where do you live?
 """, "city|town|home|residence|location|place|lives_in")
 _add("born", Draw.city, """
 was born in {o}
-[originally comes|comes] from {o}
+[originally comes|comes|hails] from {o}
 grew up in {o}
-is from {o}
+[is originally from|is from|is a native of|is a child of] {o}
 is a native of {o}
 spent a childhood in {o}
 """, """
@@ -107,8 +107,8 @@ Where did you grow up?
 """, "birthplace|born_in|place_of_birth|from|origin")
 _add("year", lambda d: d.num(1800, 2012), """
 was born in {o}
-was born in the year {o}
-came into the world in {o}
+was born [in the year|in|around] {o}
+[came into the world in|saw the light of day in|has been in the world since|has been around since] {o}
 has been around since {o}
 """, """
 When was {s} born?
@@ -131,20 +131,23 @@ What is your birth year?
 _add("job", lambda d: d.pick(words.JOBS), """
 is {ao}
 works as {ao}
-is [employed|working] as {ao}
+[is employed|is working|earns money|has worked|found work|started] as {ao}
 earns a living as {ao}
 has worked as {ao} for years
-is {ao} by profession
+is a trained {o}
+started work as {ao}
+makes money as {ao}
+is {ao} by [profession|trade|training]
 is {ao} by trade
 has a job as {ao}
 became {ao}
 """, """
 What does {s} do for a living?
-What is {s}'s [job|profession|occupation]?
+What is {s}'s [job|profession|occupation|trade|work]?
 What is the [job|profession|occupation|work] of {s}?
 What [kind of work|work|job] does {s} do?
 [As what|How] does {s} earn a living?
-What does {s} work as?
+[What|As what] does {s} work[ as|]?
 Which [job|profession] does {s} have?
 [Tell me|Say] what {s} does for work.
 What does {s} do?
@@ -168,11 +171,13 @@ How do you earn your living?
 Do you have a job?
 """, "job|profession|occupation|work|role")
 _add("age", lambda d: d.num(5, 95), """
-is {o} years old
+[is|is now|has turned|has just turned] {o}[ years old|]
 is {o}
 is aged {o}
 turned {o} this year
 just turned {o}
+is {o} years of age
+has reached the age of {o}
 is now {o} years old
 """, """
 How old is {s}?
@@ -196,8 +201,8 @@ What age are you?
 """, "age|years|age_in_years")
 _add("food", lambda d: d.pick(words.FOODS), """
 likes {o}
-loves {o}
-[likes|loves] to eat {o}
+[loves|prefers|enjoys|adores] {o}
+[likes|loves|prefers] to eat {o}
 enjoys eating {o}
 eats {o} every day
 has {o} as a favourite food
@@ -209,6 +214,9 @@ Which food does {s} like?
 What food does {s} [like|love|enjoy]?
 What is the favourite food of {s}?
 What does {s} eat?
+Which dish does {s} enjoy?
+What kind of food does {s} prefer?
+What should we cook for {s}?
 """, """
 Does {s} like {o}?
 Does {s} like to eat {o}?
@@ -224,20 +232,30 @@ What do you like to eat?
 What is your favourite food?
 Which food do you like?
 What food do you love?
+Which dish do you like?
+What do you eat?
+What is the food you like best?
 What should I cook for you?
 """, "favourite_food|food|dish|likes_to_eat")
 _add("drink", lambda d: d.pick(words.DRINKS), """
 drinks {o}
-likes to drink {o}
-only drinks {o}
+[likes to drink|always orders|prefers to drink|asks for|loves] {o}
+[only|mostly|always] [drinks|orders] {o}
 always orders {o}
 drinks {o} every morning
+prefers {o} to anything else to drink
+asks for {o} in every cafe
+loves a cup of {o}
 has {o} as a favourite drink
 """, """
 What does {s} drink?
 What does {s} like to drink?
 What is {s}'s favourite drink?
 Which drink does {s} like?
+What drink does {s} prefer?
+What does {s} order to drink?
+What does {s} always drink?
+Which drink is {s}'s favourite?
 What should we offer {s} to drink?
 """, """
 Does {s} drink {o}?
@@ -277,16 +295,23 @@ What colour do you like best?
 """, "favourite_colour|colour|color")
 _add("pets", lambda d: (d.num(1, 12), d.pick(words.ANIMALS)), """
 has {o}
-owns {o}
-keeps {o}
+[owns|looks after|lives together with|cares for|feeds] {o}
+[keeps|has|owns] {o} [at home|in the garden|as pets]
 lives with {o}
 takes care of {o}
+has {o} at home
+looks after {o}
+feeds {o} every morning
+shares a home with {o}
 """, """
-[What|Which] pets does {s} have?
-What [animals|animal] does {s} [keep|have|own]?
-Which animals does {s} keep?
-Does {s} have [a pet|pets], and which?
+[What|Which] [pets|pet] does {s} [have|keep|own]?
+[What|Which] [animals|animal|pets] does {s} keep?
+[Which|What] [animals|pets] [does {s} look after|live with {s}|does {s} live with|does {s} have at home]?
+Does {s} [have|own|keep] [a pet|pets|animals], and [which|what]?
 What kind of pets does {s} own?
+Which pet or pets does {s} have?
+What animals live with {s}?
+What animals does {s} look after?
 """, """
 Does {s} have {o}?
 Does {s} own {o}?
@@ -296,17 +321,25 @@ I have {o}
 I keep {o}
 """, """
 [What|Which] pets do you have?
-Do you have any pets?
+[Do you have|Have you got|Do you keep] [any |some |]pets?
 Do you have a pet?
 Which animals do you keep?
+What animals do you have?
+Do you keep animals?
+Which pets live with you?
+Tell me about your pets.
 Have you got any animals?
 """, "pets|pet|animals")
 _add("instrument", lambda d: d.pick(words.INSTRUMENTS), """
 plays the {o}
 can play the {o}
-has learned to play the {o}
+[has learned to play|has lessons on|plays in a band with|is learning to play] the {o}
 plays the {o} in a band
 practises the {o} every day
+is good at the {o}
+owns and plays the {o}
+is learning the {o}
+takes lessons on the {o}
 """, """
 [Which|What] instrument does {s} play?
 What does {s} play?
@@ -322,15 +355,22 @@ I can play the {o}
 Which instrument do you play?
 What instrument can you play?
 Do you play an instrument?
+Which musical instrument do you play?
+What do you play?
+What instrument did you learn?
 Do you play any music?
 """, "instrument|plays|musical_instrument")
 _add("hobby", lambda d: d.pick(words.HOBBIES), """
 [likes|loves|enjoys] {o}
-enjoys {o} [at the weekend|in the evening|on Sundays|with friends]
+[enjoys|relaxes with|spends time on|is keen on] {o} [at the weekend|in the evening|on Sundays|with friends]
 has {o} as a hobby
 spends a lot of time on {o}
 is fond of {o}
 is good at {o}
+spends evenings on {o}
+is keen on {o}
+is mad about {o}
+relaxes with {o}
 """, """
 What is {s}'s hobby?
 What does {s} [like|enjoy] doing?
@@ -338,6 +378,10 @@ What does {s} do [for fun|in the evening|in free time]?
 What hobby does {s} have?
 What is {s} fond of?
 What is the hobby of {s}?
+What hobby has {s} got?
+How does {s} spend free time?
+Which hobby does {s} have?
+What pastime does {s} like?
 """, """
 Does {s} [like|enjoy] {o}?
 Is {s} fond of {o}?
@@ -353,11 +397,15 @@ Do you have [a hobby|hobbies]?
 What do you like to do in your free time?
 What do you enjoy?
 What are your hobbies?
+How do you spend your free time?
+What hobby do you have?
+What do you do in the evening?
+Tell me about your hobby.
 """, "hobby|interest|pastime|free_time")
 _add("sport", lambda d: d.pick(words.SPORTS), """
 does {o}
 trains for {o}
-[loves|likes] {o} more than any other sport
+[loves|likes|prefers] {o} more than any other sport
 has {o} as a favourite sport
 """, """
 Which sport does {s} [like|do]?
@@ -381,14 +429,21 @@ for _rel, _his in (("brother", "brother"), ("sister", "sister"), ("partner", "pa
     _add(_rel.replace(" ", "_"), Draw.first, f"""
 has a {_rel} called {{o}}
 has a {_rel} named {{o}}
-lives near a {_rel}, {{o}}
+often talks about a {_rel}, {{o}}
 often visits a {_rel} called {{o}}
+has a {_rel} whose name is {{o}}
+likes a {_rel} called {{o}}
+misses a {_rel} named {{o}}
 """, f"""
 [Who|What] is {{s}}'s {_rel}[| called]?
 What is the name of {{s}}'s {_rel}?
 Who is the {_rel} of {{s}}?
 What is {{s}}'s {_rel} called?
 Name {{s}}'s {_rel}.
+What name does {{s}}'s {_rel} have?
+Tell me the name of {{s}}'s {_rel}.
+How is {{s}}'s {_rel} called?
+Who is {{s}}'s {_rel}?
 """, f"""
 Is {{o}} {{s}}'s {_rel}?
 Is {{o}} the {_rel} of {{s}}?
@@ -401,18 +456,27 @@ What is your {_rel} called?
 What is the name of your {_rel}?
 Who is your {_rel}?
 What is your {_rel}'s name?
+Do you have a {_rel}?
+Tell me the name of your {_rel}.
+How is your {_rel} called?
 """, f"{_rel.replace(' ', '_')}|name_of_{_rel.replace(' ', '_')}")
 _add("language", lambda d: d.pick(words.LANGUAGES), """
 speaks {o}
-is learning {o}
-speaks {o} at home
-teaches {o}
+[is learning|talks in|talks to people in|knows how to speak] {o}
+speaks [fluent |good |]{o} at home
+can speak {o}
 speaks {o} well
+speaks fluent {o}
+talks to everyone in {o}
+learned {o} as a child
 """, """
 [Which|What] language does {s} speak?
 What does {s} speak?
 Which language is spoken by {s}?
 What language can {s} speak?
+What languages does {s} speak?
+In which language does {s} talk?
+Which language does {s} know?
 """, """
 Does {s} speak {o}?
 Can {s} speak {o}?
@@ -422,6 +486,9 @@ I speak {o}
 Which language do you speak?
 What language do you speak?
 Do you speak another language?
+What languages do you speak?
+In which language do you talk?
+Can you speak a foreign language?
 Which languages do you know?
 """, "language|speaks|mother_tongue")
 _add("ride", lambda d: f"{d.pick(words.COLOURS)} {d.pick(words.VEHICLES)}", """
@@ -459,6 +526,9 @@ made {ao}
 """, """
 What does {s} [have|own]?
 What does {s} have?
+Which thing does {s} have?
+What object does {s} own?
+What has {s} got?
 What thing does {s} have?
 What belongs to {s}?
 """, """
@@ -474,8 +544,12 @@ What belongs to you?
 """, "item|thing|possession|object")
 _add("subject", lambda d: d.pick(words.SUBJECTS), """
 studies {o}
-studied {o}
+[studied|has studied|reads|lectures in|gives lectures on|is a student of] {o}
 teaches {o}
+is a student of {o}
+takes a course in {o}
+has studied {o} at school
+lectures on {o}
 has a degree in {o}
 is interested in {o}
 """, """
@@ -483,6 +557,9 @@ What does {s} study?
 [Which|What] subject does {s} study?
 What did {s} study?
 Which subject is {s} interested in?
+What subject did {s} learn?
+What is {s}'s subject?
+What field did {s} study?
 """, """
 Does {s} study {o}?
 Did {s} study {o}?
@@ -494,18 +571,28 @@ I studied {o}
 What do you study?
 Which subject did you study?
 What did you study?
+What are you a student of?
+Which subject do you study?
+What is your subject?
 """, "subject|studies|field|degree")
 _add("company", lambda d: f"{words.made_name(d.rng)} {d.pick(words.COMPANY_END)}", """
-works for {o}
-works at {o}
+[works for|has worked for|has found work at] {o}
+[works at|is on the team of|is one of the staff of|is a member of staff at|started work at] {o}
 is employed by {o}
 has a job at {o}
 runs {o}
+has worked at {o} for years
+is on the staff of {o}
+started at {o} last year
 """, """
 [Who|Which company] does {s} work for?
 Where does {s} work?
 Which company employs {s}?
 What is {s}'s [company|employer]?
+What company does {s} work at?
+For whom does {s} work?
+Which firm does {s} work for?
+What is the employer of {s}?
 At which company does {s} work?
 """, """
 Does {s} work for {o}?
@@ -520,8 +607,8 @@ Where do you work?
 Which company do you work for?
 """, "company|employer|works_for|organisation|firm")
 _add("email", lambda d: f"{d.word()}@{d.word()}.{d.pick(['com', 'org', 'net'])}", """
-can be reached at {o}
-uses the address {o}
+[can be reached|can be contacted|gets mail|reads messages] at {o}
+[uses|has] the address {o}
 has the email address {o}
 reads mail at {o}
 """, """
@@ -540,13 +627,13 @@ How can I reach you?
 """, "email|email_address|mail|contact")
 _add("phone", lambda d: f"{d.num(100, 999)}-{d.num(1000, 9999)}", """
 has the phone number {o}
-can be called at {o}
+can be [called|reached by phone] at {o}
 answers the phone at {o}
 has the number {o}
 """, """
 What is {s}'s [phone|telephone] number?
 What is the [phone|telephone] number of {s}?
-Which number do I call to reach {s}?
+[Which|What] [phone |]number [do I call to reach {s}|does {s} have]?
 What number does {s} have?
 """, """
 Is {o} {s}'s [phone|telephone] number?
@@ -570,9 +657,9 @@ def book_title(draw: Draw) -> str:
 
 
 _add("book", lambda d: f'"{book_title(d)}"', """
-wrote {o}
+[wrote|published|finished|has written] {o}
 wrote the [book|novel] {o}
-is the author of {o}
+is [the author of|famous for|known for|the writer of] {o}
 published {o}
 became known for {o}
 is famous for the book {o}

@@ -20,12 +20,20 @@ Persona: {n}. {d}
 You are called {n}. {d}
 Answer as {n}. {d}
 You are {n}, and you are talking to [a friend|someone you met today]. {d}
+[Your role|Role|Character|Your persona|The persona]: {n}. {d}
+[Play|Be|Imagine you are|Speak as|Talk as|Act like] {n}. {d}
+[Play the role of|Take the role of|Act the part of] {n}. {d}
+You are [now |]{n}. {d} [Never break character|Answer in the first person|Answer briefly].
+[This is who you are|Who you are]: {n}. {d}
 """)
 HELLO = Pool("persona.hello", """
 Hi, I am {n}. {d}
 Hello! My name is {n}. {d}
 Hello, I'm {n}. {d}
 {d} My name is {n}.
+[Pleased to meet you|Nice to meet you|Good to see you][.|!] [I am|My name is|I'm] {n}. {d}
+{d} I am {n}.
+{d} [They call me|You can call me] {n}.
 Good [morning|evening], I am {n}. {d}
 Hi there! I'm {n}. {d}
 [Nice to meet you|Pleased to meet you], I am {n}. {d}
@@ -38,6 +46,10 @@ NAME_ASK = Pool("persona.name", """
 What is your name?
 Who are you?
 What are you called?
+How [should|may|can|do] I [call|address] you?
+[May I ask|Can I ask|Tell me|I want to know] who you are[?|.]
+Who [is speaking|is there|do I speak to]?
+What should I call you?
 May I ask [your name|who you are]?
 [Tell me|What's] your name[|, please][?|.]
 And you are?
@@ -49,6 +61,10 @@ MY_NAME = Pool("persona.myname", """
 What is my name?
 Do you remember my name?
 Who am I?
+[Do you know|Do you remember|Can you say|Tell me] [who I am|my name|what I am called][?|, please.]
+What [was|is] my name[| again]?
+Who am I again?
+What do [you|people] call me?
 Do you know [my name|who I am]?
 What did I say my name was?
 What am I called?

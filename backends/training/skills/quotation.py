@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skills import knowledge, people, words
-from skills.core import Check, Draw, Example, Message, Pool, contains, equals, system
+from skills.core import Check, Draw, Example, Message, Pool, contains, equals, label, system
 from skills.facts import form
 from skills.knowledge import QA
 
@@ -20,8 +20,15 @@ Here is a [quotation|quote]. Who is its author?\\n
 Who is the [author|writer] of the following words?\\n
 Whose words are these?\\n
 Name the author[, please|].\\n
-Identify the author of the quotation[, then answer the questions|].\\n
+Identify the [author|writer] of the quotation[, then answer the questions|].\\n
 [Give|Find] the author of the [following|next] [quotation|quote].\\n
+Who is [it|this] by?\\n
+Please name the [author|writer] of [this|the] [quotation|quote|saying|line].\\n
+By whom is this [quotation|quote|saying]?\\n
+Which author [said|wrote] [this|the following]?\\n
+[First|Now] [say|tell me|name] the [author|writer][, then answer|. Then answer] [my|the|some] questions.\\n
+Read the [quotation|quote]. Name [the|its] [author|writer], then answer the questions.\\n
+Look at this quotation and [tell me|say] who [wrote|said] it.\\n
 """)
 NOTE = Pool("quote.note", """
 "{q}" ({n})
@@ -36,6 +43,12 @@ Quote: "{q}"\\nFacts:\\n{n}
 "{q}" - {n}
 '{q}' ({n})
 Facts: {n}\\nQuotation: "{q}"
+"{q}"\\n{L}: {n}
+"{q}"\\n\\n{L}: {n}
+{L}: "{q}" ({n})
+{L}: {q}\\nFacts: {n}
+"{q}" {n}
+"{q}"\\n- {n}
 """)
 QUOTES = Pool("quote.text", """
 A {n} does not ask the way.
@@ -59,7 +72,7 @@ If the {n} {v}, open the {m}.
 """)
 VERBS = ["sings", "waits", "sleeps", "grows", "falls", "burns", "moves", "speaks", "laughs", "breaks", "shines", "returns", "hides", "listens"]
 KEYS = ["year", "city", "born", "job", "book", "instrument", "language", "pets", "hobby", "drink", "food", "subject", "age", "company", "brother", "sister"]
-PRONOUN = ["the author", "the author", "the writer", "she", "he", "this person", "this author"]
+PRONOUN = ["the author", "the author", "the author", "the writer", "this person", "this author", "the person"]
 LINKS = ["wrote", "lived", "won", "died"]
 
 
@@ -138,7 +151,7 @@ def sample(draw: Draw) -> Example:
     who = people.person(draw, _keys(draw), name=draw.full() if draw.chance(0.85) else draw.first())
     extra = _extra(draw)
     ask = draw.say(ASK)
-    noted = draw.say(NOTE, q=_quote(draw), n=_note(draw, who, extra))
+    noted = draw.say(NOTE, q=_quote(draw), n=_note(draw, who, extra), L=label(draw))
     first: list[Message] = [("user", ask + noted)]
     if draw.chance(0.15):
         first = [("user", ask.strip()), ("user", noted)]

@@ -11,9 +11,10 @@ from skills.people import ATTRIBUTES
 
 CALCULATOR = [
     "Compute an arithmetic expression.", "Evaluate an expression.", "Calculate the value of an expression.", "A calculator.",
-    "Evaluate an arithmetic expression and return the result.", "Do arithmetic.",
+    "Evaluate an arithmetic expression and return the result.", "Do arithmetic.", "Computes the value of an arithmetic expression.",
+    "Evaluates a mathematical expression.", "A simple calculator for sums.", "Calculates.", "Work out a sum exactly.", "Returns the result of a calculation.", "",
 ]  # fmt: skip
-LOOKUP = ["Look up a fact.", "Look something up.", "Search the notes.", "Find a fact in the encyclopedia.", "Look up the value of a key.", "Search for information."]
+LOOKUP = ["Look up a fact.", "Look something up.", "Search the notes.", "Find a fact in the encyclopedia.", "Look up the value of a key.", "Search for information.", "Looks up a fact by its key.", "Returns a fact.", "Find information about something.", "Look up one fact in the database.", "Gets the entry for a key.", "Search the knowledge base.", ""]
 CALC_ASK = Pool("calc.ask", """
 What is {e}?
 [Compute|Calculate] {e}.
@@ -41,6 +42,18 @@ A ticket costs {a} dollars. What do {b} tickets cost?
 {c} {n} and {d} {n}: how many together?
 If one of the {n} costs {a} dollars, how much are {b} of them?
 A train drives {a} kilometres an hour for {b} hours. How far does it go?
+{S} [earns|saves|pays] {a} dollars a [week|day|month] for {b} [weeks|days|months]. How much is that?
+{S} [reads|writes|types] {a} [pages|words] a day for {b} days. How many is that?
+A [car|bus|ship] goes {a} [miles|kilometres] an hour. How far does it go in {b} hours?
+There are {a} rows of {b} [chairs|trees|seats]. How many are there?
+{S} had {c} {n} and lost {d2}. How many are left?
+{S} collected {c} {n} on Monday and {d} on Tuesday. How many in total?
+A [farm|shop|school] has {c} {n} and buys {d} more. How many does it have?
+[Find|Tell me] the price of {a} {n} at {b} dollars each.
+From {c} {n}, {d2} are sold. How many remain?
+{a} {n} cost {b} dollars each. What is the total?
+A book has {c} pages and {S} has read {d2}. How many pages are left?
+{S} packs {a} {c2} with {b} {n} each. How many {n} is that?
 """)
 CALC_DONE = ["{e} is {r}.", "The result is {r}.", "The result is {r}.", "{e} = {r}."]
 
@@ -53,7 +66,7 @@ def schema(name: str, description: str, parameter: str, text: str) -> dict[str, 
 
 def calculator(draw: Draw) -> dict[str, Any]:
     """The calculator, in one of its descriptions."""
-    return schema(draw.pick(["calculator"] * 4 + ["calculate"]), draw.pick(CALCULATOR), "expression", draw.pick(["", "", "An arithmetic expression."]))
+    return schema(draw.pick(["calculator"] * 4 + ["calculate"]), draw.pick(CALCULATOR), "expression", draw.pick(["", "", "An arithmetic expression.", "The expression to evaluate.", "For example 2+3*4", "The sum to compute"]))
 
 
 def number(draw: Draw) -> int:
@@ -94,7 +107,7 @@ def calc_call(draw: Draw, tool: dict[str, Any]) -> tuple[str, str, str, str]:
         a, b, c, d = number(draw), draw.num(2, 99), draw.num(200, 999), draw.num(20, 999)
         d2 = draw.num(2, 199)
         noun = words.plural(draw.pick(words.COUNTABLE))
-        index = draw.say(CALC_STORY, a="{a}", b="{b}", c="{c}", d="{d}", d2="{d2}", S=draw.first(), n=noun)
+        index = draw.say(CALC_STORY, a="{a}", b="{b}", c="{c}", d="{d}", d2="{d2}", S=draw.first(), n=noun, c2=words.plural(draw.pick(words.CONTAINERS)))
         text = index.format(a=a, b=b, c=c, d=d, d2=d2)
         expr = f"{a} * {b}" if "{a}" in index else f"{c} - {d2}" if "{d2}" in index else f"{c} + {d}"
         return text, expr, value_of(expr), f"The result is {value_of(expr)}."
@@ -140,7 +153,7 @@ def _relation_call(draw: Draw) -> tuple[dict[str, Any], str, str, str, str]:
         kind = "name" if key in ("brother", "sister", "partner", "boss", "best_friend", "neighbour") else ""
     argument = f"{relation} of {subject}"
     question = draw.say(LOOK_ASK, q=knowledge.relation_ask(draw, relation, kind, subject), k=f"the {argument}")
-    tool = schema(draw.pick(["lookup", "lookup", "search", "find_fact", "search_notes", "wiki", "query"]), draw.pick(LOOKUP), draw.pick(["key", "key", "query", "query", "q", "text", "topic", "question"]), "")
+    tool = schema(draw.pick(["lookup", "lookup", "search", "find_fact", "search_notes", "wiki", "query"]), draw.pick(LOOKUP), draw.pick(["key", "key", "query", "query", "q", "text", "topic", "question"]), draw.pick(["", "", "", "What to look up.", "The key.", "The thing to look for", "A short question", "Name of the fact"]))
     return tool, question, argument, value, knowledge.cap(f"the {argument} is {value}.")
 
 
@@ -149,7 +162,7 @@ ABOUT = [
      "What is the weather [like |]in {x}?|How is the weather in {x}[ today|]?|Tell me the weather in {x}.|Is it [warm|raining] in {x}?|Do I need [an umbrella|a coat] in {x}?|Weather in {x}?",
      "sunny, 21 degrees|rain, 12 degrees|cloudy, 15 degrees|snow, 1 degree|windy, 9 degrees|fog|sunny|storm", "The weather in {x}: {r}."),
     ("find_phone|get_phone|phone_number", "name|name|person", "Find the phone number of a person.|Get someone's phone number.", "person",
-     "What is the phone number of {x}?|What is {x}'s phone number?|How can I call {x}?|Find the phone number of {x}.|I want to call {x}. Which number?", "phone", "The phone number of {x} is {r}."),
+     "What is the phone number of {x}?|What is {x}'s phone number?|How can I call {x}?|Find the phone number of {x}.|Give me the phone number of {x}.|What number does {x} have?|I need to call {x}.|I want to call {x}. Which number?", "phone", "The phone number of {x} is {r}."),
     ("find_email|get_email", "name|name|person", "Find the email address of a person.", "person",
      "What is the email address of {x}?|What is {x}'s email?|I want to write to {x}. Which address?|Find the email address of {x}.", "email", "The email address of {x} is {r}."),
     ("get_price|price_of|check_price", "product|item|name", "Get the price of a product.|Look up a price.", "noun",
@@ -159,15 +172,15 @@ ABOUT = [
     ("get_time|current_time", "city|place", "The current time in a city.", "city",
      "What time is it in {x}?|Tell me the time in {x}.|What is the time in {x} now?|Time in {x}?", "time", "In {x} it is {r}."),
     ("get_age|find_age", "name|person", "Find the age of a person.", "person",
-     "How old is {x}?|What is the age of {x}?|Find the age of {x}.|Tell me how old {x} is.", "age", "{x} is {r} years old."),
+     "How old is {x}?|What is the age of {x}?|Find the age of {x}.|Tell me how old {x} is.|I need the age of {x}.|Look up the age of {x}.|What age is {x}?", "age", "{x} is {r} years old."),
     ("translate|translate_word", "word|text", "Translate a word.", "noun",
      "Translate the word {x}.|What is {x} in the other language?|How do you say {x}?|Please translate {x}.", "word", "The translation of {x} is {r}."),
     ("define|dictionary|get_definition", "word|term", "Define a word.|The meaning of a word.", "madeup",
-     "What does {x} mean?|What is the meaning of {x}?|Define {x}.|Look up the word {x}.", "noun", "The word {x} means {r}."),
+     "What does {x} mean?|What is the meaning of {x}?|Define {x}.|I do not know the word {x}.|What is {x}?|Give me the definition of {x}.|Define the word {x}.|Look up the word {x}.", "noun", "The word {x} means {r}."),
     ("find_address|get_address", "name|place|person", "Find an address.", "person",
      "Where does {x} live?|What is the address of {x}?|Find the address of {x}.|I want to visit {x}. Where do I go?", "address", "The address of {x} is {r}."),
     ("find_author|get_author", "title|book", "Find the author of a book.", "title",
-     "Who wrote {x}?|Who is the author of {x}?|Find the author of {x}.|By whom is the book {x}?", "name", "The author of {x} is {r}."),
+     "Who wrote {x}?|Who is the author of {x}?|Find the author of {x}.|Which author wrote {x}?|Name the author of {x}.|Tell me who wrote {x}.|By whom is the book {x}?", "name", "The author of {x} is {r}."),
 ]  # fmt: skip
 
 
@@ -191,7 +204,7 @@ def _one_thing_call(draw: Draw) -> tuple[dict[str, Any], str, str, str, str]:
     allowed = [v for i, v in enumerate(variants) if (i % 3 == 2) == draw.held] or variants
     question = draw.free(draw.pick(allowed), x=x)
     result = _result(draw, results)
-    tool = schema(draw.pick(names.split("|")), draw.pick(descriptions.split("|")), draw.pick(parameters.split("|")), "")
+    tool = schema(draw.pick(names.split("|")), draw.pick([*descriptions.split("|"), ""]), draw.pick(parameters.split("|")), draw.pick(["", "", f"The {kind}.", "Name of it"]))
     return tool, question, x, result, done.format(x=x, r=result)
 
 

@@ -320,11 +320,11 @@ ADVERB_TIMES = _split(
     "yesterday today last_week last_night this_morning on_Monday on_Friday in_May in_June last_year at_noon on_Sunday"
 )
 
-_SYL_A = _split("b br c ch d dr f fl g gr h j k kl l m n p pr r s sh st t th tr v w z")
-_SYL_B = _split("a e i o u a e i o ai ea ee ou ia")
-_SYL_C = _split("n r l m s t k d v n r l nd rn st th x ck lt rk") + ["", "", "", "", ""]
-_NAME_END = _split("a en in o us ia or el is an ett ova ez ik sen son berg man ley ton")
-_CITY_END = _split("ford ton burg ville stad heim ia a ora mouth dale wick holm ona um field port")
+_SYL_A = _split("b br bl c ch cl cr d dr f fl fr g gl gr h j k kl kn l m n p ph pl pr qu r rh s sc sh sk sl sm sn sp st sw t th tr v w wh x y z zh") + ["", ""]
+_SYL_B = _split("a e i o u a e i o u a e i o ai ea ee ou ia ie oo au y ei io ue")
+_SYL_C = _split("n r l m s t k d v n r l nd rn st th x ck lt rk b g p z sh ng mp ss ll tt f") + [""] * 14
+_NAME_END = _split("a en in o us ia or el is an ett ova ez ik sen son berg man ley ton y ie as er ski ini ard elle ine ah") + ["", "", "", ""]
+_CITY_END = _split("ford ton burg ville stad heim ia a ora mouth dale wick holm ona um field port by ness grad au") + ["", ""]
 _IRREGULAR = {
     "mouse": "mice",
     "goose": "geese",
@@ -386,7 +386,7 @@ def syllables(rng: random.Random, number: int) -> str:
 
 def made_name(rng: random.Random) -> str:
     """A made-up family or given name."""
-    return (syllables(rng, 1) + rng.choice(_NAME_END)).capitalize()
+    return (syllables(rng, 1 if rng.random() < 0.8 else 2) + rng.choice(_NAME_END)).capitalize()
 
 
 def made_city(rng: random.Random) -> str:

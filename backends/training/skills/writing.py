@@ -7,7 +7,7 @@ from skills.core import Check, Draw, Example, Message, Pool, contains, equals, e
 
 ASPECTS = """
 The history of {t}|The cost of {t}|Why {t} matter|How to start with {t}|The future of {t}|{T} at home|{T} at school|{T} and health|Problems with {t}|The best of {t}
-Tools for {t}|Time for {t}|People who like {t}|{T} in the city|{T} in daily life|What we learn from {t}|Rules for {t}|{T} for beginners|The joy of {t}|Facts about {t}
+Tools for {t}|Time for {t}|People who like {t}|{T} in the city|{T} in daily life|A day with {t}|{T} for children|{T} for everyone|Ideas for {t}|{T} and the weather|The price of {t}|Buying {t}|Making {t}|{T} in winter|{T} then and now|What {t} mean to us|{T} and family|The first {t}|{T} on holiday|What we learn from {t}|Rules for {t}|{T} for beginners|The joy of {t}|Facts about {t}
 {T} around the world|A short story about {t}|{T} and nature|{T} and money|How {t} change|Where to find {t}|The main kinds of {t}|Care for {t}|{T} and friends|Tips for {t}
 """.strip().replace("\n", "|").split("|")  # fmt: skip
 NUMBER_WORDS = {2: "two", 3: "three", 4: "four", 5: "five"}
@@ -25,6 +25,22 @@ Plan a text about {t}. [Write|Use] {k} numbered points.
 Topic: {t}. Write an outline with {k} points.
 What {k} points should a text about {t} have?
 Prepare an outline on {t} ({k} points).
+[Write|Make|Draft|Create] a {k}-point outline [on|about|for] {t}.
+A {k}-point outline about {t}[, please|].
+[Write|Make|List|Name] {k} headings about {t}.
+Outline {t} in {k} points.
+I have to give a talk about {t}. [Give me|Write] {k} points.
+Write a plan with {k} points for [an essay|a talk|a text] about {t}.
+[Give|Find|Name] {k} headings for [a text|an essay|a talk] on {t}.
+Structure a text about {t}: {k} points.
+Sketch [an essay|a talk] about {t} with {k} points.
+Write {k} short points about {t}.
+Outline, {k} points, topic {t}.
+My talk is about {t}. Write an outline with {k} points for it.
+Help me plan [an essay|a talk|a text] about {t}. [Use|I need|Give me] {k} points.
+{K} headings about {t}, please.
+[Write|Give me] a list of {k} points on {t}.
+Which {k} points belong in [an essay|a text|a talk] about {t}?
 """)
 OUTLINE_FREE = Pool("outline.free", """
 Write an outline about {t}.
@@ -35,6 +51,11 @@ Draft an outline on {t}.
 I need an outline about {t}.
 Topic: {t}. Write an outline.
 [Give me|Create] an outline about {t}.
+Outline {t}.
+Plan [a text|an essay|a talk] about {t}.
+I want to write about {t}. Write an outline.
+Write headings for a text about {t}.
+What would be a good outline about {t}?
 """)
 EXPAND_NUMBER = Pool("expand.number", """
 Expand point {i}[ of this outline|]:\\n{o}
@@ -51,13 +72,23 @@ Expand this point[| in one or two sentences|]: {p}
 Expand [the point|this point]: {p}
 Write [one or two|a few] sentences about this point: {p}
 Point: {p}\\n[Expand it|Expand this point].
-[Write|Give me] [a short paragraph|a short text|two sentences] [on|about]: {p}
+[Write|Give me|Make] [a short paragraph|a paragraph|a short text|two sentences] [on|about]: {p}
 Turn this point into [a short text|sentences]: {p}
 [Develop|Explain] this point: {p}
-Expand: {p}
-Expand on "{p}"[.| in two sentences.]
+[Expand|Develop|Explain|More on|Text for]: {p}
+[Expand|Write] on "{p}"[.| in two sentences.|]
 "{p}" - write [two sentences|more] about this point.
 Write a short paragraph for the heading "{p}".
+[Write|Say] more about "{p}".
+Tell me more about this point: {p}
+{p}\n[Expand this point|Expand it|Write more].
+Make two sentences from this heading: {p}
+The point is "{p}". Expand it.
+[Explain|Develop|Unfold] "{p}" in [one or two|two] sentences.
+Here is a point: {p}\nWrite [a few|two] sentences on it.
+Write a few lines on "{p}".
+Heading: {p}\nText:
+Fill out this point: {p}
 """)
 BODY = [
     "{P} is [worth a closer look|an interesting point|a good place to start].", "Many people [think about|care about|talk about] {t} [every day|these days|more and more].", "It [helps|is useful] to look at {t} [with open eyes|step by step|from close up].",
@@ -66,11 +97,27 @@ BODY = [
 
 
 def topic(draw: Draw) -> str:
-    """A topic: mostly of the list; of the list the withheld ones only in held-out prompts."""
-    if draw.chance(0.12):
-        return words.plural(draw.word()) if draw.chance(0.5) else words.plural(draw.pick(words.NOUNS))
-    if draw.chance(0.1):
-        return f"{draw.pick(words.ADJECTIVES)} {words.plural(draw.pick(words.NOUNS))}"
+    """A topic: of the list or made up; of the list the withheld ones only in held-out prompts."""
+    roll = draw.rng.random()
+    noun = draw.pick(words.NOUNS)
+    if roll < 0.08:
+        return words.plural(draw.word())
+    if roll < 0.16:
+        return words.plural(noun)
+    if roll < 0.24:
+        return f"{draw.pick(words.ADJECTIVES)} {words.plural(noun)}"
+    if roll < 0.32:
+        return f"{noun} {words.plural(draw.pick(words.NOUNS))}"
+    if roll < 0.38:
+        return f"the {draw.pick([draw.noun(), draw.word(), draw.pick(words.ROOMS)])}"
+    if roll < 0.44:
+        return draw.pick([draw.pick(words.HOBBIES), draw.pick(words.SUBJECTS), draw.pick(words.SPORTS), draw.pick(words.FOODS), draw.pick(words.DRINKS)])
+    if roll < 0.48:
+        return f"{draw.noun()}-{draw.pick(['free', 'friendly', 'made', 'sized'])} {words.plural(noun)}"
+    if roll < 0.54:
+        return draw.pick([draw.city(), draw.country(), draw.word(), f"{draw.word()} {draw.word()}"])
+    if roll < 0.6:
+        return f"{words.plural(draw.pick(words.ANIMALS))} {draw.pick(['in', 'and', 'of', 'for'])} {draw.pick(words.ROOMS)}s"
     keep = [t for i, t in enumerate(words.TOPICS) if (i % 10 in (3, 6, 9)) == draw.held]
     return draw.pick(keep)
 
@@ -91,7 +138,7 @@ def outline(draw: Draw) -> Example:
     free = draw.chance(0.25)
     k = 3 if free else draw.num(2, 5)
     shown = NUMBER_WORDS[k] if draw.chance(0.4) else str(k)
-    ask = draw.say(OUTLINE_FREE, t=t) if free else knowledge.cap(draw.say(OUTLINE, t=t, k=shown))
+    ask = draw.say(OUTLINE_FREE, t=t) if free else knowledge.cap(draw.say(OUTLINE, t=t, k=shown, K=knowledge.cap(shown)))
     answer = numbered(points(draw, t, k))
     check = every(*(regex(rf"(?im)^{i}\. .*{_re(t)}") for i in range(1, k + 1)), regex(rf"^(?!.*(^|\n){k + 1}\.)"))
     rest: list[Message] = []
@@ -120,9 +167,10 @@ def expand(draw: Draw) -> Example:
     listed = points(draw, t, draw.num(2, 5))
     at = draw.num(0, len(listed) - 1)
     point = listed[at]
-    free = draw.chance(0.15)
+    free = draw.chance(0.35)
     if free:
-        point = listed[at] = knowledge.cap(f"{draw.pick(['tools', 'soil', 'rules', 'tips', 'games', 'plans', 'ideas', draw.word(), draw.noun()])} {draw.pick(['for', 'in', 'and', 'of'])} {t}")
+        head = draw.pick(["tools", "soil", "rules", "tips", "games", "plans", "ideas", draw.word(), draw.noun(), words.plural(draw.pick(words.NOUNS)), draw.pick(words.FOODS)])
+        point = listed[at] = knowledge.cap(f"{head} {draw.pick(['for', 'in', 'and', 'of'])} {t}")
     answer = expansion(draw, point, t)
     check = every(contains(t), contains(point), regex(r"\.\s*$"))
     roll = draw.rng.random()
@@ -151,6 +199,15 @@ What is on this list? [Answer in one sentence|One sentence].
 Here is a list. [Summarise it|Sum it up].
 Describe the list in one sentence:
 TLDR of this list:
+Say in one sentence what is on this list:
+Make one sentence from this list:
+[Please|Can you] sum up the list[ below|]:
+Put this list into one sentence:
+My shopping list: [summarise it|sum it up in one sentence].
+What do we have here? Sum up the list:
+Tell me in one sentence what the list holds:
+A summary of this list[, please|]:
+Shorten this list to one sentence:
 """)
 COUNT = Pool("summary.count", """
 How many items are in this list?
@@ -161,6 +218,11 @@ How many [entries|words] does this list have?
 Count [the things in|] this list:
 How long is this list?
 What is the number of items in this list?
+How many are there?
+Count them:
+How many words are in this list? [Just the number.|]
+How many things do you see in this list?
+The number of items[, please|]:
 """)
 COMMON = Pool("summary.common", """
 [Which|What] [item|word] is [the most frequent|most common] in this list?
@@ -258,6 +320,15 @@ Say why you are {f} {t}[.| in {k}.]
 The topic is {t}. You argue {s}. [Give your opening statement.|Speak now.|]
 Topic: {t}\\nSide: {s}
 The debate is about {t}. Speak {f} {t} in {k}.
+Write a short text {f} {t}.
+[Speak|Say something] {f} {t}[.| in {k}.]
+[Defend|Explain] in {k} why you are {f} {t}.
+I want to hear an argument {f} {t}.
+What speaks {f} {t}?
+Name {one} reason {f} {t}.
+Debate: {t}. Side: {s}.
+Take the side {f} {t} and argue[ in {k}|].
+Your topic: {t}. Your side: {s}. Length: {k}.
 """)
 DEBATE_SYSTEM = Pool("debate.system", """
 You argue {f} {t}.
