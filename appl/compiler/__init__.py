@@ -1,6 +1,26 @@
 """The compiler: from a decorated ``def`` to a call graph and to code over the runtime's hooks."""
 
-from appl.compiler.ir import Hooks
-from appl.compiler.passes import Options, Translated, lowered_source, rebuild, translate
+from appl.compiler.fence import require_function
+from appl.compiler.ir import Graph, Hooks
+from appl.compiler.passes import (
+    Options,
+    Translated,
+    compile_graph,
+    graph_of,
+    lowered_source,
+    rebuild,
+    translate,
+)
 
-__all__ = ["Hooks", "Options", "Translated", "lowered_source", "rebuild", "translate"]
+__all__ = [
+    "Graph",
+    "Hooks",
+    "Options",
+    "Translated",
+    "compile_graph",
+    "graph_of",
+    "lowered_source",
+    "rebuild",
+    "require_function",
+    "translate",
+]

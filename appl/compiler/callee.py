@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from appl.compiler.names import UNKNOWN, Names, origin
+from appl.compiler.names import UNKNOWN, Names, is_ppl, origin
+from appl.compiler.source import Module
 
 _BY_ORIGIN = {
     **{name: name for name in ("gen", "select", "call", "map", "grow")},
@@ -46,6 +47,11 @@ class Callees:
         name = getattr(value, "__name__", "")
         return "keeps" if name in _KEEPS or name in _HOLDERS else "plain"
 
+    def ctx(self, func: ast.expr) -> str:
+        """What prompt a prompt function works on; an empty string if that is not known."""
+        value = self.names.object_of(func)
+        return str(getattr(getattr(value, "__appl__", None), "ctx", ""))
+
     def _by_name(self, func: ast.expr) -> str:
         if isinstance(func, ast.Name):
             if func.id in self.programs or func.id in self.nested:
@@ -76,12 +82,20 @@ def is_program(value: Any) -> bool:
     """Whether *value* is a prompt function, as ``@ppl`` makes them."""
     if isinstance(value, Published):
         return value.is_program
-    made_by = getattr(type(value), "__module__", "")
-    return made_by == "appl.function" or hasattr(value, "__appl_program__")
+    return callable(value) and hasattr(value, "__appl__")
 
 
-def static_names(tree: ast.Module) -> dict[str, Any]:
+def static_names(module: Module) -> dict[str, Any]:
     """What the top level of a file imports from appl, and its prompt functions, without running."""
+    found = _imports(module.tree)
+    names = Names(frozenset(), found)
+    for each in module.functions.values():
+        if each.path == each.node.name and any(is_ppl(d, names) for d in each.node.decorator_list):
+            found[each.path] = Published(each.path, program=True)
+    return found
+
+
+def _imports(tree: ast.Module) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for node in tree.body:
         if isinstance(node, ast.Import):

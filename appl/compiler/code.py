@@ -9,6 +9,7 @@ import __future__
 
 import ast
 import functools
+import inspect
 import operator
 import warnings
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ from typing import Any
 from appl.compiler.ir import HOOK_NAMES, PLACEHOLDER, Hooks
 from appl.compiler.lower import Lowered
 from appl.compiler.nodes import at, copied
-from appl.compiler.source import Def, Found, first_line, remember, stale
+from appl.compiler.source import Def, Found, first_line, is_remembered, remember, stale
 
 _FACTORY = "⟨factory⟩"
 _FUTURES = functools.reduce(
@@ -54,18 +55,27 @@ def assemble(lowered: Lowered, found: Found, user: CodeType) -> CodeType:
 
 
 def place(code: CodeType, hooks: Hooks) -> CodeType:
-    """*code* with the hooks in place, also in the functions inside it."""
+    """*code* with the hooks in place; also in the functions inside it, used there or not.
+
+    So compiled code is known by its constants. Classes and ``@ppl`` functions inside it are not
+    compiled with it.
+    """
     constants: list[Any] = []
-    changed = False
     for constant in code.co_consts:
-        new: Any = constant
         if isinstance(constant, str) and constant == PLACEHOLDER:
-            new = hooks
-        elif isinstance(constant, CodeType):
-            new = place(constant, hooks)
-        changed = changed or new is not constant
-        constants.append(new)
-    return code.replace(co_consts=tuple(constants)) if changed else code
+            constants.append(hooks)
+        elif isinstance(constant, CodeType) and _belongs(constant):
+            constants.append(place(constant, hooks))
+        else:
+            constants.append(constant)
+    if not any(constant is hooks for constant in constants):
+        constants.append(hooks)
+    return code.replace(co_consts=tuple(constants))
+
+
+def _belongs(code: CodeType) -> bool:
+    """Whether nested *code* was lowered with the function around it."""
+    return bool(code.co_flags & inspect.CO_OPTIMIZED) and not is_remembered(code)
 
 
 def function_like(f: FunctionType, code: CodeType) -> FunctionType:

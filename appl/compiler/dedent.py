@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from appl.compiler.source import Source
 
@@ -19,6 +20,23 @@ _INDENT = re.compile(r"[ \t]*")
 def is_triple_quoted(node: ast.expr, source: Source) -> bool:
     """Whether the string at *node* begins with three quotes in the source."""
     return _TRIPLE.match(source.starts_at(node)) is not None
+
+
+def text_of(node: ast.Constant, source: Source) -> str:
+    """What a constant statement string says."""
+    text = str(node.value)
+    return cleaned(text) if is_triple_quoted(node, source) else text
+
+
+def parts_of(node: Any, source: Source) -> list[Any]:
+    """The parts of an f-string statement in order: constant texts, and the nodes of its holes."""
+    values: list[Any] = node.values
+    texts: list[str | None]
+    texts = [str(part.value) if isinstance(part, ast.Constant) else None for part in values]
+    if is_triple_quoted(node, source):
+        texts = dedented(texts)
+    holes = (part for part in values if not isinstance(part, ast.Constant))
+    return [next(holes) if text is None else text for text in texts]
 
 
 def dedented(parts: Sequence[str | None]) -> list[str | None]:

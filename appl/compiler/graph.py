@@ -1,76 +1,559 @@
 """From the ``def`` to its call graph, by following its values without running it.
 
-Invariant: nodes stand in program order; a value's inputs are all nodes that it may come from.
+Invariant: nodes stand in program order; the inputs of a node are all that its values may come from.
 """
 
 from __future__ import annotations
 
 import ast
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from appl.compiler.callee import Callees
-from appl.compiler.ir import OPS, Graph, Node, Region, verify
-from appl.compiler.names import is_ppl
-from appl.compiler.source import DEFS, Def, Found
+from appl.compiler.dedent import parts_of, text_of
+from appl.compiler.flow import NOTHING, Sketch, State, Value
+from appl.compiler.ir import Graph, verify
 from appl.compiler.lower import docstring_of
+from appl.compiler.names import is_ppl
+from appl.compiler.nodes import TEMPLATES
+from appl.compiler.source import Def, Found
 
 _OWN = frozenset(
-    "done result cancel message tool_calls response_obj usage cost finish_reason logprobs reasoning "
-    "call_id text_stream samples".split()
-)  # attributes of a generation that are read without a wait, or say themselves that they wait
+    {
+        *("done", "result", "cancel", "message", "tool_calls", "response_obj", "usage", "cost"),
+        *("finish_reason", "logprobs", "reasoning", "call_id", "text_stream", "samples"),
+    }
+)  # attributes of a generation itself; those that wait say so
+_SAID = ("gen", "select", "call", "map", "program", "prompt", "message")
 _WIDTH = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    """What an expression may come from; ``direct``: it may be one of these itself, not hold it."""
-
-    ids: frozenset[int] = frozenset()
-    direct: bool = True
-
-    def __or__(self, other: Value) -> Value:
-        return Value(self.ids | other.ids, self.direct or other.direct)
-
-
-NOTHING = Value(direct=False)
-
-
-@dataclass(slots=True)
-class _State:
-    """What holds at a point of the program."""
-
-    names: dict[str, Value] = field(default_factory=dict)
-    prompt: frozenset[int] = frozenset()
-    waited: frozenset[int] = frozenset()
-
-    def copy(self) -> _State:
-        return _State(dict(self.names), self.prompt, self.waited)
-
-    def joined(self, other: _State) -> _State:
-        names = {
-            name: self.names.get(name, NOTHING) | other.names.get(name, NOTHING)
-            for name in self.names | other.names
-        }
-        return _State(names, self.prompt | other.prompt, self.waited & other.waited)
-
-
-@dataclass(slots=True)
-class _Draft:
-    op: str
-    label: str
-    place: Any
-    region: int
-    order: int = 0
-    inputs: set[int] = field(default_factory=set)
-    prompt: set[int] = field(default_factory=set)
-
-
-def build(found: Found, callees: Callees, kind: str, documented: bool = False) -> Graph:
-    """The verified graph of *found*; *documented*: a single-quoted first string is no text."""
+def build(found: Found, callees: Callees, kind: str, either_docstring: bool = False) -> Graph:
+    """The verified graph of *found*; *either_docstring* as in ``docstring_of``."""
     builder = _Builder(found, callees)
-    builder.run(documented)
-    return verify(builder.frozen(kind))
+    node = found.node
+    builder.parameters(node)
+    documented = docstring_of(node, found.source, either_docstring) is not None
+    builder.block(node.body[documented:])
+    graph = builder.sketch.frozen(
+        node.name, found.source.file, node.lineno, node.end_lineno or node.lineno, kind
+    )
+    return verify(graph)
+
+
+class _Builder:
+    def __init__(self, found: Found, callees: Callees) -> None:
+        self.source, self.callees = found.source, callees
+        self.sketch = Sketch(found.node.lineno)
+        self.state = State()
+        self.region = 0
+        self.loops: list[list[State]] = []
+        self.functions: dict[str, tuple[Value, frozenset[int]]] = {}
+        self.returned: list[Value] | None = None  # what a nested function returns
+
+    def parameters(self, node: Def) -> None:
+        for label, arg in _parameters(node.args):
+            number = self.node("param", arg, label, NOTHING)
+            self.state.names[arg.arg] = Value(frozenset({number}))
+
+    def node(
+        self, op: str, place: Any, label: str, value: Value, prompted: bool = False, part: int = 0
+    ) -> int:
+        prompt = self.state.prompt if prompted else ()
+        return self.sketch.node(op, place, label, self.region, value.ids, prompt, part)
+
+    # Statements
+
+    def block(self, body: Sequence[ast.stmt]) -> None:
+        for statement in body:
+            if self.state.dead:
+                return
+            handle = _STATEMENTS.get(type(statement))
+            if handle is not None:
+                handle(self, statement)
+
+    def _expression(self, node: ast.Expr) -> None:
+        value = node.value
+        if isinstance(value, ast.Constant):
+            if isinstance(value.value, str):
+                self._add("text", value, _shown(text_of(value, self.source)), NOTHING)
+        elif isinstance(value, TEMPLATES):
+            self._template(value)
+        else:
+            result = self.value(value)
+            if self._is_said(value):
+                self._add("say", value, _code(value), result)
+
+    def _is_said(self, node: ast.expr) -> bool:
+        """Whether the value of a statement goes to the prompt: of a call, if it is a known one."""
+        if isinstance(node, ast.Await):
+            node = node.value
+        if not isinstance(node, ast.Call):
+            return not isinstance(node, ast.YieldFrom)
+        if isinstance(node.func, ast.Name) and node.func.id in self.functions:
+            return bool(self.functions[node.func.id][0].ids)
+        return self.callees.kind(node.func) in _SAID
+
+    def _template(self, node: Any) -> None:
+        """An f-string: what stands before a call that sees the prompt is a node of its own."""
+        text, value, part = "", NOTHING, 0
+        for piece in parts_of(node, self.source):
+            if isinstance(piece, str):
+                text += piece
+                continue
+            if text and self._sees_prompt(piece.value):
+                self._add("say" if value.ids else "text", node, _shown(text), value, part)
+                text, value, part = "", NOTHING, part + 1
+            value |= self.value(piece.value)
+            text += f"{{{_code(piece.value)}}}"
+        if text:
+            self._add("say" if "{" in text else "text", node, _shown(text), value, part)
+
+    def _sees_prompt(self, node: ast.expr) -> bool:
+        calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+        return any(self.callees.kind(call.func) in _SAID for call in calls)
+
+    def _add(self, op: str, place: Any, label: str, value: Value, part: int = 0) -> None:
+        number = self.node(op, place, label, value, prompted=True, part=part)
+        self.state.prompt = frozenset({number})
+
+    def _assign(self, node: ast.Assign) -> None:
+        value = self.value(node.value)
+        for target in node.targets:
+            self.bind(target, value)
+
+    def _annotated(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.bind(node.target, self.value(node.value))
+
+    def _augmented(self, node: ast.AugAssign) -> None:
+        value = self.used(node.value, "operator")
+        if isinstance(node.target, ast.Name):
+            before = self.used(node.target, "operator")
+            self.state.names[node.target.id] = (before | value).held()
+        else:
+            self._hold(node.target, value)
+
+    def bind(self, target: ast.expr, value: Value) -> None:
+        """Give *target* a value; one that is taken apart is waited for."""
+        if isinstance(target, ast.Name):
+            self.state.names[target.id] = value
+        elif isinstance(target, ast.Tuple | ast.List):
+            value = self.wait(value, target, "unpacking")
+            for part in target.elts:
+                self.bind(part, Value(value.ids))
+        elif isinstance(target, ast.Starred):
+            self.bind(target.value, value.held())
+        else:
+            self._hold(target, value)
+
+    def _hold(self, target: ast.expr, value: Value) -> None:
+        """An attribute or item of a name is set: the name now holds the value as well."""
+        while isinstance(target, ast.Attribute | ast.Subscript):
+            if isinstance(target, ast.Subscript):
+                self.value(target.slice)
+            target = target.value
+        if isinstance(target, ast.Name):
+            held = self.state.names.get(target.id, NOTHING)
+            self.state.names[target.id] = Value(held.ids | value.ids, held.direct)
+
+    def _return(self, node: ast.Return) -> None:
+        value = self.value(node.value) if node.value is not None else NOTHING
+        if self.returned is not None:
+            self.returned.append(value)
+        else:
+            self.node("return", node, _code(node.value) if node.value else "", value)
+        self.state.dead = True
+
+    def _raise(self, node: ast.Raise) -> None:
+        for part in (node.exc, node.cause):
+            if part is not None:
+                self.value(part)
+        self.state.dead = True
+
+    def _leave_loop(self, node: ast.stmt) -> None:
+        if self.loops:
+            self.loops[-1].append(self.state.copy())
+        self.state.dead = True
+
+    def _assert(self, node: ast.Assert) -> None:
+        self.used(node.test, "condition")
+
+    def _if(self, node: ast.If) -> None:
+        self.used(node.test, "condition")
+        before = self.state.copy()
+        with self.inside("branch", node.test, f"if {_code(node.test)}"):
+            self.block(node.body)
+        after, self.state = self.state, before
+        if node.orelse:
+            with self.inside("branch", node.orelse[0], "else"):
+                self.block(node.orelse)
+        self.state = self.state.joined(after)
+
+    def _for(self, node: ast.For | ast.AsyncFor) -> None:
+        iterated = self.used(node.iter, "iteration")
+        label = f"for {_code(node.target)} in {_code(node.iter)}"
+        with self.inside("loop", node, label):
+            self._repeat(node, lambda: self.bind(node.target, Value(iterated.ids)))
+        self.block(node.orelse)
+
+    def _while(self, node: ast.While) -> None:
+        with self.inside("loop", node, f"while {_code(node.test)}"):
+            self._repeat(node, lambda: self.used(node.test, "condition"))
+        self.block(node.orelse)
+
+    def _repeat(self, node: ast.For | ast.AsyncFor | ast.While, begin: Callable[[], Any]) -> None:
+        """Go through the body twice, so that what one round leaves reaches the next."""
+        before = self.state.copy()
+        waited = before.waited
+        for _ in range(2):
+            self.loops.append([])
+            self.state.waited = waited
+            begin()
+            self.block(node.body)
+            for escaped in self.loops.pop():
+                self.state = self.state.joined(escaped)
+            self.state = before.copy().joined(self.state)
+
+    def _try(self, node: ast.Try) -> None:
+        before = self.state.copy()
+        with self.inside("try", node, ""):
+            self.block(node.body)
+        self._leaving(node, "try")
+        after = self.state.copy()
+        self.block(node.orelse)
+        ends = [self.state]
+        for handler in node.handlers:
+            self.state = before.joined(after)
+            label = _code(handler.type) if handler.type else ""
+            with self.inside("except", handler, label):
+                self.block(handler.body)
+            ends.append(self.state)
+        self.state = _all_joined(ends)
+        if node.finalbody:
+            dead, self.state.dead = self.state.dead, False
+            with self.inside("finally", node.finalbody[0], ""):
+                self.block(node.finalbody)
+            self.state.dead = self.state.dead or dead
+
+    def _with(self, node: ast.With | ast.AsyncWith) -> None:
+        ours = True
+        for item in node.items:
+            manager = self.value(item.context_expr)
+            call = item.context_expr
+            role = isinstance(call, ast.Call) and self.callees.kind(call.func) == "role"
+            ours = ours and role
+            if item.optional_vars is not None:
+                self.bind(item.optional_vars, manager)
+        label = ", ".join(_code(item.context_expr) for item in node.items)
+        with self.inside("with", node, label):
+            self.block(node.body)
+        if not ours:
+            self._leaving(node, "with")
+
+    def _leaving(self, node: ast.stmt, word: str) -> None:
+        """Behind a try, or a with that is not ours, everything started inside is finished."""
+        region = self.sketch.region(word, node, "", self.region)
+        started = frozenset(
+            number
+            for number, draft in enumerate(self.sketch.drafts)
+            if self.sketch.is_future(number) and self.sketch.inside(region, draft.region)
+        )
+        if not self.state.dead:
+            self.wait(Value(started), node, f"leaving {word}")
+
+    def _match(self, node: ast.Match) -> None:
+        subject = self.used(node.subject, "match")
+        before, ends = self.state, [self.state.copy()]
+        for case in node.cases:
+            self.state = before.copy()
+            for name in _captured(case.pattern):
+                self.state.names[name] = Value(subject.ids)
+            with self.inside("branch", case.pattern, f"case {_code(case.pattern)}"):
+                if case.guard is not None:
+                    self.used(case.guard, "condition")
+                self.block(case.body)
+            ends.append(self.state)
+        self.state = _all_joined(ends)
+
+    def _function(self, node: Def) -> None:
+        if any(is_ppl(decorator, self.callees.names) for decorator in node.decorator_list):
+            self.callees.nested.add(node.name)
+            return
+        documented = docstring_of(node, self.source) is not None
+        with self._called_later(node, node.name) as returned:
+            self.block(node.body[documented:])
+            tips = self.state.prompt
+        self.functions[node.name] = returned[0] if returned else NOTHING, tips
+
+    @contextmanager
+    def _called_later(self, node: Any, label: str) -> Iterator[list[Value]]:
+        """The body of a nested function, which starts from what is there when it is made."""
+        state, outer, self.state = self.state, self.returned, self.state.copy()
+        self.state.prompt, self.returned = frozenset(), []
+        returned: list[Value] = []
+        for _, arg in _parameters(node.args):
+            self.state.names[arg.arg] = NOTHING
+        with self.inside("function", node, label):
+            yield returned
+        if self.returned:
+            returned.append(Value(frozenset().union(*(value.ids for value in self.returned))))
+        self.state, self.returned = state, outer
+
+    # Expressions
+
+    def value(self, node: ast.expr) -> Value:
+        """What *node* may come from; its parts are visited in the order of evaluation."""
+        handle = _EXPRESSIONS.get(type(node))
+        return handle(self, node) if handle is not None else self._parts(node)
+
+    def _parts(self, node: ast.AST) -> Value:
+        """An operator: it waits for what it works on."""
+        result = NOTHING
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                result |= self.used(child, "operator")
+            elif isinstance(child, ast.keyword):
+                result |= self.value(child.value)
+        return result.held()
+
+    def used(self, node: ast.expr, why: str) -> Value:
+        """The value of *node*, waited for if it may be a future itself."""
+        value = self.value(node)
+        return self.wait(value, node, why) if value.direct else value
+
+    def wait(self, value: Value, place: Any, why: str) -> Value:
+        """*value* when it is there."""
+        late = frozenset(
+            each for each in value.ids - self.state.waited if self.sketch.is_future(each)
+        )
+        if not late:
+            return value
+        number = self.node("wait", place, why, Value(late))
+        self.state.finish(late, number)
+        return Value(value.ids - late | {number}, value.direct)
+
+    def _name(self, node: ast.Name) -> Value:
+        return self.state.names.get(node.id, NOTHING)
+
+    def _display(self, node: ast.List | ast.Tuple) -> Value:
+        return self._union(node.elts)
+
+    def _union(self, nodes: Sequence[ast.expr]) -> Value:
+        result = NOTHING
+        for node in nodes:
+            result |= self.value(node)
+        return result.held()
+
+    def _set(self, node: ast.Set) -> Value:
+        return self.wait(self._union(node.elts), node, "member of a set").held()
+
+    def _dict(self, node: ast.Dict) -> Value:
+        for key in node.keys:
+            if key is not None:
+                self.used(key, "key of a dict")
+        return self._union(node.values)
+
+    def _named(self, node: ast.NamedExpr) -> Value:
+        value = self.value(node.value)
+        self.bind(node.target, value)
+        return value
+
+    def _conditional(self, node: ast.IfExp) -> Value:
+        self.used(node.test, "condition")
+        before = self.state.copy()
+        with self.inside("branch", node.body, f"if {_code(node.test)}"):
+            value = self.value(node.body)
+        after, self.state = self.state, before
+        with self.inside("branch", node.orelse, "else"):
+            value |= self.value(node.orelse)
+        self.state = self.state.joined(after)
+        return value
+
+    def _boolean(self, node: ast.BoolOp) -> Value:
+        result = NOTHING
+        for operand in node.values[:-1]:
+            result |= self.used(operand, "condition")
+        return result | self.value(node.values[-1])
+
+    def _attribute(self, node: ast.Attribute) -> Value:
+        value = self.value(node.value)
+        if value.direct and node.attr not in _OWN:
+            value = self.wait(value, node, f".{node.attr}")
+        return Value(value.ids)
+
+    def _subscript(self, node: ast.Subscript) -> Value:
+        base = self.used(node.value, "subscript")
+        self.used(node.slice, "subscript")
+        return Value(base.ids)
+
+    def _starred(self, node: ast.Starred) -> Value:
+        return self.used(node.value, "iteration")
+
+    def _await(self, node: ast.Await) -> Value:
+        return self.wait(self.value(node.value), node, "await")
+
+    def _yield(self, node: ast.Yield | ast.YieldFrom) -> Value:
+        value = self.value(node.value) if node.value is not None else NOTHING
+        number = self.node("yield", node, _code(node.value) if node.value else "", value)
+        return Value(frozenset({number}))
+
+    def _comprehension(self, node: Any) -> Value:
+        names = dict(self.state.names)
+        with self.inside("loop", node, _loop_label(node)):
+            for generator in node.generators:
+                self.bind(generator.target, Value(self.used(generator.iter, "iteration").ids))
+                for test in generator.ifs:
+                    self.used(test, "condition")
+            if isinstance(node, ast.DictComp):
+                self.used(node.key, "key of a dict")
+            value = self.value(node.value if isinstance(node, ast.DictComp) else node.elt)
+            if isinstance(node, ast.SetComp):
+                value = self.wait(value, node.elt, "member of a set")
+        targets = {name for each in node.generators for name in _captured(each.target)}
+        self.state.names |= {name: names.get(name, NOTHING) for name in targets}
+        return value.held()
+
+    def _lambda(self, node: ast.Lambda) -> Value:
+        with self._called_later(node, "lambda"):
+            value = self.value(node.body)
+        return value.held()
+
+    # Calls
+
+    def _call(self, node: ast.Call) -> Value:
+        kind = self.callees.kind(node.func)
+        values = [*node.args, *(keyword.value for keyword in node.keywords)]
+        if kind in _CALLS:
+            return self._started(kind, node, self._union(values))
+        if kind == "grow":
+            self._add("say", node, _code(node), self._union(values))
+            return NOTHING
+        if kind in ("keeps", "role", "message"):
+            return self._union(values)
+        if kind == "stores" and isinstance(node.func, ast.Attribute):
+            self._hold(node.func.value, self._union(values))
+            return self.state.names.get(getattr(node.func.value, "id", ""), NOTHING)
+        return self._ordinary(node, values)
+
+    def _started(self, kind: str, node: ast.Call, arguments: Value) -> Value:
+        ctx = self.callees.ctx(node.func) if kind == "program" else ""
+        number = self.node(kind, node, _code(node), arguments, prompted=ctx != "new")
+        self.state.waited -= {number}
+        if ctx == "same":
+            self.state.prompt = frozenset({number})
+        return Value(frozenset({number}), kind != "map")
+
+    def _ordinary(self, node: ast.Call, values: list[ast.expr]) -> Value:
+        """Any other function: it gets finished values."""
+        func = node.func
+        base = self.value(func) if isinstance(func, ast.Attribute) else NOTHING
+        arguments = self.wait(self._union(values), node, f"argument of {_code(func)}()")
+        known = self.functions.get(func.id) if isinstance(func, ast.Name) else None
+        if known is None:
+            return (base | arguments).held()
+        self.state.prompt |= known[1]
+        return known[0] | arguments
+
+    @contextmanager
+    def inside(self, kind: str, place: Any, label: str) -> Iterator[None]:
+        outer = self.region
+        self.region = self.sketch.region(kind, place, label[:_WIDTH], outer)
+        yield
+        self.region = outer
+
+
+_CALLS = ("gen", "select", "call", "map", "program", "prompt")
+
+_STATEMENTS: dict[type[ast.stmt], Callable[[_Builder, Any], None]] = {
+    ast.Expr: _Builder._expression,
+    ast.Assign: _Builder._assign,
+    ast.AnnAssign: _Builder._annotated,
+    ast.AugAssign: _Builder._augmented,
+    ast.Return: _Builder._return,
+    ast.Raise: _Builder._raise,
+    ast.Break: _Builder._leave_loop,
+    ast.Continue: _Builder._leave_loop,
+    ast.Assert: _Builder._assert,
+    ast.If: _Builder._if,
+    ast.For: _Builder._for,
+    ast.AsyncFor: _Builder._for,
+    ast.While: _Builder._while,
+    ast.Try: _Builder._try,
+    ast.TryStar: _Builder._try,
+    ast.With: _Builder._with,
+    ast.AsyncWith: _Builder._with,
+    ast.Match: _Builder._match,
+    ast.FunctionDef: _Builder._function,
+    ast.AsyncFunctionDef: _Builder._function,
+}
+
+_EXPRESSIONS: dict[type[ast.expr], Callable[[_Builder, Any], Value]] = {
+    ast.Name: _Builder._name,
+    ast.List: _Builder._display,
+    ast.Tuple: _Builder._display,
+    ast.Set: _Builder._set,
+    ast.Dict: _Builder._dict,
+    ast.NamedExpr: _Builder._named,
+    ast.IfExp: _Builder._conditional,
+    ast.BoolOp: _Builder._boolean,
+    ast.Attribute: _Builder._attribute,
+    ast.Subscript: _Builder._subscript,
+    ast.Starred: _Builder._starred,
+    ast.Await: _Builder._await,
+    ast.Yield: _Builder._yield,
+    ast.YieldFrom: _Builder._yield,
+    ast.ListComp: _Builder._comprehension,
+    ast.SetComp: _Builder._comprehension,
+    ast.DictComp: _Builder._comprehension,
+    ast.GeneratorExp: _Builder._comprehension,
+    ast.Lambda: _Builder._lambda,
+    ast.Call: _Builder._call,
+}
+
+
+def _parameters(args: ast.arguments) -> Iterator[tuple[str, ast.arg]]:
+    for arg in (*args.posonlyargs, *args.args):
+        yield arg.arg, arg
+    if args.vararg is not None:
+        yield f"*{args.vararg.arg}", args.vararg
+    for arg in args.kwonlyargs:
+        yield arg.arg, arg
+    if args.kwarg is not None:
+        yield f"**{args.kwarg.arg}", args.kwarg
+
+
+def _all_joined(states: Sequence[State]) -> State:
+    joined = states[0]
+    for state in states[1:]:
+        joined = joined.joined(state)
+    return joined
+
+
+def _captured(pattern: ast.AST) -> Iterator[str]:
+    """The names that a pattern or a target binds."""
+    for node in ast.walk(pattern):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
+            yield node.name
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            yield node.rest
+
+
+def _loop_label(node: Any) -> str:
+    pairs = ((_code(each.target), _code(each.iter)) for each in node.generators)
+    return " ".join(f"for {target} in {iterated}" for target, iterated in pairs)
+
+
+def _code(node: ast.AST) -> str:
+    return _cut(ast.unparse(node))
+
+
+def _shown(text: str) -> str:
+    return repr(_cut(text))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"

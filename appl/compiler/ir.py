@@ -123,7 +123,7 @@ OPS = {
         Op("select", "a model chooses among options", future=True, reads=True),
         Op("call", "a function runs beside the program", future=True, reads=True),
         Op("map", "a function runs for each of many items", future=True, reads=True),
-        Op("program", "another prompt function is called", future=True, reads=True),
+        Op("program", "another prompt function is called", future=True, reads=True, adds=True),
         Op("prompt", "the prompt becomes a value", reads=True),
         Op("wait", "the program stops until the value is there", needs_input=True),
         Op("yield", "a value is handed to the consumer of the generator"),

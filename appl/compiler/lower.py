@@ -14,18 +14,14 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
-from appl.compiler.dedent import cleaned, dedented, is_triple_quoted
+from appl.compiler.dedent import cleaned, is_triple_quoted, parts_of, text_of
 from appl.compiler.ir import PLACEHOLDER
 from appl.compiler.names import Names, is_ppl
-from appl.compiler.nodes import LEAVES, at, constant, copied
+from appl.compiler.nodes import LEAVES, TEMPLATES, at, constant, copied
 from appl.compiler.plain import Plain
 from appl.compiler.source import Def, Found, Source
 
 _N = TypeVar("_N", bound=ast.AST)
-_TEMPLATES: tuple[type[ast.expr], ...] = (
-    ast.JoinedStr,
-    *([ast.TemplateStr] if hasattr(ast, "TemplateStr") else []),
-)
 
 
 @dataclass(slots=True)
@@ -140,11 +136,8 @@ class _Lowering:
         if isinstance(value, ast.Constant) and (value.value is None or value.value is ...):
             return [node]
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
-            text = value.value
-            if is_triple_quoted(value, self.source):
-                text = cleaned(text)
-            return [self._tell("text", value, constant(text, value))]
-        if isinstance(value, _TEMPLATES):
+            return [self._tell("text", value, constant(text_of(value, self.source), value))]
+        if isinstance(value, TEMPLATES):
             return self._parts(value)
         called = value.value if isinstance(value, ast.Await | ast.YieldFrom) else value
         hook = "said" if isinstance(called, ast.Call) else "say"
@@ -152,20 +145,15 @@ class _Lowering:
 
     def _parts(self, node: Any) -> list[ast.stmt]:
         """An f-string statement: one item, each part told before the next is evaluated."""
-        values: list[Any] = node.values
-        texts: list[str | None]
-        texts = [str(part.value) if isinstance(part, ast.Constant) else None for part in values]
-        if is_triple_quoted(node, self.source):
-            texts = dedented(texts)
-        if None not in texts:
-            return [self._tell("text", node, constant("".join(filter(None, texts)), node))]
-        holes = (part for part in values if not isinstance(part, ast.Constant))
+        parts = parts_of(node, self.source)
+        if all(isinstance(part, str) for part in parts):
+            return [self._tell("text", node, constant("".join(parts), node))]
         told: list[ast.stmt] = [self._tell("begin", node)]
-        for text in texts:
-            if text is None:
-                told.append(self._hole(next(holes)))
+        for part in parts:
+            if isinstance(part, str):
+                told.append(self._tell("piece", node, constant(part, node)))
             else:
-                told.append(self._tell("piece", node, constant(text, node)))
+                told.append(self._hole(part))
         return told
 
     def _hole(self, node: Any) -> ast.stmt:

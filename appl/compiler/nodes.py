@@ -17,6 +17,11 @@ LEAVES: frozenset[type] = frozenset(
     + [kind for base in _SYNTAX for kind in base.__subclasses__()]
 )  # what a walk need not enter: the values of fields that hold no other node
 
+TEMPLATES: tuple[type[ast.expr], ...] = (
+    ast.JoinedStr,
+    *([ast.TemplateStr] if hasattr(ast, "TemplateStr") else []),
+)  # strings with holes
+
 
 def at(place: Any, node: _N) -> _N:
     """The new *node* with the position of *place*."""

@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import inspect
+import linecache
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any, Literal
 
 from appl.compiler import code as coding
-from appl.compiler.fence import fence
-from appl.compiler.ir import HOOKS_NAME, PLACEHOLDER, Hooks
+from appl.compiler.callee import Callees, static_names
+from appl.compiler.fence import fence, require_function
+from appl.compiler.graph import build
+from appl.compiler.ir import HOOKS_NAME, PLACEHOLDER, Graph, Hooks
 from appl.compiler.lower import Lowered, docstring_of, lower
-from appl.compiler.names import Names, outer_names
+from appl.compiler.names import Names, is_ppl, outer_names
 from appl.compiler.plain import Plain
-from appl.compiler.source import Found, find
+from appl.compiler.source import Found, find, parse, peers
 from appl.compiler.survey import survey
 from appl.compiler.verify import verify_lowered
+from appl.errors import SourceUnavailable, nearest
 
 Kind = Literal["sync", "async", "generator", "asyncgen"]
 
@@ -52,13 +57,33 @@ class Translated:
         self.docstring = docstring_of(found.node, found.source, bool(options.docstring_as))
         self.file, self.line = found.source.file, found.node.lineno
         self.found = found
+        self._names, self._either = outer_names(f), bool(options.docstring_as)
         self._placed: tuple[Hooks, CodeType] | None = None
+
+    @functools.cached_property
+    def graph(self) -> Graph:
+        """The call graph, made when it is asked for."""
+        return graph_of_found(self.found, self._names, self.kind, self._either)
 
     def placed(self, hooks: Hooks) -> CodeType:
         """The code with *hooks* in place; made once as long as the hooks are the same."""
         if self._placed is None or self._placed[0] is not hooks:
             self._placed = hooks, coding.place(self.code, hooks)
         return self._placed[1]
+
+
+def graph_of_found(
+    found: Found, outer: Mapping[str, Any], kind: str, either_docstring: bool = False
+) -> Graph:
+    """The call graph of a ``def`` that sees the names *outer*."""
+    names = Names(frozenset(survey(found.node).bound), outer)
+    prompted = [
+        each.node.name
+        for each in peers(found)
+        if any(is_ppl(decorator, names) for decorator in each.node.decorator_list)
+    ]
+    methods, programs = (prompted, ()) if found.owner else ((), prompted)
+    return build(found, Callees(names, programs, methods), kind, either_docstring)
 
 
 _known: dict[tuple[int, Options], tuple[weakref.ref[CodeType], Translated]] = {}
@@ -94,6 +119,39 @@ def lowered_from(f: FunctionType, found: Found, options: Options) -> Lowered:
     )
     verify_lowered(lowered.node, found.node)
     return lowered
+
+
+def compile_graph(f: Any) -> Graph:
+    """The call graph of a prompt function, or of a plain function as if it were one."""
+    program = getattr(f, "__appl__", None)
+    if program is not None:
+        graph: Graph = program.translated.graph
+        return graph
+    function = require_function(f)
+    return graph_of_found(find(function), outer_names(function), kind_of(function))
+
+
+def graph_of(target: Any) -> Graph:
+    """The call graph of a function, or of ``"file.py:name"`` without importing the file."""
+    if not isinstance(target, str):
+        return compile_graph(target)
+    file, _, path = target.rpartition(":")
+    lines = linecache.getlines(file)
+    if not lines:
+        raise SourceUnavailable(f"{file or path}: there is no such file, or nothing in it")
+    module = parse(file, lines)
+    found = next((each for each in module.functions.values() if each.path == path), None)
+    if found is None:
+        known = [each.path for each in module.functions.values()]
+        raise SourceUnavailable(f"no function {path} in {file}{nearest(path, known)}")
+    return graph_of_found(found, static_names(module), _static_kind(found))
+
+
+def _static_kind(found: Found) -> Kind:
+    is_async = isinstance(found.node, ast.AsyncFunctionDef)
+    if survey(found.node).yields:
+        return "asyncgen" if is_async else "generator"
+    return "async" if is_async else "sync"
 
 
 def lowered_source(f: FunctionType, options: Options = _DEFAULT) -> str:

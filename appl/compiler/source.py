@@ -85,9 +85,8 @@ _nested: dict[int, tuple[weakref.ref[CodeType], Found]] = {}
 def find(f: FunctionType) -> Found:
     """The definition of *f*; raises what says why there is none."""
     code = f.__code__
-    known = _nested.get(id(code))
-    if known is not None and known[0]() is code:
-        return known[1]
+    if is_remembered(code):
+        return _nested[id(code)][1]
     if code.co_name == "<lambda>":
         raise _refused_lambda(code, f.__globals__)
     found = module_of(code, f.__globals__).functions.get((code.co_firstlineno, code.co_name))
@@ -100,6 +99,19 @@ def remember(code: CodeType, found: Found) -> None:
     """Note where the code of a nested function comes from, whatever its file says later."""
     key = id(code)
     _nested[key] = (weakref.ref(code, lambda _: _nested.pop(key, None)), found)
+
+
+def is_remembered(code: CodeType) -> bool:
+    """Whether *code* is that of a ``@ppl`` function inside a compiled one."""
+    known = _nested.get(id(code))
+    return known is not None and known[0]() is code
+
+
+def peers(found: Found) -> list[Found]:
+    """The functions of the same class or, outside classes, of the same file, if still known."""
+    module = _modules.get(found.source.file)
+    everything = module.functions.values() if module is not None else ()
+    return [each for each in everything if each.owner == found.owner]
 
 
 def stale(code: CodeType) -> SourceUnavailable:

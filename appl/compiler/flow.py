@@ -1,0 +1,157 @@
+"""The state that is carried along while a graph is built: values, the prompt, nodes so far.
+
+Invariant: visiting the same source again, as loops need it, finds the same node again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from appl.compiler.ir import OPS, Graph, Node, Region
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The nodes that an expression may come from.
+
+    ``direct``: it may be one of them itself, and not only hold it.
+    """
+
+    ids: frozenset[int] = frozenset()
+    direct: bool = True
+
+    def __or__(self, other: Value) -> Value:
+        return Value(self.ids | other.ids, self.direct or other.direct)
+
+    def held(self) -> Value:
+        """What holds this value."""
+        return Value(self.ids, False)
+
+
+NOTHING = Value(direct=False)
+
+
+@dataclass(slots=True)
+class State:
+    """What holds at one point of the program; ``dead``: it is never reached."""
+
+    names: dict[str, Value] = field(default_factory=dict)
+    prompt: frozenset[int] = frozenset()
+    waited: frozenset[int] = frozenset()
+    dead: bool = False
+
+    def copy(self) -> State:
+        """A state that goes its own way."""
+        return State(dict(self.names), self.prompt, self.waited, self.dead)
+
+    def joined(self, other: State) -> State:
+        """Where two ways meet."""
+        if self.dead or other.dead:
+            return other if self.dead else self
+        names = {
+            name: self.names.get(name, NOTHING) | other.names.get(name, NOTHING)
+            for name in self.names | other.names
+        }
+        return State(names, self.prompt | other.prompt, self.waited & other.waited)
+
+    def finish(self, ids: frozenset[int], by: int) -> None:
+        """The values of *ids* are there from now on; node *by* waited for them."""
+        self.waited |= ids
+        for name, value in self.names.items():
+            if value.ids & ids:
+                self.names[name] = Value(value.ids - ids | {by}, value.direct)
+
+
+@dataclass(slots=True)
+class Draft:
+    """A node before all its edges are known."""
+
+    op: str
+    label: str
+    place: Any
+    region: int
+    order: int = 0
+    inputs: set[int] = field(default_factory=set)
+    prompt: set[int] = field(default_factory=set)
+
+
+class Sketch:
+    """The nodes and regions made so far; each belongs to a place in the source."""
+
+    def __init__(self, line: int) -> None:
+        self.drafts: list[Draft] = []
+        self.regions = [Region(0, "body", "", line, None)]
+        self._ids: dict[Any, int] = {}
+        self._orders = itertools.count()
+
+    def node(
+        self, op: str, place: Any, label: str, region: int, inputs: Iterable[int],
+        prompt: Iterable[int] = (), part: int = 0,
+    ) -> int:  # fmt: skip
+        """The id of the node for *op* at *place*; *part* tells apart several of one place."""
+        key = id(place), op, part
+        number = self._ids.setdefault(key, len(self.drafts))
+        if number == len(self.drafts):
+            self.drafts.append(Draft(op, label, place, region))
+        draft = self.drafts[number]
+        draft.order = next(self._orders)
+        draft.inputs |= set(inputs)
+        draft.prompt |= set(prompt)
+        return number
+
+    def region(self, kind: str, place: Any, label: str, parent: int) -> int:
+        """The id of the region of *kind* at *place*."""
+        key = id(place), kind
+        number = self._ids.setdefault(key, len(self.regions))
+        if number == len(self.regions):
+            self.regions.append(Region(number, kind, label, place.lineno, parent))
+        return number
+
+    def inside(self, outer: int, region: int | None) -> bool:
+        """Whether *region* is *outer* or lies in it."""
+        while region is not None and region != outer:
+            region = self.regions[region].parent
+        return region is not None
+
+    def is_future(self, number: int) -> bool:
+        """Whether the value of a node may come later."""
+        return OPS[self.drafts[number].op].future
+
+    def frozen(self, name: str, file: str, line: int, last_line: int, kind: str) -> Graph:
+        """The graph, with nodes numbered in program order and without empty regions."""
+        order = sorted(range(len(self.drafts)), key=lambda number: self.drafts[number].order)
+        places = {number: place for place, number in enumerate(order)}
+        used = self._used_regions()
+        regions = tuple(
+            Region(
+                used[r.id],
+                r.kind,
+                r.label,
+                r.line,
+                used[r.parent] if r.parent is not None else None,
+            )
+            for r in self.regions
+            if r.id in used
+        )
+        nodes = tuple(self._node(places, used, number) for number in order)
+        return Graph(name, file, line, last_line, kind, regions, nodes)
+
+    def _used_regions(self) -> dict[int | None, int]:
+        used = {0}
+        for draft in self.drafts:
+            region: int | None = draft.region
+            while region is not None:
+                used.add(region)
+                region = self.regions[region].parent
+        return {number: place for place, number in enumerate(sorted(used))}
+
+    def _node(self, places: dict[int, int], used: dict[int | None, int], number: int) -> Node:
+        draft = self.drafts[number]
+        inputs = tuple(sorted(places[each] for each in draft.inputs))
+        prompt = tuple(sorted(places[each] for each in draft.prompt))
+        line, column = draft.place.lineno, draft.place.col_offset
+        region = used[draft.region]
+        return Node(places[number], draft.op, draft.label, line, column, inputs, prompt, region)
