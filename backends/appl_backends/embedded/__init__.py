@@ -32,6 +32,7 @@ from appl_backends.embedded.model import Llama
 from appl_backends.embedded.naive import NaiveCache
 from appl_backends.embedded.radix import BLOCK, RadixCache
 from appl_backends.embedded.sampler import Draw, fresh_seed
+from appl_backends.embedded.threads import BlasThreads
 from appl_backends.embedded.tokenizer import Encoded, Tokenizer, too_long
 
 MODEL = "embedded"
@@ -58,6 +59,7 @@ class Embedded:
     ``cache_tokens`` and ``row_tokens`` bound the memory of the prefix cache and of the running
     sequences (about 7 KB a token with the shipped model, taken as it is used); ``max_batch`` is
     the number of sequences that run at once and ``chunk`` the prompt tokens computed in one step.
+    ``threads`` is the number of BLAS threads of a step (``None``: as the process has it set).
     With a ``seed``, requests without one derive theirs from it and from where they are asked.
     """
 
@@ -72,6 +74,7 @@ class Embedded:
         chunk: int = 256,
         cache_tokens: int = 32768,
         row_tokens: int = 32768,
+        threads: int | None = 1,
     ) -> None:
         folder = Path(weights) if weights is not None else WEIGHTS
         if not (folder / "model.safetensors").is_file():
@@ -89,7 +92,7 @@ class Embedded:
             model, self._tokenizer, kept, max_batch=max_batch, chunk=chunk, row_tokens=row_tokens
         )
         self._seed = seed
-        self._worker = _Worker(self.engine)
+        self._worker = _Worker(self.engine, BlasThreads(threads))
 
     @property
     def profile(self) -> Profile:
@@ -121,7 +124,7 @@ class Embedded:
             **asdict(engine.counters),
             "running": len(engine.running),
             "waiting": len(engine.waiting),
-            "row_tokens_free": engine.room,
+            "row_tokens_free": engine.rows.room,
         }
 
     def _check(self, request: Request) -> None:
@@ -253,8 +256,8 @@ class _Caller:
 class _Worker:
     """The engine's thread: started by the first task, asleep when there is none."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, threads: BlasThreads) -> None:
+        self._engine, self._threads = engine, threads
         self._callers: dict[Task, _Caller] = {}
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -300,7 +303,8 @@ class _Worker:
     def _work(self) -> None:
         while self._sleep():
             try:
-                outcomes = self._engine.step()
+                with self._threads:
+                    outcomes = self._engine.step()
             except Exception as error:
                 outcomes = self._engine.fail(f"the engine failed: {error!r}")
             if outcomes:

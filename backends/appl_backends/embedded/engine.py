@@ -17,9 +17,9 @@ from appl.backend import Response, Sample, TokenLogprob, Usage
 from appl.errors import BackendError
 from appl_backends.embedded.cache import Cache, Hold, Tokens
 from appl_backends.embedded.constraint import Constraint
-from appl_backends.embedded.model import F32, Llama, Row, Span, tiled
+from appl_backends.embedded.model import F32, Llama, Row, Rows, Span
 from appl_backends.embedded.radix import common
-from appl_backends.embedded.sampler import Draw, best, log_softmax, pick
+from appl_backends.embedded.sampler import Draw, Picked, best, log_softmax, pick
 from appl_backends.embedded.tokenizer import Tokenizer, Writer
 
 CANONICAL_CHUNK = 256
@@ -140,8 +140,8 @@ class Engine:
         row_tokens: int = 32768,
     ) -> None:
         self.model, self.tokenizer, self.cache = model, tokenizer, cache
-        self.max_batch, self.chunk, self.row_tokens = max_batch, chunk, row_tokens
-        self.room = row_tokens
+        self.max_batch, self.chunk = max_batch, chunk
+        self.rows = Rows(model.shape, row_tokens)
         self.inbox: deque[tuple[Task, bool]] = deque()
         self.waiting: list[Run] = []
         self.running: list[Run] = []
@@ -154,7 +154,7 @@ class Engine:
     @property
     def context(self) -> int:
         """The longest sequence that fits, prompt and answer together."""
-        return min(self.model.shape.context, self.row_tokens // 64 * 64)
+        return min(self.model.shape.context, self.rows.size)
 
     def submit(self, task: Task) -> None:
         """Queue *task*; may be called from any thread."""
@@ -250,10 +250,12 @@ class Engine:
             if self.cache.shares and self._should_wait(run):
                 left.append(run)
                 continue
-            if tiled(len(run.ids) + 1) > self.room:
+            size = len(run.ids)
+            row = self.rows.take(size + min(HEADROOM, run.task.max_tokens)) or self.rows.take(size)
+            if row is None:
                 left += self.waiting[at:]
                 break
-            first = self._start(run)
+            first = self._start(run, row)
             if first is not None:
                 ready.append((run, first))
         self.waiting = left
@@ -291,12 +293,8 @@ class Engine:
             return known
         return known + len(run.logprobs) - 1 if run.task.options else len(run.ids) - 1
 
-    def _start(self, run: Run) -> F32 | None:
-        """Give *run* a row and what the cache has; logits when nothing is left to compute."""
-        row = Row(self.model.shape, len(run.ids) + min(HEADROOM, run.task.max_tokens))
-        if row.capacity > self.room:
-            row = Row(self.model.shape, len(run.ids) + 1)
-        self.room -= row.capacity
+    def _start(self, run: Run, row: Row) -> F32 | None:
+        """Fill *row* with what the cache has of *run*; logits when nothing is left to compute."""
         run.row, run.behind = row, None
         run.tokens = np.array(run.ids, np.int32)
         run.hold = self.cache.open(run.tokens[: self._reusable(run)], row)
@@ -311,14 +309,9 @@ class Engine:
     def _make_room(self, run: Run) -> None:
         """Let the row of *run* hold what it will compute; if need be others start again later."""
         while run.row is not None and run.row.capacity < len(run.ids):
-            wanted = min(run.row.capacity + 4 * HEADROOM, tiled(self.context))
-            if wanted - run.row.capacity > self.room:
-                wanted = tiled(len(run.ids))
-            if wanted - run.row.capacity > self.room:
+            roomy = min(len(run.ids) + 4 * HEADROOM, self.context)
+            if not self.rows.grow(run.row, roomy) and not self.rows.grow(run.row, len(run.ids)):
                 self._preempt(self.running[-1])
-                continue
-            self.room -= wanted - run.row.capacity
-            run.row.grow(wanted)
 
     def _preempt(self, run: Run) -> None:
         """Give up the row of *run*; what it computed is offered to the cache."""
@@ -334,7 +327,7 @@ class Engine:
 
     def _release(self, run: Run) -> None:
         assert run.row is not None and run.hold is not None, "only running sequences are released"
-        self.room += run.row.capacity
+        self.rows.give(run.row)
         self.cache.close(run.hold)
         run.row = run.hold = None
         self.running.remove(run)
@@ -354,34 +347,43 @@ class Engine:
             at += span.wanted
 
     def _sample(self, ready: Sequence[tuple[Run, F32]]) -> Iterator[tuple[Run, int]]:
-        for run, logits in ready:
+        """The next token of each sequence that generates; those that score take note."""
+        runs: list[Run] = []
+        raws: list[F32] = []
+        for run, raw in ready:
             task = run.task
             if len(task.live) > 1 and task.first is None and _at_start(run):
-                task.first = logits.copy()
+                task.first = raw.copy()
             if task.options:
-                self._score(run, logits)
+                self._score(run, raw)
             else:
-                yield run, self._choose(run, logits)
+                runs.append(run)
+                raws.append(raw)
+        if runs:
+            yield from zip(runs, self._choose(runs, np.array(raws)), strict=True)
 
-    def _choose(self, run: Run, raw: F32) -> int:
-        """The next token of *run*; recomputed from scratch when rounding could decide it."""
-        draw, position = run.task.draws[run.index], run.generated
-        picked = pick(self._allowed(run, raw), draw, position)
-        if picked.shaky:
-            raw = self._canonical(run.ids)
-            picked = pick(self._allowed(run, raw), draw, position)
-        if run.task.logprobs is not None and picked.token != self.tokenizer.end:
-            run.logprobs.append(self._logprob(raw, picked.token, run.task.logprobs))
-        return picked.token
+    def _choose(self, runs: Sequence[Run], raw: F32) -> list[int]:
+        """A token for each row; recomputed from scratch where rounding could decide it."""
+        picked = self._pick(runs, raw)
+        for at, run in enumerate(runs):
+            if picked[at].shaky:
+                raw[at] = self._canonical(run.ids)
+                picked[at] = self._pick([run], raw[at : at + 1])[0]
+            token, count = picked[at].token, run.task.logprobs
+            if count is not None and token != self.tokenizer.end:
+                run.logprobs.append(self._logprob(raw[at], token, count))
+        return [choice.token for choice in picked]
 
-    def _allowed(self, run: Run, raw: F32) -> F32:
-        """A copy of the logits in which what must not come is minus infinity."""
+    def _pick(self, runs: Sequence[Run], raw: F32) -> list[Picked]:
+        """Choose among what may come; *raw* stays as it is."""
         logits = raw + self._banned
-        if run.task.healed and not run.generated:
-            logits += self._starting_with(run.task.healed)
-        if run.constraint is not None:
-            logits[~run.constraint.mask()] = -np.inf
-        return logits
+        for at, run in enumerate(runs):
+            if run.task.healed and not run.generated:
+                logits[at] += self._starting_with(run.task.healed)
+            if run.constraint is not None:
+                logits[at, ~run.constraint.mask()] = -np.inf
+        draws = [run.task.draws[run.index] for run in runs]
+        return pick(logits, draws, [run.generated for run in runs])
 
     def _starting_with(self, opening: bytes) -> F32:
         if opening not in self._opening:
@@ -395,7 +397,8 @@ class Engine:
     def _canonical(self, ids: Sequence[int]) -> F32:
         """The logits after *ids*, computed alone and in fixed pieces: a function of *ids* only."""
         self.counters.recomputed += 1
-        row = Row(self.model.shape, len(ids))
+        row = Rows(self.model.shape, len(ids)).take(len(ids))
+        assert row is not None, "the row was made for it"
         logits = np.zeros((1, 0), np.float32)
         for start in range(0, len(ids), CANONICAL_CHUNK):
             logits = self.model.forward([Span(row, ids[start : start + CANONICAL_CHUNK])])

@@ -18,7 +18,7 @@ import safetensors
 from numpy.typing import NDArray
 
 F32 = NDArray[np.float32]
-TILE = 64
+TILE, WINDOW = 64, 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,32 +90,75 @@ class Layer:
     down: F32
 
 
-class Row:
-    """The keys and values of one sequence, contiguous, so that attention needs no gathering.
+class Rows:
+    """Room for the keys and values of running sequences: one array, taken once.
 
-    ``kv`` is ``[layers, keys then values of each kv head, capacity, head_dim]``; the first
-    ``length`` positions are filled.
+    Each sequence has a contiguous range of positions, its row, so that attention runs on plain
+    views and gathers nothing. ``kv`` is ``[layers, keys then values of each kv head, positions,
+    head_dim]``.
     """
 
-    __slots__ = ("kv", "length")
-
-    def __init__(self, shape: Shape, capacity: int) -> None:
+    def __init__(self, shape: Shape, tokens: int) -> None:
+        self.size = tiled(tokens)
         self.kv: F32 = np.empty(
-            (shape.layers, 2 * shape.kv_heads, tiled(capacity), shape.head_dim), np.float32
+            (shape.layers, 2 * shape.kv_heads, self.size, shape.head_dim), np.float32
         )
-        self.length = 0
+        self._free = [(0, self.size)]
 
     @property
-    def capacity(self) -> int:
-        """How many positions there is room for."""
-        return int(self.kv.shape[2])
+    def room(self) -> int:
+        """How many positions are free, in whatever pieces."""
+        return sum(end - start for start, end in self._free)
 
-    def grow(self, capacity: int) -> None:
-        """Make room for *capacity* positions; what is there stays."""
-        layers, heads, _, dim = self.kv.shape
-        wider = np.empty((layers, heads, tiled(capacity), dim), np.float32)
-        wider[:, :, : self.length] = self.kv[:, :, : self.length]
-        self.kv = wider
+    def take(self, count: int) -> Row | None:
+        """An empty row for *count* positions, at the first place where it fits."""
+        size = tiled(count)
+        for at, (start, end) in enumerate(self._free):
+            if end - start >= size:
+                self._free[at : at + 1] = [(start + size, end)] if end - start > size else []
+                return Row(self, start, size)
+        return None
+
+    def grow(self, row: Row, count: int) -> bool:
+        """Let *row* hold *count* positions, in place or elsewhere; false if it cannot be done."""
+        more, end = tiled(count) - row.capacity, row.start + row.capacity
+        for at, (start, stop) in enumerate(self._free):
+            if start == end and stop - start >= more:
+                self._free[at : at + 1] = [(start + more, stop)] if stop - start > more else []
+                row.capacity += more
+                return True
+        moved = self.take(count)
+        if moved is None:
+            return False
+        moved.kv[:, :, : row.length] = row.kv[:, :, : row.length]
+        self.give(row)
+        row.start, row.capacity = moved.start, moved.capacity
+        return True
+
+    def give(self, row: Row) -> None:
+        """Take the place of *row* back."""
+        joined: list[tuple[int, int]] = []
+        for start, end in sorted([*self._free, (row.start, row.start + row.capacity)]):
+            if joined and joined[-1][1] == start:
+                joined[-1] = (joined[-1][0], end)
+            else:
+                joined.append((start, end))
+        self._free = joined
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """The place of one sequence: ``capacity`` positions, the first ``length`` of them filled."""
+
+    rows: Rows
+    start: int
+    capacity: int
+    length: int = 0
+
+    @property
+    def kv(self) -> F32:
+        """The keys and values of this row alone."""
+        return self.rows.kv[:, :, self.start : self.start + self.capacity]
 
 
 def tiled(count: int) -> int:
@@ -158,14 +201,17 @@ class _Space:
 
 
 class Llama:
-    """A model ready to run: ``forward`` feeds spans of sequences and returns logits."""
+    """A model ready to run: ``forward`` feeds spans of sequences and returns logits.
+
+    The logits of a position sum to zero (see ``_centred``).
+    """
 
     def __init__(self, shape: Shape, tensors: Mapping[str, F32]) -> None:
         self.shape = shape
         self.embedding: F32 = tensors["model.embed_tokens.weight"]
         head = tensors.get("lm_head.weight", self.embedding)
         gain = tensors["model.norm.weight"] * math.sqrt(shape.hidden)
-        self.head: F32 = np.ascontiguousarray((head * gain).T)
+        self.head: F32 = _columns(_centred(head) * gain)
         self.layers = [_layer(shape, tensors, index) for index in range(shape.layers)]
         self._eps = np.float32(shape.eps * shape.hidden)
         self._turns = _turns(shape)
@@ -179,7 +225,7 @@ class Llama:
         return cls(Shape.of(config), read_tensors(folder / "model.safetensors"))
 
     def forward(self, spans: Sequence[Span]) -> F32:
-        """Feed every span into its row; the logits of the wanted positions, in order."""
+        """Feed every span into its row, all of one ``Rows``; the logits of the wanted positions."""
         tokens = [token for span in spans for token in span.tokens]
         space = self._space(len(tokens))
         np.take(self.embedding, tokens, axis=0, out=space.x)
@@ -255,7 +301,10 @@ class _Attention:
         singles = next((i for i, span in enumerate(spans) if len(span.tokens) > 1), len(spans))
         self.singles = singles
         self.q, self.heads = space.q[:singles], space.heads[:singles]
+        self.fresh = space.kv[:singles].transpose(1, 0, 2)
+        self.kv = spans[0].row.rows.kv
         self.rows = [_Views(model.shape, span) for span in spans[:singles]]
+        self.slots = _slots(spans[:singles])
         self.scores, self.weights = self._score_arrays()
         self.longs = list(_placed(spans[singles:], singles))
 
@@ -282,8 +331,8 @@ class _Attention:
 
     def _attend_singles(self, layer: int) -> None:
         scores, weights, matmul = self.scores, self.weights, np.matmul
-        for views, q, kv in zip(self.rows, self.q, self.space.kv, strict=False):
-            views.store[layer] = kv
+        self.kv[layer][:, self.slots] = self.fresh
+        for views, q in zip(self.rows, self.q, strict=True):
             matmul(q, views.keys[layer], out=views.scores)
         np.subtract(scores, np.maximum.reduce(scores, axis=-1, keepdims=True), out=weights)
         np.exp(weights, out=weights)
@@ -297,30 +346,52 @@ class _Attention:
         kv = span.row.kv[layer]
         kv[:, start:end] = self.space.kv[here].transpose(1, 0, 2)
         q = self.space.q[here].transpose(1, 2, 0, 3).reshape(s.kv_heads, -1, s.head_dim)
-        scores = np.matmul(q, kv[: s.kv_heads, :end].transpose(0, 2, 1))
-        shaped = scores.reshape(s.kv_heads, s.groups, count, end)
-        shaped[..., start:] += self.model.causal(count)
-        np.subtract(scores, np.maximum.reduce(scores, axis=-1, keepdims=True), out=scores)
-        np.exp(scores, out=scores)
-        mixed = np.matmul(scores, kv[s.kv_heads :, :end])
-        mixed /= np.add.reduce(scores, axis=-1, keepdims=True)
+        scores = np.empty((*q.shape[:2], -(-end // WINDOW) * WINDOW), np.float32)
+        np.matmul(q, kv[: s.kv_heads, :end].transpose(0, 2, 1), out=scores[..., :end])
+        scores[..., end:] = -np.inf
+        shaped = scores.reshape(s.kv_heads, s.groups, count, -1)
+        shaped[..., start:end] += self.model.causal(count)
+        mixed = _mix(scores, kv[s.kv_heads :, :end])
         shaped = mixed.reshape(s.kv_heads, s.groups, count, s.head_dim)
         self.space.heads[here] = shaped.transpose(2, 0, 1, 3)
+
+
+def _mix(scores: F32, values: F32) -> F32:
+    """The softmax of *scores* times *values*; *scores* is overwritten.
+
+    Summed in windows of positions, so that the sum does not depend on what lies behind a query's
+    own position: a prompt has the same keys and values in whatever pieces it was computed.
+    """
+    np.subtract(scores, np.maximum.reduce(scores, axis=-1, keepdims=True), out=scores)
+    np.exp(scores, out=scores)
+    mixed = np.zeros((*scores.shape[:2], values.shape[2]), np.float32)
+    total = np.zeros((*scores.shape[:2], 1), np.float32)
+    for start in range(0, values.shape[1], WINDOW):
+        part = values[:, start : start + WINDOW]
+        mixed += np.matmul(scores[..., start : start + part.shape[1]], part)
+        total += np.add.reduce(scores[..., start : start + WINDOW], axis=-1, keepdims=True)
+    mixed /= total
+    return mixed
 
 
 class _Views:
     """The parts of a row that a single token reads and writes, for all layers."""
 
-    __slots__ = ("end", "keys", "scores", "store", "values", "weights")
+    __slots__ = ("end", "keys", "scores", "values", "weights")
 
     def __init__(self, s: Shape, span: Span) -> None:
-        kv, start = span.row.kv, span.row.length
-        self.end = start + 1
-        self.store = kv[:, :, start]
+        kv = span.row.kv
+        self.end = span.row.length + 1
         self.keys = kv[:, : s.kv_heads, : self.end].swapaxes(2, 3)
         self.values = kv[:, s.kv_heads :, : self.end]
         self.scores: F32
         self.weights: F32
+
+
+def _slots(spans: Sequence[Span]) -> slice | list[int]:
+    """Where the next key and value of each row belong; a slice is cheaper than a list of one."""
+    slots = [span.row.start + span.row.length for span in spans]
+    return slice(slots[0], slots[0] + 1) if len(slots) == 1 else slots
 
 
 def _placed(spans: Sequence[Span], at: int) -> Iterator[tuple[Span, int, int]]:
@@ -371,6 +442,14 @@ def _paired(weight: F32, s: Shape) -> F32:
     """Rows reordered from halves ``(i, i + d/2)`` to neighbours ``(2i, 2i + 1)``, head by head."""
     halves = weight.reshape(-1, 2, s.head_dim // 2, s.hidden)
     return halves.swapaxes(1, 2).reshape(weight.shape)
+
+
+def _centred(head: F32) -> F32:
+    """The output matrix less its mean token, which moves all logits of a position alike.
+
+    Softmax does not notice, and logits half as large are half as far off.
+    """
+    return head - head.mean(axis=0, dtype=np.float64).astype(np.float32)
 
 
 def _columns(weight: F32) -> F32:

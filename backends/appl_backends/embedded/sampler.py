@@ -2,20 +2,23 @@
 
 Invariant: a draw is a function of the logits and of (seed, sample, position) alone. Products of
 different batch shapes differ in the last bits, so ``pick`` also says whether its decision would
-survive an error of ``TOLERANCE`` in every logit; the engine recomputes those that would not in one
-canonical way, and the answer no longer depends on the company a request was in.
+survive an error of ``TOLERANCE`` between any two logits (twice the largest that was measured); the
+engine recomputes those that would not in one canonical way, and so the answer does not depend on
+the company a request was in.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 F32 = NDArray[np.float32]
-TOLERANCE = 2e-5
+F64 = NDArray[np.float64]
+TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,69 +44,75 @@ class Picked:
     shaky: bool
 
 
-def pick(logits: F32, draw: Draw, position: int) -> Picked:
-    """Choose a token from one row of logits; minus infinity forbids a token."""
-    if draw.temperature <= 0.0:
-        return _greedy(logits)
-    tolerance = 2 * TOLERANCE / draw.temperature
-    if tolerance >= 1.0:
-        return _greedy(logits)
-    weights = np.subtract(logits, logits.max(), dtype=np.float32)
-    if draw.temperature != 1.0:
-        weights /= np.float32(draw.temperature)
+def pick(logits: F32, draws: Sequence[Draw], positions: Sequence[int]) -> list[Picked]:
+    """Choose a token from each row of logits; minus infinity forbids a token."""
+    cold = [draw.temperature < TOLERANCE for draw in draws]
+    if all(cold):
+        return [_greedy(row) for row in logits]
+    scale = [1.0 if greedy else draw.temperature for draw, greedy in zip(draws, cold, strict=True)]
+    weights = logits - logits.max(axis=-1, keepdims=True)
+    if any(temperature != 1.0 for temperature in scale):
+        weights /= np.array(scale, np.float32)[:, None]
     np.exp(weights, out=weights)
-    return _sampled(weights, draw.top_p, draw.uniform(position), tolerance)
+    heaps = np.cumsum(weights, axis=-1, dtype=np.float64)
+    return [
+        _greedy(logits[at])
+        if cold[at]
+        else _sampled(weights[at], heaps[at], draw, draw.uniform(positions[at]))
+        for at, draw in enumerate(draws)
+    ]
 
 
 def _greedy(logits: F32) -> Picked:
     token = int(logits.argmax())
-    close = np.count_nonzero(logits >= logits[token] - 2 * TOLERANCE)
+    close = np.count_nonzero(logits > logits[token] - TOLERANCE)
     return Picked(token, bool(close > 1))
 
 
-def _sampled(weights: F32, top_p: float, u: float, tolerance: float) -> Picked:
+def _near(u: float, boundary: float, tolerance: float) -> bool:
+    """Whether *boundary*, a cumulated probability, might lie on the other side of *u*.
+
+    When logits differ by no more than the tolerance from what they should be, relative to each
+    other, a cumulated probability c is off by at most the tolerance times c (1 - c).
+    """
+    return abs(u - boundary) <= tolerance * boundary * (1.0 - boundary)
+
+
+def _sampled(weights: F32, heap: F64, draw: Draw, u: float) -> Picked:
     """The token at *u* of the cumulated weights, in vocabulary order, of the nucleus."""
-    kept, shaky = None, False
-    if top_p < 1.0:
-        kept, shaky = _nucleus(weights, top_p, tolerance)
-        weights = weights[kept]
-    heap = np.cumsum(weights, dtype=np.float64)
+    kept, shaky, tolerance = None, False, TOLERANCE / draw.temperature
+    if draw.top_p < 1.0:
+        kept, shaky = _nucleus(weights, float(heap[-1]), draw.top_p, tolerance)
+        heap = np.cumsum(weights[kept], dtype=np.float64)
     total = float(heap[-1])
-    at = min(int(np.searchsorted(heap, u * total, side="right")), len(heap) - 1)
-    while weights[at] == 0.0:
-        at -= 1
-    low = float(heap[at - 1]) if at else 0.0
-    near = tolerance * total
-    shaky = (
-        shaky
-        or (at > 0 and u * total - low < near)
-        or (float(heap[at]) < total and float(heap[at]) - u * total < near)
-    )
-    return Picked(int(at if kept is None else kept[at]), shaky)
+    at = int(heap.searchsorted(u * total, side="right"))
+    low, high = float(heap[at - 1]) / total if at else 0.0, float(heap[at]) / total
+    shaky = shaky or _near(u, low, tolerance) or _near(u, high, tolerance)
+    return Picked(at if kept is None else int(kept[at]), shaky)
 
 
-def _nucleus(weights: F32, top_p: float, tolerance: float) -> tuple[NDArray[np.intp], bool]:
+def _nucleus(
+    weights: F32, total: float, top_p: float, tolerance: float
+) -> tuple[NDArray[np.intp], bool]:
     """The smallest set of most likely tokens that reaches *top_p*, in vocabulary order.
 
     Tokens below ``(1 - top_p) / vocabulary`` weigh less than ``1 - top_p`` together and never
     belong to it, which leaves few to sort.
     """
-    total = float(weights.sum(dtype=np.float64))
-    floor = (1.0 - top_p) * total / len(weights) * (1 - tolerance)
-    few = np.flatnonzero(weights > floor)
+    few = np.flatnonzero(weights > (1.0 - top_p) * total / len(weights) / 2)
     few = few[np.argsort(-weights[few], kind="stable")]
-    heap = np.cumsum(weights[few], dtype=np.float64) / total
-    size = min(int(np.searchsorted(heap, top_p)) + 1, len(few))
-    return np.sort(few[:size]), _shaky_cut(weights[few], heap, size, top_p, tolerance)
+    ordered = weights[few]
+    heap = np.cumsum(ordered, dtype=np.float64) / total
+    size = min(int(heap.searchsorted(top_p)) + 1, len(few))
+    return np.sort(few[:size]), _shaky_cut(ordered, heap, size, top_p, tolerance)
 
 
-def _shaky_cut(
-    ordered: F32, heap: NDArray[np.float64], size: int, top_p: float, tolerance: float
-) -> bool:
+def _shaky_cut(ordered: F32, heap: F64, size: int, top_p: float, tolerance: float) -> bool:
+    """Whether the nucleus might be one token larger or smaller, or hold another last token."""
     before = float(heap[size - 2]) if size > 1 else 0.0
-    if top_p - before < tolerance or float(heap[size - 1]) - top_p < tolerance:
+    if _near(top_p, before, tolerance) or _near(top_p, float(heap[size - 1]), tolerance):
         return True
-    return size < len(ordered) and bool(ordered[size] > ordered[size - 1] * (1 - 2 * tolerance))
+    return size < len(ordered) and bool(ordered[size] > ordered[size - 1] * (1 - tolerance))
 
 
 def log_softmax(logits: F32) -> F32:

@@ -1,0 +1,127 @@
+"""Engine step against its own products: same run, same shapes, same BLAS threads.
+
+    python benchmarks/engine.py
+
+A step is the whole of ``Engine.step``: scheduling, forward pass, sampling at the default
+temperature, text. The products are its weight and attention products alone, attention in one call
+for the whole batch. Contexts are 256 tokens on average. Rounds of both alternate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from appl_backends.embedded import WEIGHTS
+from appl_backends.embedded.engine import Engine, Task
+from appl_backends.embedded.model import Llama
+from appl_backends.embedded.radix import RadixCache
+from appl_backends.embedded.sampler import Draw
+from appl_backends.embedded.threads import BlasThreads
+from appl_backends.embedded.tokenizer import Tokenizer
+
+CONTEXT, STEPS, ROUNDS = 256, 32, 9
+PROMPT = "{a} people buy {b} bags with 4 apples each. How many apples do they have now? "
+
+
+def calibration() -> float:
+    """Seconds of a fixed pure-Python loop, to compare machines."""
+    start = time.perf_counter()
+    total = 0
+    for number in range(1_000_000):
+        total += number & 7
+    return time.perf_counter() - start
+
+
+def products(model: Llama, batch: int) -> Callable[[], None]:
+    """One step's weight and attention products, in its order, on preallocated arrays."""
+    s, rng = model.shape, np.random.default_rng(0)
+
+    def array(*shape: int) -> np.ndarray:
+        return rng.standard_normal(shape).astype(np.float32)
+
+    kv = array(s.layers, batch, 2 * s.kv_heads, CONTEXT, s.head_dim)
+    keys, values = kv[:, :, : s.kv_heads].swapaxes(3, 4), kv[:, :, s.kv_heads :]
+    q, scores = (
+        array(batch, s.kv_heads, s.groups, s.head_dim),
+        array(batch, s.kv_heads, s.groups, CONTEXT),
+    )
+    mixed = np.empty_like(q)
+    pairs: list[list[np.ndarray]] = []
+    for layer, k, v in zip(model.layers, keys, values, strict=True):
+        pairs += [[array(batch, len(layer.qkv)), layer.qkv], [q, k, scores], [scores, v, mixed]]
+        for w in (layer.out, layer.gate_up, layer.down):
+            pairs.append([array(batch, len(w)), w])
+    pairs.append([array(batch, s.hidden), model.head])
+    for pair in pairs:
+        if len(pair) == 2:
+            pair.append(np.empty((batch, pair[1].shape[1]), np.float32))
+
+    def run() -> None:
+        for left, right, out in pairs:
+            np.matmul(left, right, out=out)
+
+    return run
+
+
+def engine_at(model: Llama, tokenizer: Tokenizer, batch: int, temperature: float) -> Engine:
+    """An engine whose *batch* sequences are about to decode around the context length."""
+    engine = Engine(model, tokenizer, RadixCache(model.shape, 2048), max_batch=batch, chunk=512)
+    engine._banned[tokenizer.end] = -np.inf  # no answer ends while it is timed
+    for index in range(batch):
+        ids = tokenizer.encode(PROMPT.format(a=index + 12, b=index + 3) * 9)
+        task = Task(ids[: CONTEXT - STEPS // 2], [Draw(temperature, 1.0, 7, index)], 2 * STEPS)
+        engine.submit(task)
+    while not engine.running or any(run.todo != 1 for run in engine.running) or engine.waiting:
+        engine.step()
+    return engine
+
+
+def timed(run: Callable[[], object], times: int) -> float:
+    """Mean seconds of *run* over *times* calls."""
+    start = time.perf_counter()
+    for _ in range(times):
+        run()
+    return (time.perf_counter() - start) / times
+
+
+def compare(folder: Path, batch: int, threads: int | None, temperature: float) -> str:
+    """One line: step, products, their ratio and the tokens per second."""
+    model, tokenizer = Llama.load(folder), Tokenizer(folder)
+    alone = products(model, batch)
+    steps, bare = [], []
+    with BlasThreads(threads):
+        for _ in range(ROUNDS):
+            engine = engine_at(model, tokenizer, batch, temperature)
+            timed(alone, 4)
+            bare.append(timed(alone, STEPS // 2))
+            steps.append(timed(engine.step, STEPS))
+            bare.append(timed(alone, STEPS // 2))
+    step, product = statistics.median(steps), statistics.median(bare)
+    return (
+        f"batch {batch:2d}: step {step * 1e3:6.3f} ms, products {product * 1e3:6.3f} ms, "
+        f"ratio {step / product:.2f}, {batch / step:6.0f} tokens/s"
+    )
+
+
+def main() -> None:
+    """Print the comparison for batches of 1 and 16."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--weights", type=Path, default=WEIGHTS)
+    parser.add_argument("--threads", type=int, default=1, help="BLAS threads of both (default 1)")
+    parser.add_argument("--temperature", type=float, default=1.0)
+    options = parser.parse_args()
+    print(f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}")
+    print(f"calibration loop {calibration() * 1e3:.1f} ms, {options.threads} BLAS thread(s)")
+    for batch in (1, 16):
+        print(compare(options.weights, batch, options.threads, options.temperature))
+
+
+if __name__ == "__main__":
+    main()
