@@ -126,15 +126,9 @@ class Sketch:
         places = {number: place for place, number in enumerate(order)}
         used = self._used_regions()
         regions = tuple(
-            Region(
-                used[r.id],
-                r.kind,
-                r.label,
-                r.line,
-                used[r.parent] if r.parent is not None else None,
-            )
-            for r in self.regions
-            if r.id in used
+            replace(region, id=used[region.id], parent=used.get(region.parent))
+            for region in self.regions
+            if region.id in used
         )
         nodes = tuple(self._node(places, used, number) for number in order)
         return Graph(name, file, line, last_line, kind, regions, nodes)

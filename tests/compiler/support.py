@@ -1,0 +1,171 @@
+"""What the tests of the compiler share: `lowered`, `graph`, and hooks that only take notes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import linecache
+import textwrap
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import FunctionType
+from typing import Any
+
+from appl.compiler import Options, compile_graph, lowered_source, rebuild, translate
+
+_numbers = itertools.count()
+
+
+class Notes:
+    """Hooks that note what they are told, and otherwise behave as plain Python does."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[Any, ...]] = []
+
+    def take(self) -> list[tuple[Any, ...]]:
+        taken, self.log = self.log, []
+        return taken
+
+    def text(self, text: str, /) -> None:
+        self.log.append(("text", text))
+
+    def begin(self) -> None:
+        self.log.append(("begin",))
+
+    def piece(self, text: str, /) -> None:
+        self.log.append(("piece", text))
+
+    def hole(self, value: object, conversion: str, spec: str, /) -> None:
+        self.log.append(("hole", value, conversion, spec))
+
+    def say(self, value: object, /) -> None:
+        self.log.append(("say", value))
+
+    def said(self, value: object, /) -> None:
+        if value is not None:
+            self.log.append(("said", value))
+
+    def prep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+        return functools.partial(f, *args, **kwargs)
+
+    def wait(self, value: Any, /) -> Any:
+        return value
+
+    def items(self, generator: Any, /) -> Any:
+        return generator
+
+    def region(self) -> Any:
+        return self._noted("region")
+
+    def scope(self, manager: Any, /) -> Any:
+        return manager
+
+    async def aprep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return functools.partial(f, *args, **kwargs)
+
+    async def await_(self, value: Any, /) -> Any:
+        return value
+
+    async def await_all(self, value: Any, /) -> Any:
+        return value
+
+    async def abase(self, value: Any, name: str, /) -> Any:
+        return value
+
+    def aregion(self) -> Any:
+        return self._anoted("region")
+
+    def ascope(self, manager: Any, /) -> Any:
+        return manager
+
+    @contextlib.asynccontextmanager
+    async def mixed(self, manager: Any, /) -> AsyncIterator[Any]:
+        with manager as value:
+            yield value
+
+    @contextlib.contextmanager
+    def _noted(self, name: str) -> Iterator[None]:
+        self.log.append((name, "in"))
+        try:
+            yield
+        finally:
+            self.log.append((name, "out"))
+
+    @contextlib.asynccontextmanager
+    async def _anoted(self, name: str) -> AsyncIterator[None]:
+        with self._noted(name):
+            yield
+
+
+NOTES = Notes()
+
+
+def ppl(f: Any = None, **options: Any) -> Any:
+    """Compiles as ``@ppl`` does, over ``NOTES``; nothing of the runtime is needed."""
+    if f is None:
+        return lambda g: ppl(g, **options)
+    return rebuild(f, translate(f, Options(**options)), NOTES)
+
+
+ppl.__module__ = "appl.stand_in"  # so that the compiler takes it for appl's own
+
+
+def said(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[Any, ...]]:
+    """What a compiled function tells the hooks."""
+    NOTES.take()
+    f(*args, **kwargs)
+    return NOTES.take()
+
+
+def body(source: str, **options: Any) -> str:
+    """The lowered body of ``def f(a, b, c, g, xs): <source>``."""
+    return _body_of(define(f"def f(a, b, c, g, xs):\n{_indented(source)}"), options)
+
+
+def async_body(source: str) -> str:
+    """The lowered body of an ``async def``."""
+    return _body_of(define(f"async def f(a, b, c, g, xs):\n{_indented(source)}"), {})
+
+
+def lowered(f: FunctionType, **options: Any) -> str:
+    """The lowered form of *f* as text."""
+    return lowered_source(f, Options(**options))
+
+
+def graph(source: str, **names: Any) -> str:
+    """The graph of the last function in *source*, without its first line and line numbers."""
+    lines = compile_graph(define(source, **names)).text().splitlines()[1:]
+    return "\n".join(line[2:].rpartition("  :")[0] for line in lines)
+
+
+def define(source: str, **names: Any) -> Any:
+    """The last function that *source* defines, from a file that only linecache knows."""
+    return module(source, **names)[_last_name(source)]
+
+
+def module(source: str, **names: Any) -> dict[str, Any]:
+    """The globals of *source*, run as a file that only linecache knows."""
+    text = textwrap.dedent(source).strip("\n") + "\n"
+    file = f"<module {next(_numbers)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    space = {"__name__": "made", "ppl": ppl, **names}
+    exec(compile(text, file, "exec"), space)
+    return space
+
+
+def _body_of(f: FunctionType, options: dict[str, Any]) -> str:
+    text = lowered_source(f, Options(**options))
+    return textwrap.dedent("\n".join(text.splitlines()[1:])).strip("\n")
+
+
+def _indented(source: str) -> str:
+    return textwrap.indent(textwrap.dedent(source).strip("\n"), "    ")
+
+
+def _last_name(source: str) -> str:
+    words = [line.split("def ")[1] for line in textwrap.dedent(source).splitlines() if _starts(line)]
+    return words[-1].split("(")[0].split("[")[0]
+
+
+def _starts(line: str) -> bool:
+    return line.startswith(("def ", "async def "))
