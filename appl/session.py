@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import importlib
 import os
 import platform
 import secrets
@@ -25,7 +26,7 @@ from typing import Any, Literal, cast
 from appl import config as settings
 from appl.backend import Backend, Profile, installed, load
 from appl.config import Config
-from appl.errors import ConfigError, ModelNotFound, TraceWriteError, nearest
+from appl.errors import BackendNotFound, ConfigError, ModelNotFound, TraceWriteError, nearest
 from appl.prompt import digest_of, tagged
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import Event, Instrument
@@ -63,8 +64,9 @@ class Entry:
 
     @property
     def program(self) -> str:
-        """A short name."""
-        return self.function or (Path(self.file).stem if self.file else "run")
+        """A short name: the function's, or the file's when that says more."""
+        file = Path(self.file).stem if self.file else "run"
+        return file if self.function in (None, "main") else str(self.function)
 
     def as_data(self) -> dict[str, Any]:
         """The entry for the header of a trace."""
@@ -182,8 +184,13 @@ def make_backend(config: Config, choice: Choice, seed: int) -> Backend:
     if choice.backend == EMBEDDED:
         arguments.setdefault("seed", seed)
     name = choice.backend
-    if name in _UNINSTALLED and name not in installed():
-        name = _UNINSTALLED[name]
+    if name not in installed():
+        name = _UNINSTALLED.get(name, name)
+    if ":" not in name and name not in _names():
+        raise BackendNotFound(
+            f"there is no backend {name!r}{nearest(name, _names())} (installed: "
+            f"{', '.join(sorted(_names()))}; or write module:attribute)"
+        )
     try:
         backend = load(name, arguments)
     except TypeError as error:
@@ -324,6 +331,7 @@ def make_session(
         temperature=config.temperature, max_tokens=config.max_tokens, seed=seed,
         concurrency=config.concurrency,
     )  # fmt: skip
+    run.tell = say
     session = Session(config, choice, entry, seed, run, backend, recording)
     return session
 
@@ -527,6 +535,7 @@ def process_session() -> Session:
             _process = _opener()
         elif _process is None:
             _process = make_session()
+            importlib.import_module("concurrent.futures.thread")  # its own end must come after ours
             _at_exit(_close_process)
             os.register_at_fork(after_in_child=_forget)
         return _process
@@ -603,6 +612,7 @@ def _unhandled() -> BaseException | None:
 
 def _die(error: BaseException) -> None:
     """Show *error* and exit with 1 (130 after Ctrl-C), after all that Python does at its end."""
+    tell("appl: what the program started did not end well:")
     traceback.print_exception(error)
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.current_thread():

@@ -12,10 +12,11 @@ import json
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from appl.cli.target import UsageError
 from appl.config import switch
+from appl.errors import nearest
 
 _MANY = (list, tuple, set, frozenset, Sequence, Iterable)
 _SIMPLE: dict[Any, Callable[[str], Any]] = {str: str, int: int, float: float, bool: switch}
@@ -35,7 +36,12 @@ def bind(
     wrong = _stray(argv)
     if wrong is not None:
         parser.error(f"give arguments by name, as --name value; got {wrong!r}")
-    given = parser.parse_args(argv)
+    given, unknown = parser.parse_known_args(argv)
+    if unknown:
+        known = [f"--{name.replace('_', '-')}" for name in parameters]
+        parser.error(
+            f"{function.__name__} has no parameter {unknown[0]}{nearest(unknown[0], known)}"
+        )
     written = {name: getattr(given, _dest(name)) for name in parameters}
     absent = [
         f"--{name.replace('_', '-')}"
@@ -127,6 +133,8 @@ def _option(group: argparse._ArgumentGroup, name: str, annotation: Any, default:
 def _type_name(annotation: Any) -> str:
     if _is_many(annotation):
         return f"{_type_name(_element(annotation))} (may be repeated)"
+    if get_origin(annotation) is Literal:
+        return "|".join(map(str, get_args(annotation)))
     return getattr(annotation, "__name__", None) or str(annotation).replace("typing.", "")
 
 

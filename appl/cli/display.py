@@ -71,7 +71,8 @@ class Counts:
 
     def line(self) -> str:
         """The state of the run in one line."""
-        parts = [f"{len(self.open)} running, {self.answered} done"]
+        running = [f"{len(self.open)} running"] if self.open else []
+        parts = [*running, f"{self.answered} done"]
         if self.failed:
             parts.append(f"{self.failed} failed or cancelled")
         if self.completion or not self.unknown:

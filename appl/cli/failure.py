@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import greenlet
+
 from appl.cli import exits
 from appl.cli.display import Counts
 from appl.cli.target import UsageError
@@ -33,7 +35,8 @@ from appl.errors import (
 )
 from appl.session import Session, shown
 
-_OURS = str(Path(__file__).parents[1])
+_OURS = (str(Path(__file__).parents[1]), str(Path(greenlet.__file__).parent), "<frozen")
+_BACKENDS = "/appl_backends/"
 _PYTHON = sysconfig.get_paths()["stdlib"]
 _PLAIN = (UsageError, ConfigError, TraceError)
 _USAGE = (UsageError, ConfigError, ModelNotFound, BackendNotFound)
@@ -137,16 +140,18 @@ def _lines(error: BaseException) -> list[str]:
     users = [i for i, frame in enumerate(frames) if not _hidden(frame.filename)]
     if not users:
         return []
-    ours_at_end = isinstance(error, ApplError)
-    kept = [frames[i] for i in users] if ours_at_end else frames[users[0] :]
-    visible = [frame for frame in kept if not frame.filename.startswith(_OURS)]
+    kept = [frames[i] for i in users] if isinstance(error, ApplError) else frames[users[0] :]
+    visible = [frame for frame in kept if not _ours(frame.filename)]
     return "".join(traceback.format_list(visible)).rstrip("\n").splitlines()
+
+
+def _ours(file: str) -> bool:
+    return file.startswith(_OURS) or _BACKENDS in file
 
 
 def _hidden(file: str) -> bool:
     """Whether *file* is ours or Python's machinery between us and the user."""
-    inside = file.startswith(_OURS) or file.startswith("<frozen")
-    return inside or (file.startswith(_PYTHON) and "site-packages" not in file)
+    return _ours(file) or (file.startswith(_PYTHON) and "site-packages" not in file)
 
 
 def interrupted_stream() -> int:

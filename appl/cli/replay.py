@@ -147,4 +147,5 @@ def _report(value: Any, trace: Trace, shower: Plain, as_document: bool) -> None:
     text = show(value)
     if text:
         out(text)
-    say(f"appl: replayed {replayed} calls, 0 live, 0 tokens paid")
+    calls = "1 call" if replayed == 1 else f"{replayed} calls"
+    say(f"appl: replayed {calls}, 0 live, 0 tokens paid")

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from appl.backend import Request, Response, Sample, Sampling, Usage
+from appl.cli.display import EVERY_NS, Counts, Live, Plain
+from appl.errors import BackendError
+from appl.runtime.event import CallEnded, CallStarted
+
+
+def started(address: str, at: int = 0) -> CallStarted:
+    return CallStarted(Request(address, 0, "m", None, Sampling()), "gen", (), None, None, at)
+
+
+def ended(address: str, at: int = 0, usage: Usage | None = None) -> CallEnded:
+    if usage is None:
+        return CallEnded(address, None, BackendError("no"), at)
+    return CallEnded(address, Response((Sample("hi", "stop"),), usage), None, at)
+
+
+def test_counts_follow_the_events() -> None:
+    counts = Counts()
+    counts.add(started("/a", 1_000_000_000))
+    counts.add(started("/b", 1_000_000_000))
+    assert counts.line().startswith("2 running, 0 done")
+    counts.add(ended("/a", 2_000_000_000, Usage(10, 30, 4)))
+    counts.add(ended("/b", 3_000_000_000))
+    line = counts.line()
+    assert "running" not in line
+    assert line == "1 done, 1 failed or cancelled, 4 of 10 prompt tokens cached, 30 tokens, 15 a second"
+
+
+def test_unknown_usage_is_not_zero() -> None:
+    counts = Counts()
+    counts.add(started("/a"))
+    counts.add(ended("/a", 1, Usage()))
+    assert counts.as_data()["completion_tokens"] is None
+    assert counts.line() == "1 done"
+
+
+def test_plain_lines_come_at_most_every_five_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    plain = Plain()
+    began = plain.counts.began
+    for step in range(11):
+        plain.on_event(started(f"/{step}", began + step * EVERY_NS // 2))
+    assert capsys.readouterr().err.count("\n") == 5
+
+
+def test_the_live_display_draws_on_a_terminal_and_leaves_nothing() -> None:
+    live = Live()
+    live._console.file = io.StringIO()
+    live._console._force_terminal = True
+    with live:
+        live.on_event(started("/a.0/gen.0"))
+        live._live.refresh()
+    assert "1 running" in live._console.file.getvalue()

@@ -1,0 +1,96 @@
+"""Plain ``python file.py``: recorded from its first call, ended when the process ends."""
+
+from __future__ import annotations
+
+from appl.tracing import Trace
+
+from .conftest import Project
+
+ECHO = {"APPL_BACKEND": "appl.testing:Echo"}
+
+
+def test_a_failure_that_nobody_looked_at_makes_the_exit_code_1(project: Project) -> None:
+    project.write(
+        "script.py",
+        "import atexit\nfrom prog import ask\nfrom appl import gen\n"
+        "atexit.register(print, 'atexit ran')\n"
+        "gen(model='nobody', messages=[{'role': 'user', 'content': 'x'}])\nprint('end')\n",
+    )
+    done = project.python("script.py", APPL_BACKEND="embedded")
+    assert done.code == 1
+    assert done.out == "end\natexit ran\n"
+    assert "no model 'nobody'" in done.err
+    trace = Trace.open(project.traces[0])
+    assert (trace.state, trace.reason) == ("finished", "failed")
+
+
+def test_calls_in_flight_are_waited_for_at_the_end(project: Project) -> None:
+    project.write("script.py", "from prog import ask\nfor c in 'abc': ask(c)\n")
+    assert project.python("script.py", **ECHO).code == 0
+    trace = Trace.open(project.traces[0])
+    assert [call.outcome for call in trace.calls] == ["answered"] * 3
+    assert trace.reason == "finished"
+
+
+def test_an_exception_ends_the_run_as_failed(project: Project) -> None:
+    project.write("script.py", "from prog import ask\nprint(ask('x'))\nraise KeyError('mine')\n")
+    done = project.python("script.py", **ECHO)
+    assert done.code == 1
+    assert done.err.rstrip().endswith("KeyError: 'mine'")
+    assert Trace.open(project.traces[0]).reason == "failed"
+
+
+def test_sys_exit_keeps_its_code(project: Project) -> None:
+    project.write("script.py", "import sys\nfrom prog import ask\nask('x')\nsys.exit(7)\n")
+    assert project.python("script.py", **ECHO).code == 7
+    assert Trace.open(project.traces[0]).reason == "finished"
+
+
+def test_the_trace_can_be_switched_off(project: Project) -> None:
+    project.write("script.py", "from prog import ask\nprint(ask('x'))\n")
+    done = project.python("script.py", APPL_TRACE="off", **ECHO)
+    assert done.code == 0
+    assert done.err == ""
+    assert not (project.folder / ".appl").exists()
+
+
+def test_home_can_be_moved(project: Project) -> None:
+    project.write("script.py", "from prog import ask\nprint(ask('x'))\n")
+    project.python("script.py", APPL_HOME="elsewhere", **ECHO)
+    assert len(list((project.folder / "elsewhere" / "runs").glob("*.trace"))) == 1
+
+
+def test_a_trace_that_cannot_be_written_stops_the_first_call(project: Project) -> None:
+    project.write("blocked", "a file where a folder should be")
+    project.write("script.py", "from prog import ask\nprint(ask('x'))\n")
+    done = project.python("script.py", APPL_HOME="blocked", **ECHO)
+    assert done.code == 1
+    assert "TraceWriteError" in done.err
+    assert done.out == ""
+    warned = project.python("script.py", APPL_HOME="blocked", APPL_ON_TRACE_ERROR="warn", **ECHO)
+    assert warned.code == 0
+    assert "goes on unrecorded" in warned.err
+
+
+def test_a_forked_child_writes_nothing(project: Project) -> None:
+    project.write(
+        "script.py",
+        "import os\nfrom prog import ask\nprint(ask('x'), flush=True)\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n    os._exit(0)\n"
+        "os.waitpid(pid, 0)\nprint(ask('y'))\n",
+    )
+    done = project.python("script.py", **ECHO)
+    assert done.code == 0, done.err
+    trace = Trace.open(project.traces[0])
+    assert [call.outcome for call in trace.calls] == ["answered"] * 2
+
+
+def test_a_thread_without_scope_belongs_to_the_run(project: Project) -> None:
+    project.write(
+        "script.py",
+        "import threading\nfrom prog import ask\nask('main')\n"
+        "t = threading.Thread(target=lambda: print(ask('thread')))\nt.start(); t.join()\n",
+    )
+    assert project.python("script.py", **ECHO).code == 0
+    assert len(Trace.open(project.traces[0]).calls) == 2

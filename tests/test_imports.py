@@ -1,0 +1,120 @@
+"""Who may import whom, what an import may load, and how long it may take."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MAY = {
+    "errors": [],
+    "prompt": ["errors"],
+    "backend": ["prompt", "errors"],
+    "compiler": ["errors"],
+    "runtime": ["prompt", "backend", "compiler.ir", "compiler", "errors"],
+    "tracing": ["prompt", "backend", "runtime.event", "errors"],
+    "function": ["compiler", "runtime", "prompt", "backend", "errors"],
+    "config": ["errors"],
+    "appl_backends": ["backend", "prompt", "errors"],
+}
+ALL = ["session", "cli", "testing", "__init__"]
+HEAVY = {"numpy", "litellm", "openai", "httpx", "aiohttp", "pydantic", "rich", "torch"}
+
+
+def sources() -> list[Path]:
+    return [*(ROOT / "appl").rglob("*.py"), *(ROOT / "backends" / "appl_backends").rglob("*.py")]
+
+
+def imported(file: Path) -> set[str]:
+    """The modules of appl that *file* names in an import, TYPE_CHECKING blocks left out."""
+    found: set[str] = set()
+    tree = ast.parse(file.read_text("utf-8"))
+    skipped = {id(n) for block in ast.walk(tree) if _checking(block) for n in ast.walk(block)}
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            found |= (
+                {node.module} if node.module != "appl" else {f"appl.{a.name}" for a in node.names}
+            )
+    return {name for name in found if name.split(".")[0] in ("appl", "appl_backends")}
+
+
+def _checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def layer(file: Path) -> str:
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return "appl_backends" if parts[0] == "backends" else parts[1]
+
+
+@pytest.mark.parametrize("file", sources(), ids=lambda file: str(file.relative_to(ROOT)))
+def test_imports_go_one_way(file: Path) -> None:
+    own = layer(file)
+    if own in ALL:
+        return
+    inside = "appl_backends" if own == "appl_backends" else f"appl.{own}"
+    allowed = [inside, *(f"appl.{name}" for name in MAY[own])]
+    wrong = [
+        name
+        for name in imported(file)
+        if not any(name == ok or name.startswith(ok + ".") for ok in allowed)
+    ]
+    assert not wrong, f"{own} must not import {wrong}"
+
+
+def test_every_source_has_a_docstring_and_no_relative_import() -> None:
+    for file in sources():
+        tree = ast.parse(file.read_text("utf-8"))
+        assert ast.get_docstring(tree), f"{file} has no docstring"
+        assert not any(isinstance(n, ast.ImportFrom) and n.level for n in ast.walk(tree)), file
+
+
+PROGRAM = "import appl; from appl import ppl, gen, select, call, map, AIRole, records, run"
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_importing_the_public_names_loads_nothing_heavy() -> None:
+    loaded = set(python(f"{PROGRAM}; import sys; print(*sys.modules)").split())
+    assert not HEAVY & loaded
+
+
+def test_importing_has_no_effects() -> None:
+    code = (
+        "import threading, logging, sys, os\n"
+        "before = (threading.active_count(), list(logging.root.handlers), sys.excepthook, set(os.environ))\n"
+        f"{PROGRAM}\n"
+        "after = (threading.active_count(), list(logging.root.handlers), sys.excepthook, set(os.environ))\n"
+        "print(before == after)"
+    )
+    assert python(code).strip() == "True"
+
+
+def test_the_command_line_needs_neither_numpy_nor_rich_to_start() -> None:
+    loaded = set(python("import appl.cli; import sys; print(*sys.modules)").split())
+    assert not HEAVY & loaded
+
+
+@pytest.mark.long
+def test_import_takes_at_most_150_ms() -> None:
+    def seconds(code: str) -> float:
+        began = time.perf_counter()
+        python(code)
+        return time.perf_counter() - began
+
+    python(PROGRAM)
+    costs = [seconds(PROGRAM) - seconds("pass") for _ in range(7)]
+    assert statistics.median(costs) <= 0.150
