@@ -141,21 +141,20 @@ class Plain:
 class Live:
     """One line at the bottom of the terminal, redrawn eight times a second, gone at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Any = None) -> None:
         self.counts = Counts()
-        console = importlib.import_module("rich.console").Console(stderr=True, highlight=False)
-        both = sys.stdout.isatty()
-        self._console: Any = console
+        self._text: Any = importlib.import_module("rich.text").Text
+        self._spinner: Any = importlib.import_module("rich.spinner").Spinner("dots")
+        if console is None:
+            console = importlib.import_module("rich.console").Console(stderr=True, highlight=False)
         self._live: Any = importlib.import_module("rich.live").Live(
             console=console,
             get_renderable=self._render,
             refresh_per_second=8,
             transient=True,
-            redirect_stdout=both,
+            redirect_stdout=sys.stdout.isatty(),
             redirect_stderr=True,
         )
-        self._spinner: Any = importlib.import_module("rich.spinner").Spinner("dots")
-        self._text: Any = importlib.import_module("rich.text").Text
 
     def _render(self) -> Any:
         counts = self.counts

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from rich.console import Console
 
 from appl.backend import Request, Response, Sample, Sampling, Usage
 from appl.cli.display import EVERY_NS, Counts, Live, Plain
@@ -29,7 +30,10 @@ def test_counts_follow_the_events() -> None:
     counts.add(ended("/b", 3_000_000_000))
     line = counts.line()
     assert "running" not in line
-    assert line == "1 done, 1 failed or cancelled, 4 of 10 prompt tokens cached, 30 tokens, 15 a second"
+    assert (
+        line
+        == "1 done, 1 failed or cancelled, 4 of 10 prompt tokens cached, 30 tokens, 15 a second"
+    )
 
 
 def test_unknown_usage_is_not_zero() -> None:
@@ -49,10 +53,10 @@ def test_plain_lines_come_at_most_every_five_seconds(capsys: pytest.CaptureFixtu
 
 
 def test_the_live_display_draws_on_a_terminal_and_leaves_nothing() -> None:
-    live = Live()
-    live._console.file = io.StringIO()
-    live._console._force_terminal = True
+    screen = io.StringIO()
+    live = Live(Console(file=screen, force_terminal=True, width=100))
     with live:
         live.on_event(started("/a.0/gen.0"))
         live._live.refresh()
-    assert "1 running" in live._console.file.getvalue()
+    assert "1 running" in screen.getvalue()
+    assert screen.getvalue().endswith("\x1b[2K")  # the line is wiped at the end

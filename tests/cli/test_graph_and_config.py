@@ -21,7 +21,7 @@ def test_a_plain_function_has_no_graph(project: Project) -> None:
 
 
 def test_config_shows_each_value_and_where_it_comes_from(project: Project) -> None:
-    project.write("appl.toml", 'temperature = 0.5\n[backends.embedded]\nmax_batch = 4\n')
+    project.write("appl.toml", "temperature = 0.5\n[backends.embedded]\nmax_batch = 4\n")
     done = project.appl("config", "--json")
     assert done.data["temperature"] == {
         "value": 0.5, "origin": str(project.folder / "appl.toml"),
