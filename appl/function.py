@@ -139,6 +139,7 @@ class Program:
                 try:
                     step = functools.partial(inner.send, (yield out))
                 except GeneratorExit:
+                    out = step = _no_step  # what was yielded last is held by others, or by nobody
                     self._close_generator(frame, inner)
                     raise
                 except BaseException as error:
@@ -188,6 +189,7 @@ class Program:
                 try:
                     step = functools.partial(inner.asend, (yield out))
                 except GeneratorExit:
+                    out = step = _no_step
                     await inner.aclose()
                     raise
                 except BaseException as error:
@@ -226,6 +228,10 @@ class Program:
         else:
             task.run_in_fiber(body, context_for(frame))
         return Future(task)
+
+
+def _no_step() -> None:
+    """In place of the next step of a generator that is closed."""
 
 
 def _restore(token: Any) -> None:

@@ -70,6 +70,7 @@ def enter(
     prompt = state.prompt if state is not None else _prompt(caller, ctx)
     regions = () if beside else caller.regions
     frame = Frame(run, caller, caller.issue(name), prompt, role, regions)
+    frame.shares = state is not None
     turn = _turn(state, caller, frame) if state is not None else None
     if run.watched:
         at = time.monotonic_ns()
@@ -139,10 +140,10 @@ def fail(frame: Frame, error: BaseException) -> None:
     """
     frame.finish()
     left = owed(frame.started)
-    if not isinstance(error, Exception):
+    if not isinstance(error, Exception | GeneratorExit):
         structure.cancel_all(left)
     elif not _in_region(frame):
-        structure.cancel_all(unheld(left, error))
+        structure.cancel_all(unheld(frame, left, error))
     frame.started = left
     if left:
         heir(frame).adopt(left)

@@ -113,11 +113,19 @@ class Call(Pending):
         self.finish(outcome)
 
     def aborted(self) -> None:
-        """End as cancelled; a running attempt is aborted, and so is the work behind it."""
-        if self.outcome is None:
+        """End as cancelled, unless a replay knows better: it may have come too late then."""
+        on_cancel = getattr(self.run.backend, "on_cancel", None)
+        if on_cancel is None or not on_cancel(self.address, self._abort):
+            self._abort()
+
+    def _abort(self) -> None:
+        """End as cancelled; an attempt that runs is aborted first, with the work behind it."""
+        if self.outcome is not None:
+            return
+        if self.worker is not None:
+            self.worker.cancel()
+        else:
             self.failed(CallCancelled(f"the call {self.address} was cancelled"))
-            if self.worker is not None:
-                self.worker.cancel()
 
     # -- on any thread
 
@@ -138,6 +146,9 @@ class Call(Pending):
 
     def blockers(self) -> Iterable[Pending]:
         return (source for source in sources(self.node) if not source.done)
+
+    def asked_after(self) -> Node | None:
+        return self.node
 
     def suspicious(self) -> bool:
         return self.node is not None and self.node.first_waiting() is not None
@@ -160,9 +171,9 @@ def sources(node: Node | None) -> Iterator[Pending]:
         source = _pending(hole.part)
         yield source
         before = hole.parent.hole if hole.parent is not None else None
-        if before is not None and isinstance(source, Call) and source.node is not None:
-            if source.node.hole is before:
-                return
+        asked = source.asked_after()
+        if asked is not None and before is not None and asked.hole is before:
+            return
         hole = before
 
 

@@ -9,7 +9,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from appl.backend import Response, Sample, Usage
+from appl.backend import Profile, Response, Sample, Sampling, Usage
 from appl.errors import ChoiceError, InvalidOption, Unsupported
 from appl.prompt import Node
 from appl.runtime.call import Call, on_finish
@@ -37,28 +37,34 @@ def checked(options: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def choose(
-    frame: Frame, call: Call, options: Sequence[str], normalize: str | None, method: str | None
-) -> Generation:
-    """Issue *call* as a choice among *options*."""
-    found = checked(options)
+def sampling_for(
+    profile: Profile,
+    sampling: Sampling,
+    options: Sequence[str],
+    normalize: str | None,
+    method: str | None,
+) -> Sampling:
+    """The sampling that makes the backend choose, in the best way that it has."""
     if method not in (None, "logprob") or normalize not in (None, "token"):
         raise InvalidOption("select() takes method='logprob' and normalize='token', or neither")
-    features = call.run.profile.features
-    if "choices" in features:
-        call.sampling = dataclasses.replace(call.sampling, choices=found, normalize=normalize)
-    elif method == "logprob":
+    if "choices" in profile.features:
+        return dataclasses.replace(sampling, choices=tuple(options), normalize=normalize)
+    if method == "logprob":
         raise Unsupported(
-            f"backend {call.run.profile.name!r} cannot score choices by log-probability; "
+            f"backend {profile.name!r} cannot score choices by log-probability; "
             "leave out method='logprob' to let it choose in another way"
         )
-    elif "regex" in features:
-        pattern = "(" + "|".join(re.escape(each) for each in found) + ")"
-        call.sampling = dataclasses.replace(call.sampling, regex=pattern)
-    else:
-        _ask(call, found)
-    frame.add(call)
-    chosen = Chosen(call, found)
+    if "regex" in profile.features:
+        pattern = "(" + "|".join(re.escape(each) for each in options) + ")"
+        return dataclasses.replace(sampling, regex=pattern)
+    return sampling
+
+
+def choose(frame: Frame, call: Call, options: tuple[str, ...]) -> Generation:
+    """Issue *call* as a choice among *options*."""
+    if call.sampling.choices is None and call.sampling.regex is None:
+        _ask(call, options)
+    chosen = Chosen(call, options)
     frame.add(chosen)
     chosen.follow(call)
     call.run.submit(call)
@@ -86,6 +92,9 @@ class Chosen(Pending):
         self.run, self._call, self._options = call.run, call, options
         self._asks = 1
         self._responses: list[Response] = []
+
+    def asked_after(self) -> Node | None:
+        return self._call.node
 
     def follow(self, call: Call) -> None:
         """Take up the outcome of *call* when it is there."""

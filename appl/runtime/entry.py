@@ -16,7 +16,7 @@ from appl.errors import CallCancelled
 from appl.runtime.fiber import Fiber, arrive, hub_here, run_on
 from appl.runtime.future import awaited
 from appl.runtime.parallel import in_coroutine
-from appl.runtime.pending import Error, Pending, Value
+from appl.runtime.pending import Error, Pending, Stop, Value
 
 
 def run(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -72,6 +72,8 @@ class _Program(Pending):
         except (KeyboardInterrupt, SystemExit):
             self.conclude(Error(CallCancelled("the program was interrupted")))
             raise
+        except Stop:
+            outcome = Error(CallCancelled("the program was cancelled"))
         except BaseException as error:
             outcome = Error(error)
         self.conclude(outcome)
@@ -79,7 +81,6 @@ class _Program(Pending):
     def cancel(self) -> None:
         fiber = self.fiber
         if fiber is not None and not self.done:
-            error = CallCancelled("the program was cancelled")
-            run_on(fiber.hub, lambda: None if self.done else fiber.throw(error))
+            run_on(fiber.hub, lambda: None if self.done else fiber.throw(Stop()))
 
 

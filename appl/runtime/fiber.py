@@ -196,6 +196,8 @@ class Hub:
         """A program is active here; the watchers are told when all of them wait again."""
         self._resting = False
         self.poke()
+        if self.loop is not None and _here.hub is not None:
+            _here.hub.leaves()  # the thread is in the loop now
 
     def leaves(self) -> None:
         """The hub's thread has nothing more to do."""

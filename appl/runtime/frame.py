@@ -23,13 +23,14 @@ _PRUNE = 64
 class Frame:
     """One activation: of a ``@ppl`` function, of what ``call`` started, of a task, or of the run.
 
-    ``started`` are the calls that this frame answers for, in program order; an open region takes
+    ``shares`` is true when its prompt lives on after it. ``started`` are the calls that this frame answers for, in program order; an open region takes
     its place while it lasts. ``regions`` are those around this frame, outer ones first.
     """
 
     __slots__ = (
         "address", "counts", "end", "ended", "fresh", "generations", "origin",
-        "parent", "prompt", "regions", "role", "run", "started", "thread", "_prune_at",
+        "parent", "prompt", "regions", "role", "run", "shares", "started", "thread",
+        "_prune_at",
     )  # fmt: skip
 
     def __init__(
@@ -47,6 +48,7 @@ class Frame:
         self.end: Node | None = None
         self.ended = False
         self.fresh = True
+        self.shares = False
         self.counts: dict[str, int] = {}
         self.generations = 0
         self.started: list[Pending] = []

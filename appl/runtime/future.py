@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+import weakref
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -73,6 +74,7 @@ class Deferred(Proxy):
 
     def __init__(self, pending: Pending) -> None:
         object.__setattr__(self, "_pending", pending)
+        pending.proxy = weakref.ref(self)
 
     def __await__(self) -> Generator[Any, None, Any]:
         return awaited(self._pending).__await__()

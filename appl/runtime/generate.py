@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from appl.backend import Sampling
@@ -52,31 +53,79 @@ def gen(
     Without *messages* the prompt is that of the running function. *choices* makes it pick one of
     the strings. Options that the backend declares may follow; others are an error.
     """
-    frame = here(lambda: repr(messages))
+    fields = {
+        "max_tokens": max_tokens, "stop": stops(stop) if stop is not None else (),
+        "temperature": temperature, "top_p": top_p, "seed": seed, "logprobs": logprobs,
+        "regex": regex, "grammar": grammar,
+    }  # fmt: skip
+    asked = _Asked(model, messages, fields, backend_options, n, timeout, priority)
+    return _generate("gen", asked, choices, normalize, method)
+
+
+def select(
+    options: Sequence[str],
+    model: str | None = None,
+    *,
+    messages: Said | None = None,
+    method: str | None = None,
+    normalize: str | None = None,
+    temperature: float | None = None,
+    seed: int | None = None,
+    timeout: float | None = None,
+    priority: int = 0,
+    **backend_options: Any,
+) -> Generation:
+    """Have a model pick one of *options*, given the prompt.
+
+    By log-probability where the backend can (only so with ``method="logprob"``; *normalize* is
+    ``"token"`` or nothing), by constrained decoding where it cannot, else by asking for a number.
+    """
+    fields = {
+        "max_tokens": None, "stop": (), "temperature": temperature, "top_p": None, "seed": seed,
+        "logprobs": None, "regex": None, "grammar": None,
+    }  # fmt: skip
+    asked = _Asked(model, messages, fields, backend_options, 1, timeout, priority)
+    return _generate("select", asked, options, normalize, method)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """The arguments of a call."""
+
+    model: str | None
+    messages: Said | None
+    fields: dict[str, Any]
+    extra: dict[str, Any]
+    n: int
+    timeout: float | None
+    priority: int
+
+
+def _generate(
+    kind: str,
+    asked: _Asked,
+    choices: Sequence[str] | None,
+    normalize: str | None,
+    method: str | None,
+) -> Generation:
+    frame = here(lambda: repr(asked.messages))
     run = frame.run
     run.check_open()
-    fields = {
-        "max_tokens": run.max_tokens if max_tokens is None else max_tokens,
-        "stop": stops(stop) if stop is not None else (),
-        "temperature": run.temperature if temperature is None else temperature,
-        "top_p": top_p, "seed": seed, "logprobs": logprobs, "regex": regex, "grammar": grammar,
-        "salt": run.salt,
-    }  # fmt: skip
-    if regex is not None or grammar is not None:
-        _check_constraints(run, regex, grammar)
+    fields, n = asked.fields, asked.n
+    run.complete_fields(fields)
+    if fields["regex"] is not None or fields["grammar"] is not None:
+        _check_constraints(run, fields["regex"], fields["grammar"])
     if n != 1 and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
         raise InvalidOption(f"gen(n=...) takes a whole number of samples, got {n!r}")
-    sampling = sampling_of(run.profile, fields, backend_options)
-    call = _call(frame, "gen", messages, model, sampling)
-    call.n, call.timeout, call.priority = n, timeout, priority
+    sampling = sampling_of(run.profile, fields, asked.extra)
     if choices is not None:
-        return choice.choose(frame, call, choices, normalize, method)
+        choices = choice.checked(choices)
+        sampling = choice.sampling_for(run.profile, sampling, choices, normalize, method)
+    call = _call(frame, kind, asked.messages, asked.model, sampling)
+    call.n, call.timeout, call.priority = n, asked.timeout, asked.priority
+    if choices is not None:
+        return choice.choose(frame, call, tuple(choices))
     return issue(frame, call)
-
-
-def select(options: Sequence[str], model: str | None = None, **more: Any) -> Generation:
-    """Have a model pick one of *options*, given the prompt; see ``gen(choices=...)``."""
-    return gen(model, choices=options, **more)
 
 
 def issue(frame: Frame, call: Call) -> Generation:
@@ -139,7 +188,7 @@ def _check_constraints(run: Run, regex: str | None, grammar: str | None) -> None
 
 def _source() -> tuple[str, int] | None:
     """The user's file and line: the innermost frame that is not of this package."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(3)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         if name != _PACKAGE and not name.startswith(_PACKAGE + "."):

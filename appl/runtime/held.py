@@ -1,13 +1,125 @@
 """Which calls a failing function leaves to nobody: those that only its own variables refer to.
 
-Invariant: a call that anybody else might still read is never named.
+Invariant: a call that anybody else might still read is never named. When in doubt it is held: the
+count of references to it must be explained by the frames that the error has left.
 """
 
 from __future__ import annotations
 
-from appl.runtime.pending import Pending
+import gc
+import sys
+from collections import deque
+from types import CellType, FrameType
+from typing import Any
+
+from appl.runtime.call import Call, sources
+from appl.runtime.frame import Frame
+from appl.runtime.pending import Pending, Proxy
+
+_CONTAINERS = frozenset({list, tuple, dict, set, frozenset, deque, CellType})
+_MOST = 20_000
+_OURS = 2  # the references that the search itself holds: its list's, and getrefcount's argument
 
 
-def unheld(started: list[Pending], error: BaseException) -> list[Pending]:
-    """Those of *started* that nobody can read once *error* has left the function."""
-    return [pending for pending in started if not pending.done]
+def unheld(frame: Frame, left: list[Pending], error: BaseException) -> list[Pending]:
+    """Those of *left* that nobody can read once *error* has left the activation *frame*."""
+    open_ones = [pending for pending in left if not pending.done]
+    if not open_ones:
+        return []
+    local = _Locals(error)
+    free = {p for p in open_ones if p.proxy is None or local.owns(p.proxy())}
+    _keep_prompt(frame, free)
+    kept = [pending for pending in open_ones if pending not in free]
+    while kept:
+        for needed in _needs(kept.pop()):
+            if needed in free:
+                free.discard(needed)
+                kept.append(needed)
+    return [pending for pending in open_ones if pending in free]
+
+
+def _keep_prompt(frame: Frame, free: set[Pending]) -> None:
+    """What was said into a prompt that lives on is held by it."""
+    parent = frame.parent
+    if frame.shares or (parent is not None and parent.prompt is frame.prompt):
+        for hole in frame.prompt.tip.holes() if frame.prompt.tip is not None else ():
+            source = hole.prompt_source()
+            if isinstance(source, Pending):
+                free.discard(source)
+
+
+def _needs(pending: Pending) -> list[Pending]:
+    if isinstance(pending, Call):
+        return list(sources(pending.node))
+    inner = getattr(pending, "frame", None)
+    return list(sources(inner.prompt.tip)) if isinstance(inner, Frame) else []
+
+
+class _Locals:
+    """What the frames of a traceback own: trial deletion, as the garbage collector does it."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._objects: list[Any] = []
+        self._index: dict[int, int] = {}
+        self._found: list[int] = []
+        self._open: list[int] = []
+        trace = error.__traceback__
+        frames: list[FrameType] = []
+        while trace is not None:
+            frames.append(trace.tb_frame)
+            trace = trace.tb_next
+        for frame in dict.fromkeys(frames):
+            self._count(gc.get_referents(frame))
+        del frames, trace
+        self._spread()
+
+    def _count(self, referents: list[Any]) -> None:
+        for each in referents:
+            if type(each) in _CONTAINERS or isinstance(each, Proxy):
+                index = self._index.get(id(each))
+                if index is None:
+                    index = self._index[id(each)] = len(self._objects)
+                    self._objects.append(each)
+                    self._found.append(0)
+                self._found[index] += 1
+                self._open.append(index)
+
+    def _spread(self) -> None:
+        """Whoever is owned altogether passes its own references on."""
+        expanded: set[int] = set()
+        while self._open and len(self._objects) < _MOST:
+            index = self._open.pop()
+            if index in expanded or not self._explained(index):
+                continue
+            expanded.add(index)
+            if type(self._objects[index]) in _CONTAINERS:
+                self._count(gc.get_referents(self._objects[index]))
+
+    def _explained(self, index: int) -> bool:
+        return sys.getrefcount(self._objects[index]) - _OURS == self._found[index]
+
+    def owns(self, proxy: object) -> bool:
+        """Whether nobody but the frames refers to *proxy*, or nobody at all."""
+        if proxy is None:
+            return True
+        index = self._index.get(id(proxy))
+        if index is None:
+            return False
+        # two more references stand here: the parameter and the caller's temporary
+        return sys.getrefcount(proxy) - _OURS - _BORROWED == self._found[index]
+
+
+def _borrowed() -> int:
+    """How many references a parameter adds in this Python."""
+
+    class Probe:
+        pass
+
+    def seen(probe: object) -> int:
+        return sys.getrefcount(probe)
+
+    probes = [Probe()]
+    return seen(probes[0]) - sys.getrefcount(probes[0])
+
+
+_BORROWED = _borrowed()

@@ -7,11 +7,18 @@ subscriber is called. ``delivered`` and ``waiters`` belong to the thread of the 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Protocol
 
+from appl.prompt import Node
+
 _LOCK = threading.Lock()
+
+
+class Stop(BaseException):
+    """Thrown into a program that is cancelled; no handler of ordinary errors catches it."""
 
 
 class Value:
@@ -80,7 +87,7 @@ class Pending:
 
     __slots__ = (
         "__weakref__", "address", "children", "delivered", "home", "looked", "outcome",
-        "subscribers", "waiters",
+        "proxy", "subscribers", "waiters",
     )  # fmt: skip
 
     def __init__(self, address: str, home: Home | None) -> None:
@@ -88,6 +95,7 @@ class Pending:
         self.outcome: Outcome | None = None
         self.delivered = False
         self.looked = False
+        self.proxy: weakref.ref[Proxy] | None = None
         self.waiters: list[Waiter] | None = None
         self.subscribers: list[Callable[[Pending], None]] | None = None
         self.children: list[Pending] | None = None
@@ -162,6 +170,10 @@ class Pending:
     def suspicious(self) -> bool:
         """Whether waiting for this may close a cycle."""
         return True
+
+    def asked_after(self) -> Node | None:
+        """The prompt that this is the answer to, if it is one."""
+        return None
 
     def cancel(self) -> None:
         """Ask for an early end; what has one already stays as it is."""

@@ -66,7 +66,8 @@ class Run:
         self.effects: Effects = effects or LiveEffects(self.emit)
         self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
         limits = [each for each in (self.profile.concurrency, concurrency) if each is not None]
-        self.scheduler = Scheduler(backend, min(limits, default=None), order or ByPrefix())
+        limit = None if getattr(backend, "timeless", False) else min(limits, default=None)
+        self.scheduler = Scheduler(backend, limit, order or ByPrefix())
         self.tell: Callable[[str], None] = _on_stderr
         self.states: dict[Any, Any] = {}
         self.closed = False
@@ -104,6 +105,14 @@ class Run:
         ordinal = self._seen.get(address, 0)
         self._seen[address] = ordinal + 1
         return ordinal
+
+    def complete_fields(self, fields: dict[str, Any]) -> None:
+        """Fill in the run's defaults for what a call leaves open."""
+        if fields["temperature"] is None:
+            fields["temperature"] = self.temperature
+        if fields["max_tokens"] is None:
+            fields["max_tokens"] = self.max_tokens
+        fields["salt"] = self.salt
 
     def submit(self, call: Call) -> None:
         """Hand an issued call to the scheduler."""

@@ -164,8 +164,7 @@ class Scheduler:
                 async with asyncio.timeout(call.timeout):
                     response = await self.backend.complete(request, call.emit)
         except asyncio.CancelledError:
-            if call.outcome is None:  # not ours: the backend cancelled itself
-                call.failed(CallCancelled(f"the backend cancelled {call.address}"))
+            call.failed(CallCancelled(f"the call {call.address} was cancelled"))
         except TimeoutError as error:
             call.failed(_timeout(call, error))
         except BaseException as error:

@@ -15,7 +15,7 @@ from typing import Any
 from appl.errors import CallCancelled
 from appl.runtime.fiber import Fiber, Hub, Strand, hub_here, run_on, strand_here
 from appl.runtime.frame import FRAME, Frame, owed
-from appl.runtime.pending import Error, Outcome, Pending, Value, explained
+from appl.runtime.pending import Error, Outcome, Pending, Stop, Value, explained
 
 MAX_WORKERS = 32
 
@@ -36,13 +36,13 @@ class Task(Pending):
         """Call *body*; the outcome, with what it left running as children."""
         try:
             if self._cancelled:
-                raise CallCancelled(f"{self.address} was cancelled before it began")
+                raise Stop
             outcome: Outcome = Value(body())
         except (KeyboardInterrupt, SystemExit):
             self._leave()
             self.conclude(Error(CallCancelled(f"{self.address} was interrupted")))
             raise
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, Stop):
             outcome = Error(CallCancelled(f"{self.address} was cancelled"))
         except BaseException as error:
             explained(error, f"in {self.address}")
@@ -109,10 +109,9 @@ class Task(Pending):
         self.looked = True
         self._cancelled = True
         if self._aio is not None and isinstance(self.home, Hub):
-            run_on(self.home, lambda: void(self._aio and self._aio.cancel()))
+            _at_home(self.home, lambda: void(self._aio and self._aio.cancel()))
         elif (strand := self.strand) is not None:
-            error = CallCancelled(f"{self.address} was cancelled")
-            run_on(strand.hub, lambda: None if self.done else strand.throw(error))
+            _at_home(strand.hub, lambda: None if self.done else strand.throw(Stop()))
 
     def blockers(self) -> Iterable[Pending]:
         last = self.last()
@@ -120,6 +119,14 @@ class Task(Pending):
             return (last,)
         waits = self.strand.waits if self.strand is not None else None
         return (waits,) if waits is not None else ()
+
+
+def _at_home(hub: Hub, action: Callable[[], None]) -> None:
+    """On the hub's own thread at once: answers that are on their way have no say in it."""
+    if hub is hub_here():
+        action()
+    else:
+        run_on(hub, action)
 
 
 def void(_: object) -> None:

@@ -282,7 +282,7 @@ def test_select_asks_again_until_the_answer_is_an_option():
         g = select(["tea", "milk"], messages="What?")
         assert g == "milk"
         assert (g.choice_method, g.finish_reason) == ("asked", "stop")
-    assert list(seen.prompts) == ["/gen.0", "/gen.0/ask.1"]
+    assert list(seen.prompts) == ["/select.0", "/select.0/ask.1"]
 
 
 def test_select_gives_up_after_three_answers():

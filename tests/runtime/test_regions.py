@@ -1,0 +1,157 @@
+"""try and with: what is waited for, and what is raised."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from appl import call, gen, ppl
+from appl.errors import BackendError
+from appl.testing import Held, Scripted, Seeded, running
+
+
+def failing(*numbers):
+    def answer(request):
+        number = request.address[-1]
+        return BackendError(f"gen {number}") if number in numbers else f"answer {number}"
+
+    return answer
+
+
+def test_a_try_body_waits_and_its_handler_sees_the_failure():
+    @ppl
+    def body():
+        try:
+            g = gen()
+        except BackendError:
+            return "handled"
+        return g
+
+    with running(Scripted(failing("0"))):
+        assert body() == "handled"
+
+
+def test_the_earliest_failure_in_program_order_is_raised():
+    @ppl
+    def body():
+        try:
+            gen(), gen(), gen()
+        except BackendError as error:
+            return str(error)
+
+    for seed in range(5):
+        with running(Seeded(seed, failing("1", "2"))):
+            assert body() == "gen 1"
+
+
+def test_a_failed_call_comes_before_a_later_exception():
+    @ppl
+    def body():
+        try:
+            gen()
+            raise KeyError("later")
+        except BackendError:
+            return "call"
+        except KeyError:
+            return "later"
+
+    with running(Scripted(failing("0"))):
+        assert body() == "call"
+    with running(Scripted(failing())):
+        assert body() == "later"
+
+
+def test_calls_of_callees_are_waited_for():
+    @ppl
+    def inner():
+        return gen()
+
+    @ppl
+    def body():
+        try:
+            inner()
+        except BackendError:
+            return "handled"
+
+    with running(Scripted(failing("0"))):
+        assert body() == "handled"
+
+
+def test_a_program_started_inside_is_waited_for():
+    @ppl
+    def inner():
+        raise ValueError("inside")
+
+    @ppl
+    def body():
+        try:
+            call(inner)
+        except ValueError:
+            return "handled"
+
+    with running(Scripted(failing())):
+        assert body() == "handled"
+
+
+def test_a_foreign_with_block_is_a_region():
+    @ppl
+    def body():
+        with contextlib.suppress(BackendError):
+            gen()
+        return "goes on"
+
+    with running(Scripted(failing("0"))):
+        assert body() == "goes on"
+
+
+def test_a_failed_answer_leaves_the_prompt():
+    @ppl
+    def body():
+        "before"
+        try:
+            f"said {gen()}"
+            "after"
+        except BackendError:
+            "It failed."
+        return gen()
+
+    with running(Scripted(failing("0"))) as seen:
+        assert body() == "answer 1"
+    assert seen.prompts["/body.0/gen.1"] == "user: before\nsaid \nIt failed."
+
+
+def test_an_inner_region_settles_its_failures():
+    @ppl
+    def body():
+        try:
+            try:
+                gen()
+            except BackendError:
+                pass
+            return "fine"
+        except BackendError:
+            return "again"
+
+    with running(Scripted(failing("0"))):
+        assert body() == "fine"
+
+
+def test_an_exception_cancels_what_nobody_else_holds():
+    backend = Held()
+    kept = []
+
+    @ppl
+    def body():
+        kept.append(gen())
+        gen()
+        raise ValueError
+
+    with running(backend):
+        with pytest.raises(ValueError):
+            body()
+        while "/body.0/gen.0" not in backend.waiting:
+            pass
+        backend.release()
+        assert str(kept[0])
+    assert "/body.0/gen.1" not in [r.address for r in backend.requests if r.address in backend.waiting]
