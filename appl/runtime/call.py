@@ -83,9 +83,7 @@ class Call(Pending):
             run.gate()
         if run.watched:
             at = time.monotonic_ns()
-            run.emit(
-                CallStarted(self.request, self.kind, self.edges(), self.file, self.line, at)
-            )
+            run.emit(CallStarted(self.request, self.kind, self.edges(), self.file, self.line, at))
 
     def edges(self) -> tuple[str, ...]:
         """The addresses of the calls whose answers the prompt holds, those implied left out."""
@@ -105,7 +103,9 @@ class Call(Pending):
         """A part of the prompt failed, and this call with it."""
         self._end(outcome, None, outcome.error)
 
-    def _end(self, outcome: Outcome, response: Response | None, error: BaseException | None) -> None:
+    def _end(
+        self, outcome: Outcome, response: Response | None, error: BaseException | None
+    ) -> None:
         if self.outcome is not None:
             return
         if self.run.watched:

@@ -179,4 +179,3 @@ def _total(usages: list[Usage]) -> Usage:
         return None if any(value is None for value in values) else sum(values)
 
     return Usage(added("prompt_tokens"), added("completion_tokens"), added("cached_tokens"))
-

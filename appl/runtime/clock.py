@@ -32,7 +32,8 @@ class First(Pending):
 class Moment:
     """A moment at *address* that a program waits for: *seconds* from now, or *pending* if sooner.
 
-    A replay decides itself when it comes (``Effects.turn``), and what was seen then.
+    A replay decides itself when it comes (``Effects.turn``), and what was seen then. Waiting is done
+    in its block; who is thrown out of it no longer waits (``Effects.leave``).
     """
 
     def __init__(
@@ -59,6 +60,14 @@ class Moment:
             quiet.timers += 1
         io.send(lambda: void(io.loop.call_later(max(seconds, 0.0), ring)))
 
+    def __enter__(self) -> First:
+        return self.first
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        leave = getattr(self._run.effects, "leave", None) if kind is not None else None
+        if leave is not None:
+            leave(self._address, self._ordinal, self._kind)
+
     def seen(self, live: Callable[[], Any]) -> Any:
         """What the program sees when the moment has come."""
         return self._run.effects.perform(self._address, self._ordinal, self._kind, live)
@@ -71,7 +80,8 @@ def void(_: object) -> None:
 def expired(pending: Pending, timeout: float) -> bool:
     """Wait for *pending* at most *timeout* seconds: whether it is still not done."""
     moment = Moment(run_of(pending), pending.address, "timeout", timeout, pending)
-    wait(moment.first)
+    with moment as first:
+        wait(first)
     return bool(moment.seen(lambda: not pending.last().done))
 
 
@@ -83,12 +93,14 @@ def is_done(pending: Pending) -> bool:
 def sleep_now(run: Run, address: str, seconds: float) -> None:
     """Suspend the running program for *seconds*."""
     moment = Moment(run, address, "sleep", seconds)
-    wait(moment.first)
+    with moment as first:
+        wait(first)
     moment.seen(lambda: None)
 
 
 async def asleep(run: Run, address: str, seconds: float) -> None:
     """Suspend the running coroutine for *seconds*."""
     moment = Moment(run, address, "sleep", seconds)
-    await arrive(moment.first)
+    with moment as first:
+        await arrive(first)
     moment.seen(lambda: None)

@@ -32,9 +32,7 @@ def run(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return f(*args, **kwargs)
 
 
-async def _run_in_loop(
-    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+async def _run_in_loop(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     async with importlib.import_module("appl.session").record():
         return await asynchronously(f, *args, **kwargs)
 
@@ -82,5 +80,3 @@ class _Program(Pending):
         fiber = self.fiber
         if fiber is not None and not self.done:
             run_on(fiber.hub, lambda: None if self.done else fiber.throw(Stop()))
-
-

@@ -21,6 +21,7 @@ from appl.runtime.frame import Frame
 from appl.runtime.future import Generation, finished
 from appl.runtime.options import require, sampling_of, stops
 from appl.runtime.pending import Proxy
+from appl.runtime.resolve import taking_futures
 from appl.runtime.run import Run, here
 
 Said = Conversation | PromptRecords | Iterable[Message | dict[str, Any]] | str
@@ -28,6 +29,7 @@ Said = Conversation | PromptRecords | Iterable[Message | dict[str, Any]] | str
 _PACKAGE = __name__.rpartition(".")[0].rpartition(".")[0]
 
 
+@taking_futures
 def gen(
     model: str | None = None,
     *,
@@ -62,6 +64,7 @@ def gen(
     return _generate("gen", asked, choices, normalize, method)
 
 
+@taking_futures
 def select(
     options: Sequence[str],
     model: str | None = None,
@@ -146,9 +149,7 @@ def _call(
     if messages is not None:
         node, given = _given(messages)
     home = hub_here()
-    return Call(
-        frame, home, kind, node, given, model or frame.run.model, sampling, _source()
-    )
+    return Call(frame, home, kind, node, given, model or frame.run.model, sampling, _source())
 
 
 def _given(messages: Said) -> tuple[Node | None, Messages | None]:
@@ -173,6 +174,7 @@ def _pending_prompt(every: Iterable[Message | dict[str, Any]]) -> Node | None:
         if isinstance(message, dict) and isinstance(content, Proxy):
             role = as_message({"role": finished(message.get("role")), "content": ""}).role
             prompt.append(role, content._pending)
+            content._pending.keep("")
         else:
             plain = as_message(message)
             prompt.append(plain.role, plain.content)
@@ -197,4 +199,3 @@ def _source() -> tuple[str, int] | None:
             return None
         frame = frame.f_back
     return None
-

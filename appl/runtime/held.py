@@ -27,7 +27,7 @@ def unheld(frame: Frame, left: list[Pending], error: BaseException) -> list[Pend
     if not open_ones:
         return []
     local = _Locals(error)
-    free = {p for p in open_ones if p.proxy is None or local.owns(p.proxy())}
+    free = {p for p in open_ones if not _said_outside(p, frame) and local.owns_pending(p)}
     _keep_prompt(frame, free)
     kept = [pending for pending in open_ones if pending not in free]
     while kept:
@@ -36,6 +36,11 @@ def unheld(frame: Frame, left: list[Pending], error: BaseException) -> list[Pend
                 free.discard(needed)
                 kept.append(needed)
     return [pending for pending in open_ones if pending in free]
+
+
+def _said_outside(pending: Pending, frame: Frame) -> bool:
+    holder = pending.holder
+    return holder is not None and not (holder + "/").startswith(frame.address + "/")
 
 
 def _keep_prompt(frame: Frame, free: set[Pending]) -> None:
@@ -97,6 +102,10 @@ class _Locals:
 
     def _explained(self, index: int) -> bool:
         return sys.getrefcount(self._objects[index]) - _OURS == self._found[index]
+
+    def owns_pending(self, pending: Pending) -> bool:
+        """Whether nobody but the frames can read *pending*."""
+        return pending.proxy is None or self.owns(pending.proxy())
 
     def owns(self, proxy: object) -> bool:
         """Whether nobody but the frames refers to *proxy*, or nobody at all."""

@@ -17,7 +17,15 @@ from appl.runtime.frame import FRAME, Frame
 from appl.runtime.future import OWN_NAMES, awaited
 from appl.runtime.pending import Proxy
 from appl.runtime.region import Region
-from appl.runtime.resolve import PLAIN, Items, aprepared, aresolve, prepared, resolve
+from appl.runtime.resolve import (
+    PLAIN,
+    Items,
+    aprepared,
+    aresolve,
+    prepared,
+    resolve,
+    taking_futures,
+)
 from appl.runtime.roles import Role
 
 _PLAIN = PLAIN
@@ -49,7 +57,7 @@ class Ops:
 
     def hole(self, value: object, conversion: str, spec: str, /) -> None:
         frame = _frame()
-        part = saying.part_of(value, conversion, spec)
+        part = saying.part_of(frame, value, conversion, spec)
         frame.prompt.append(frame.role, part, starts=frame.fresh)
         frame.fresh = False
 
@@ -80,9 +88,7 @@ class Ops:
     def scope(self, manager: Any, /) -> Any:
         return manager if isinstance(manager, Role) else _Scope(manager)
 
-    async def aprep(
-        self, f: Callable[..., Any], /, *args: Any, **kwargs: Any
-    ) -> Callable[[], Any]:
+    async def aprep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
         if _PLAIN.issuperset(map(type, args)) and (
             not kwargs or _PLAIN.issuperset(map(type, kwargs.values()))
         ):
@@ -189,6 +195,7 @@ class _Mixed(_AsyncScope):
 OPS = Ops()
 
 
+@taking_futures
 def grow(value: object) -> None:
     """Add *value* to the prompt: what the bare expression statement ``value`` does."""
     saying.say(_frame(), value)

@@ -22,7 +22,7 @@ from appl.runtime.frame import Frame
 from appl.runtime.future import Future, awaited, finished, result_of
 from appl.runtime.pending import Pending
 from appl.runtime.progress import Progress, progress_for
-from appl.runtime.resolve import resolve
+from appl.runtime.resolve import resolve, taking_futures
 from appl.runtime.run import here
 from appl.runtime.task import Task, context_for
 
@@ -31,6 +31,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
+@taking_futures
 def call(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
     """Start ``f(*args, **kwargs)`` and return the future of its result.
 
@@ -112,6 +113,7 @@ def in_coroutine() -> bool:
     return _get_running_loop() is not None and type(getcurrent()) is not Stack
 
 
+@taking_futures
 def map(
     f: Callable[..., R],
     items: Iterable[Any],
@@ -213,4 +215,3 @@ class _Map:
             pending.looked = True
             if not pending.done:
                 pending.cancel()
-

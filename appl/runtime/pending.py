@@ -87,7 +87,7 @@ class Pending:
 
     __slots__ = (
         "__weakref__", "address", "children", "delivered", "home", "looked", "outcome",
-        "proxy", "subscribers", "waiters",
+        "holder", "proxy", "subscribers", "waiters",
     )  # fmt: skip
 
     def __init__(self, address: str, home: Home | None) -> None:
@@ -95,6 +95,7 @@ class Pending:
         self.outcome: Outcome | None = None
         self.delivered = False
         self.looked = False
+        self.holder: str | None = None
         self.proxy: weakref.ref[Proxy] | None = None
         self.waiters: list[Waiter] | None = None
         self.subscribers: list[Callable[[Pending], None]] | None = None
@@ -150,6 +151,11 @@ class Pending:
         if self.waiters is None:
             self.waiters = []
         self.waiters.append(waiter)
+
+    def keep(self, holder: str) -> None:
+        """The prompt of the activation *holder* has this as a part; the outermost one counts."""
+        if self.holder is None or len(holder) < len(self.holder):
+            self.holder = holder
 
     @property
     def done(self) -> bool:

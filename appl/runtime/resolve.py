@@ -12,11 +12,13 @@ import functools
 import queue
 import types
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from appl.runtime.future import awaited, result_of
 from appl.runtime.pending import Proxy
 from appl.runtime.text import Text
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 PLAIN = frozenset(
     {
@@ -124,6 +126,12 @@ _AS_THEY_ARE: tuple[Any, ...] = (
     types.SimpleNamespace,
 )  # fmt: skip
 _TAKERS: set[int] = {id(each) for each in _AS_THEY_ARE}
+
+
+def taking_futures(f: F) -> F:
+    """Mark *f* as a function that takes futures as they are."""
+    _TAKERS.add(id(f))
+    return f
 
 
 def takes_futures(f: Any) -> bool:

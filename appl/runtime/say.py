@@ -44,10 +44,11 @@ def said(frame: Frame, value: object) -> None:
     _append(frame, items)
 
 
-def part_of(value: object, conversion: str, spec: str) -> Part:
+def part_of(frame: Frame, value: object, conversion: str, spec: str) -> Part:
     """The part that ``{value!conversion:spec}`` adds: lazy when *value* is pending."""
     if isinstance(value, Proxy):
         pending = value._pending
+        pending.keep(frame.address)
         if not conversion and not spec:
             return pending
         if spec and (conversion or isinstance(value, Generation)):
@@ -63,7 +64,7 @@ class _NotText(Exception):
 def _refuse(value: object) -> None:
     kind = type(value).__name__
     raise PromptTypeError(
-        f"a bare expression of type {kind} is not prompt text; write f\"{{value}}\" to say it, "
+        f'a bare expression of type {kind} is not prompt text; write f"{{value}}" to say it, '
         f"or _ = value to leave it out of the prompt (got {value!r:.80})"
     )
 
@@ -86,9 +87,7 @@ def _is_template(kind: type) -> bool:
     return kind.__name__ == "Template" and kind.__module__ == "string.templatelib"
 
 
-def _collect(
-    frame: Frame, value: object, items: list[Item], bad: Callable[[object], None]
-) -> None:
+def _collect(frame: Frame, value: object, items: list[Item], bad: Callable[[object], None]) -> None:
     if isinstance(value, Future):
         value = finished(value)
     if value is None:
@@ -136,12 +135,17 @@ def _template(frame: Frame, template: Any) -> list[Item]:
         part = (
             piece
             if isinstance(piece, str)
-            else part_of(piece.value, piece.conversion or "", piece.format_spec)
+            else part_of(frame, piece.value, piece.conversion or "", piece.format_spec)
         )
         items.append((frame.role, part, "\n", "", not items))
     return items
 
 
-def _append(frame: Frame, items: Iterable[Item]) -> None:
+def _append(frame: Frame, items: list[Item]) -> None:
     append = frame.prompt.append
+    for _, part, _, _, _ in items:
+        if not isinstance(part, str):
+            source = part.prompt_source()
+            if isinstance(source, Pending):
+                source.keep(frame.address)
     deque((append(r, p, sep=s, lead=x, starts=f) for r, p, s, x, f in items), maxlen=0)

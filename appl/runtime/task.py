@@ -164,7 +164,9 @@ class _Workers:
         while self._jobs and self._running < MAX_WORKERS:
             self._running += 1
             job = self._jobs.popleft()
-            threading.Thread(target=self._work, args=(job,), name="appl-worker", daemon=True).start()
+            threading.Thread(
+                target=self._work, args=(job,), name="appl-worker", daemon=True
+            ).start()
 
     def _work(self, job: Callable[[], None]) -> None:
         while True:

@@ -119,9 +119,7 @@ async def test_a_sync_program_can_be_awaited():
         return str(gen()) + str(gen())
 
     async with Run(Seeded(1, lambda r: r.address[-1])):
-        both = await asyncio.gather(
-            asynchronously(program, "a"), asynchronously(program, "b")
-        )
+        both = await asyncio.gather(asynchronously(program, "a"), asynchronously(program, "b"))
     assert both == ["01", "01"]
 
 

@@ -11,7 +11,7 @@ import traceback
 
 import pytest
 
-from appl import AIRole, SystemRole, call, gen, ppl
+from appl import AIRole, SystemRole, call, gen, grow, ppl
 from appl.errors import CallCancelled, DeadlockError, RunClosed
 from appl.testing import Echo, Held, Scripted, Seeded, running
 
@@ -301,3 +301,31 @@ def test_cancelled_is_what_a_reader_gets():
         g.cancel()
         with pytest.raises(CallCancelled):
             str(g)
+
+
+def test_a_yielded_call_that_the_consumer_said_survives_the_generator():
+    @ppl
+    def series():
+        while True:
+            yield gen()
+
+    @ppl
+    def consumer():
+        for word in series():
+            f"{word}"
+            return gen()
+
+    with running(Seeded(0, lambda r: "x")) as seen:
+        assert consumer() == "x"
+    assert seen.prompts["/consumer.0/gen.0"] == "user: x"
+
+
+def test_grow_does_not_wait():
+    @ppl
+    def grows():
+        grow([gen(), "a"])
+        return gen()
+
+    with running(Seeded(0, lambda r: "x")) as seen:
+        assert grows() == "x"
+    assert seen.prompts["/grows.0/gen.1"] == "user: x\na"

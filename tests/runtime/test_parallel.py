@@ -38,7 +38,11 @@ def test_parallel_functions_wait_side_by_side():
 
     backend = Seeded(1, lambda r: r.address[-14:-6])
     with running(backend) as seen:
-        assert both() == "/side.0//side.1/"[:0] + str(both.__name__)[:0] + "/side.0/" + "/side.1/" if False else True
+        assert (
+            both() == "/side.0//side.1/"[:0] + str(both.__name__)[:0] + "/side.0/" + "/side.1/"
+            if False
+            else True
+        )
         value = both()
     assert addresses(seen)[:2] == ["/both.0/side.0/gen.0", "/both.0/side.1/gen.0"]
 

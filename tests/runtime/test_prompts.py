@@ -79,7 +79,10 @@ def test_a_call_sees_what_stands_before_it_in_the_same_string():
         ((c for c in "ab"), "user: a\nb"),
         (SystemMessage("s"), "system: s"),
         ([AIMessage("x"), "y"], "assistant: x\nuser: y"),
-        (Conversation([SystemMessage("s"), {"role": "user", "content": "u"}]), "system: s\nuser: u"),
+        (
+            Conversation([SystemMessage("s"), {"role": "user", "content": "u"}]),
+            "system: s\nuser: u",
+        ),
     ],
 )
 def test_a_statement_says_its_value(value, prompt):

@@ -154,4 +154,6 @@ def test_an_exception_cancels_what_nobody_else_holds():
             pass
         backend.release()
         assert str(kept[0])
-    assert "/body.0/gen.1" not in [r.address for r in backend.requests if r.address in backend.waiting]
+    assert "/body.0/gen.1" not in [
+        r.address for r in backend.requests if r.address in backend.waiting
+    ]

@@ -41,7 +41,11 @@ def test_a_generation_behaves_as_its_text():
 def test_an_answer_knows_how_it_came_about():
     with texts("abc def"):
         g = gen(messages="x y")
-        assert (g.usage.prompt_tokens, g.usage.completion_tokens, g.usage.cached_tokens) == (2, 2, None)
+        assert (g.usage.prompt_tokens, g.usage.completion_tokens, g.usage.cached_tokens) == (
+            2,
+            2,
+            None,
+        )
         assert g.cost is None and g.finish_reason == "stop" and g.logprobs is None
         assert g.message.content == "abc def" and g.call_id == "/gen.0"
         assert str(g).usage == g.usage and type(g.result()) is Text
@@ -140,7 +144,11 @@ def test_set_members_and_keys_are_finished_values():
     @ppl
     def body():
         g = gen()
-        return {type(each) for each in {g}}, [type(k) for k in {g: 1}], [type(k) for k in {g for _ in "x"}]
+        return (
+            {type(each) for each in {g}},
+            [type(k) for k in {g: 1}],
+            [type(k) for k in {g for _ in "x"}],
+        )
 
     with texts("1"):
         assert body() == ({Text}, [Text], [Text])
