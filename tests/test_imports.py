@@ -23,7 +23,7 @@ MAY = {
     "config": ["errors"],
     "appl_backends": ["backend", "prompt", "errors"],
 }
-ALL = ["session", "cli", "testing", "__init__"]
+ALL = ["session", "cli", "testing", "__init__", "__main__"]
 HEAVY = {"numpy", "litellm", "openai", "httpx", "aiohttp", "pydantic", "rich", "torch"}
 
 

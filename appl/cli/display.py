@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from appl.cli.terminal import one_line, say
+from appl.cli.terminal import say
 from appl.runtime.event import CallEnded, CallStarted, Event, RunEnded, Warned
 
 EVERY_NS = 5_000_000_000
@@ -32,7 +32,6 @@ class Counts:
     began: int = field(default_factory=time.monotonic_ns)
     first: int | None = None
     last: int = 0
-    last_address: str = ""
     open: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -49,7 +48,7 @@ class Counts:
 
     def _ended(self, event: CallEnded) -> None:
         self.open.discard(event.address)
-        self.last, self.last_address = event.at, event.address
+        self.last = event.at
         if event.response is None:
             self.failed += 1
             return
@@ -144,7 +143,6 @@ class Live:
     def __init__(self, console: Any = None) -> None:
         self.counts = Counts()
         self._text: Any = importlib.import_module("rich.text").Text
-        self._spinner: Any = importlib.import_module("rich.spinner").Spinner("dots")
         if console is None:
             console = importlib.import_module("rich.console").Console(stderr=True, highlight=False)
         self._live: Any = importlib.import_module("rich.live").Live(
@@ -158,11 +156,8 @@ class Live:
 
     def _render(self) -> Any:
         counts = self.counts
-        newest = f"  {one_line(counts.last_address, 40)}" if counts.last_address else ""
-        self._spinner.text = self._text.assemble(
-            f"{counts.seconds():.0f} s  {counts.line()}", (newest, "dim"), overflow="ellipsis"
-        )
-        return self._spinner
+        line = f"{counts.seconds():.0f} s  {counts.line()}"
+        return self._text(line, style="dim", no_wrap=True, overflow="ellipsis")
 
     def on_event(self, event: Event) -> None:
         """Count; the line is redrawn by the display's own thread."""

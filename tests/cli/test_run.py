@@ -150,7 +150,7 @@ def test_ctrl_c_gives_130_and_a_valid_trace(project: Project) -> None:
         "        await asyncio.sleep(3600)\n"
         "def f(): return ask('never')\n",
     )
-    running = project.process("-m", "appl.cli", "run", "slow.py:f", "--backend", "slow:Never")
+    running = project.process("-m", "appl", "run", "slow.py:f", "--backend", "slow:Never")
     assert running.stdout is not None
     assert running.stdout.readline() == "asked\n"
     running.send_signal(signal.SIGINT)

@@ -114,7 +114,7 @@ def test_a_script_is_recorded_and_replayed(project: Project) -> None:
     first = project.python("script.py", APPL_BACKEND="appl.testing:Echo")
     assert first.code == 0, first.err
     assert "recording in .appl/runs/" in first.err
-    again = project.python("-m", "appl.cli", "trace", "replay")
+    again = project.python("-m", "appl", "trace", "replay")
     assert (again.code, again.out) == (0, first.out), again.err
 
 
@@ -122,10 +122,10 @@ def test_the_arguments_of_a_script_are_asked_for(project: Project) -> None:
     project.write("script.py", "import sys\nfrom prog import ask\nprint(ask(sys.argv[1]))\n")
     first = project.python("script.py", "sk-secret-word", APPL_BACKEND="appl.testing:Echo")
     assert b"sk-secret" not in json.dumps(Trace.open(project.traces[0]).header).encode()
-    refused = project.python("-m", "appl.cli", "trace", "replay")
+    refused = project.python("-m", "appl", "trace", "replay")
     assert refused.code == 2
     assert "give them after --" in refused.err
-    again = project.python("-m", "appl.cli", "trace", "replay", "last", "--", "sk-secret-word")
+    again = project.python("-m", "appl", "trace", "replay", "last", "--", "sk-secret-word")
     assert (again.code, again.out) == (0, first.out), again.err
 
 

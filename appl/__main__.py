@@ -1,4 +1,4 @@
-"""``python -m appl.cli``: the command where it is not installed."""
+"""``python -m appl``: the command where it is not installed."""
 
 import sys
 
