@@ -6,23 +6,83 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from appl import config, testing
-    from appl.config import init
+    from appl import config as config
+    from appl import testing as testing
+    from appl.config import init as init
     from appl.errors import *  # noqa: F403
-    from appl.function import ppl
-    from appl.prompt import AIMessage, Message, SystemMessage, ToolMessage, UserMessage
-    from appl.runtime.context import Conversation, PromptRecords, convo, records
-    from appl.runtime.entry import run
-    from appl.runtime.future import Future, Generation
-    from appl.runtime.generate import gen, select
-    from appl.runtime.lock import Lock
-    from appl.runtime.observe import env, input, now, random, read, sleep, uuid
-    from appl.runtime.ops import grow
-    from appl.runtime.parallel import call, map
-    from appl.runtime.roles import AIRole, SystemRole, ToolRole, UserRole
-    from appl.runtime.text import Text
-    from appl.runtime.timeout import timeout
-    from appl.session import record
+    from appl.function import ppl as ppl
+    from appl.prompt import (
+        AIMessage as AIMessage,
+    )
+    from appl.prompt import (
+        Message as Message,
+    )
+    from appl.prompt import (
+        SystemMessage as SystemMessage,
+    )
+    from appl.prompt import (
+        ToolMessage as ToolMessage,
+    )
+    from appl.prompt import (
+        UserMessage as UserMessage,
+    )
+    from appl.runtime.context import (
+        Conversation as Conversation,
+    )
+    from appl.runtime.context import (
+        PromptRecords as PromptRecords,
+    )
+    from appl.runtime.context import (
+        convo as convo,
+    )
+    from appl.runtime.context import (
+        records as records,
+    )
+    from appl.runtime.entry import run as run
+    from appl.runtime.future import Future as Future
+    from appl.runtime.future import Generation as Generation
+    from appl.runtime.generate import gen as gen
+    from appl.runtime.generate import select as select
+    from appl.runtime.lock import Lock as Lock
+    from appl.runtime.observe import (
+        env as env,
+    )
+    from appl.runtime.observe import (
+        input as input,
+    )
+    from appl.runtime.observe import (
+        now as now,
+    )
+    from appl.runtime.observe import (
+        random as random,
+    )
+    from appl.runtime.observe import (
+        read as read,
+    )
+    from appl.runtime.observe import (
+        sleep as sleep,
+    )
+    from appl.runtime.observe import (
+        uuid as uuid,
+    )
+    from appl.runtime.ops import grow as grow
+    from appl.runtime.parallel import call as call
+    from appl.runtime.parallel import map as map
+    from appl.runtime.roles import (
+        AIRole as AIRole,
+    )
+    from appl.runtime.roles import (
+        SystemRole as SystemRole,
+    )
+    from appl.runtime.roles import (
+        ToolRole as ToolRole,
+    )
+    from appl.runtime.roles import (
+        UserRole as UserRole,
+    )
+    from appl.runtime.text import Text as Text
+    from appl.runtime.timeout import timeout as timeout
+    from appl.session import record as record
 
 _HOME = {
     "appl.config": ("init",),
@@ -52,7 +112,7 @@ _HOME = {
 _MODULES = ("config", "errors", "session", "testing")
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
 
-__all__ = [*sorted(_WHERE), *_MODULES]  # noqa: PLE0604
+__all__ = [*sorted(_WHERE), *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

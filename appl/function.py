@@ -1,7 +1,7 @@
 """``@ppl``: where the compiler meets the runtime.
 
-Invariant: what is decorated stays what it was (its name, signature, kind and place as a method), and
-its address is taken when it is called, whatever runs it later.
+Invariant: what is decorated stays what it was (its name, signature, kind and place as a method),
+and its address is taken when it is called, whatever runs it later.
 """
 
 from __future__ import annotations

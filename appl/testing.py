@@ -85,7 +85,7 @@ def _usage(request: Request, text: str) -> Usage:
 
 
 class Echo(Fake):
-    """Answers with a short digest of the prompt and the sampling: equal questions, equal answers."""
+    """Answers with a short digest of the request's content: equal questions, equal answers."""
 
     def __init__(self, **profile: Any) -> None:
         super().__init__(lambda request: request.digest.hex()[:6], **{"name": "echo", **profile})

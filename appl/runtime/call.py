@@ -1,7 +1,7 @@
 """A call: one node of the unrolled graph, from the moment it is issued to its outcome.
 
-Invariant: everything that identifies a call is fixed when it is issued, on the program's thread; its
-outcome is set on the I/O thread only.
+Invariant: everything that identifies a call is fixed when it is issued, on the program's thread;
+its outcome is set on the I/O thread only.
 """
 
 from __future__ import annotations
@@ -28,8 +28,22 @@ class Call(Pending):
     """One question to a model; ``node`` is its prompt, or ``messages`` when they were given."""
 
     __slots__ = (
-        "asked", "emit", "kind", "line", "file", "messages", "model", "n", "node", "ordinal",
-        "priority", "request", "run", "sampling", "timeout", "worker",
+        "asked",
+        "emit",
+        "file",
+        "kind",
+        "line",
+        "messages",
+        "model",
+        "n",
+        "node",
+        "ordinal",
+        "priority",
+        "request",
+        "run",
+        "sampling",
+        "timeout",
+        "worker",
     )  # fmt: skip
 
     def __init__(
@@ -49,7 +63,8 @@ class Call(Pending):
         frame.generations += 1
         self.node, self.messages = node, messages
         self.model, self.sampling = model, sampling
-        self.file, self.line = source or (None, None)
+        self.file: str | None = source[0] if source is not None else None
+        self.line: int | None = source[1] if source is not None else None
         self.n = 1
         self.priority = 0
         self.timeout: float | None = None

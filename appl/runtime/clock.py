@@ -32,8 +32,8 @@ class First(Pending):
 class Moment:
     """A moment at *address* that a program waits for: *seconds* from now, or *pending* if sooner.
 
-    A replay decides itself when it comes (``Effects.turn``), and what was seen then. Waiting is done
-    in its block; who is thrown out of it no longer waits (``Effects.leave``).
+    A replay decides itself when it comes (``Effects.turn``), and what was seen then. Waiting is
+    done in its block; who is thrown out of it no longer waits (``Effects.leave``).
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a program can see of its own prompt: ``records()``, ``convo()``, and conversations as values.
+"""What a program sees of its own prompt: ``records()``, ``convo()``, conversations as values.
 
 Invariant: reading never changes a prompt; what is pending is waited for only when text is needed.
 """

@@ -75,7 +75,7 @@ class Strand:
         return cast("BaseException | None", self.hub.greenlet.switch())
 
 
-class Stack(greenlet):
+class Stack(greenlet):  # type: ignore[misc] # greenlet has no types
     """The greenlet of a fiber, which it names."""
 
     fiber: Fiber

@@ -23,14 +23,28 @@ _PRUNE = 64
 class Frame:
     """One activation: of a ``@ppl`` function, of what ``call`` started, of a task, or of the run.
 
-    ``shares`` is true when its prompt lives on after it. ``started`` are the calls that this frame answers for, in program order; an open region takes
-    its place while it lasts. ``regions`` are those around this frame, outer ones first.
+    ``shares`` is true when its prompt lives on after it. ``started`` are the calls that this frame
+    answers for, in program order; an open region takes its place while it lasts. ``regions`` are
+    those around this frame, outer ones first.
     """
 
     __slots__ = (
-        "address", "counts", "end", "ended", "fresh", "generations", "origin",
-        "parent", "prompt", "regions", "role", "run", "shares", "started", "thread",
         "_prune_at",
+        "address",
+        "counts",
+        "end",
+        "ended",
+        "fresh",
+        "generations",
+        "origin",
+        "parent",
+        "prompt",
+        "regions",
+        "role",
+        "run",
+        "shares",
+        "started",
+        "thread",
     )  # fmt: skip
 
     def __init__(

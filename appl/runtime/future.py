@@ -252,7 +252,7 @@ def _reversed(value: Any) -> Any:
     return reversed(value)
 
 
-_UNARY = {
+_UNARY: dict[str, Install] = {
     "__str__": str, "__repr__": repr, "__bytes__": bytes, "__hash__": hash, "__bool__": bool,
     "__len__": len, "__iter__": iter, "__reversed__": _reversed, "__int__": int,
     "__float__": float, "__complex__": complex, "__index__": operator.index,
@@ -260,12 +260,12 @@ _UNARY = {
     "__invert__": operator.invert, "__trunc__": math.trunc, "__floor__": math.floor,
     "__ceil__": math.ceil,
 }  # fmt: skip
-_BINARY = {
+_BINARY: dict[str, Install] = {
     "__eq__": operator.eq, "__ne__": operator.ne, "__lt__": operator.lt, "__le__": operator.le,
     "__gt__": operator.gt, "__ge__": operator.ge, "__getitem__": operator.getitem,
     "__contains__": operator.contains, "__format__": format,
 }  # fmt: skip
-_ARITHMETIC = {
+_ARITHMETIC: dict[str, Install] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "matmul": operator.matmul,
     "truediv": operator.truediv, "floordiv": operator.floordiv, "mod": operator.mod,
     "divmod": divmod, "pow": pow, "lshift": operator.lshift, "rshift": operator.rshift,

@@ -1,6 +1,7 @@
 """``gen`` and ``select``: a call is issued at once, and its future returned.
 
-Invariant: nothing here waits, but for sequential runs; an impossible option is refused before any call.
+Invariant: nothing here waits, but for sequential runs; an impossible option is refused before any
+call.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from appl.runtime.call import Call, sources
 from appl.runtime.frame import Frame
 from appl.runtime.pending import Pending, Proxy
 
-_CONTAINERS = frozenset({list, tuple, dict, set, frozenset, deque, CellType})
+_CONTAINERS: frozenset[type] = frozenset({list, tuple, dict, set, frozenset, deque, CellType})
 _MOST = 20_000
 _OURS = 2  # the references that the search itself holds: its list's, and getrefcount's argument
 

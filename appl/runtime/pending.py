@@ -86,8 +86,17 @@ class Pending:
     """
 
     __slots__ = (
-        "__weakref__", "address", "children", "delivered", "home", "looked", "outcome",
-        "holder", "proxy", "subscribers", "waiters",
+        "__weakref__",
+        "address",
+        "children",
+        "delivered",
+        "holder",
+        "home",
+        "looked",
+        "outcome",
+        "proxy",
+        "subscribers",
+        "waiters",
     )  # fmt: skip
 
     def __init__(self, address: str, home: Home | None) -> None:

@@ -1,7 +1,7 @@
 """Quiet: when no program of a run can go on without an answer, a backend that asked is told.
 
-Invariant: looked for on the I/O loop, and only when nothing is on its way there; a program that waits
-outside of appl counts as quiet after ``GRACE`` seconds in which nothing happened.
+Invariant: looked for on the I/O loop, and only when nothing is on its way there; a program that
+waits outside of appl counts as quiet after ``GRACE`` seconds in which nothing happened.
 """
 
 from __future__ import annotations

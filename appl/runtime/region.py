@@ -1,7 +1,7 @@
-"""Regions: a ``try`` body or a foreign ``with`` block ends when the calls started inside have ended.
+"""Regions: a ``try`` body or a foreign ``with`` block ends when the calls inside have ended.
 
-Invariant: of several failures the one that is earliest in program order is raised, and the prompt is
-then as it was when the call that failed was issued.
+Invariant: of several failures the one that is earliest in program order is raised, and the prompt
+is then as it was when the call that failed was issued.
 """
 
 from __future__ import annotations

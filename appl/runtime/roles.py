@@ -34,8 +34,8 @@ class Role:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        frame, frame.role = self._before[-1]
-        self._before.pop()
+        frame, role = self._before.pop()
+        frame.role = role
 
     async def __aenter__(self) -> None:
         self.__enter__()

@@ -1,6 +1,7 @@
 """A run: a backend, who watches, and everything that was started in it.
 
-Invariant: nothing that was started in a run outlives it, and no failure that nobody looked at is lost.
+Invariant: nothing that was started in a run outlives it, and no failure is lost that nobody looked
+at.
 """
 
 from __future__ import annotations

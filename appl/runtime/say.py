@@ -32,7 +32,7 @@ def said(frame: Frame, value: object) -> None:
     """Add what a call statement returned, if all of it can be prompt text; else nothing."""
     if isinstance(value, Future):
         value = finished(value)
-    if isinstance(value, Mapping) or not isinstance(value, _SAYABLE) and not _protocol(value):
+    if isinstance(value, Mapping) or (not isinstance(value, _SAYABLE) and not _protocol(value)):
         return
     if isinstance(value, Iterable) and isinstance(value, GeneratorType):
         value = list(value)
@@ -117,9 +117,11 @@ def _collect_other(
         items += _template(frame, value)
     elif isinstance(value, Lazy) and not isinstance(value, type):
         items.append((frame.role, value, "\n", "", True))
-    elif isinstance(value, _NOT_ITERATED) or not isinstance(value, Iterable):
-        bad(value)
-    elif bad is _give_up and not isinstance(value, list | tuple | GeneratorType):
+    elif (
+        isinstance(value, _NOT_ITERATED)
+        or not isinstance(value, Iterable)
+        or (bad is _give_up and not isinstance(value, list | tuple | GeneratorType))
+    ):
         bad(value)
     else:
         for each in value:

@@ -1,4 +1,4 @@
-"""Structured concurrency: whoever started something waits for it, cancels it, and hears its failure.
+"""Structured concurrency: who started something waits for it, cancels it, hears its failure.
 
 Invariant: the order of everything here is program order, never that of arrival.
 """

@@ -21,7 +21,7 @@ class Late(BaseException):
     """Thrown into a program whose time is up; becomes ``TimeoutError`` at the block's end."""
 
 
-class timeout:  # noqa: N801 - reads as a statement: with timeout(5)
+class timeout:
     """``with timeout(seconds):`` raises ``TimeoutError`` in a wait that lasts too long."""
 
     def __init__(self, seconds: float) -> None:
