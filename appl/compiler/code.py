@@ -5,27 +5,21 @@ own code object; of the hooks it holds a constant, so that nothing enters global
 """
 
 from __future__ import annotations
-import __future__
 
 import ast
-import functools
 import inspect
-import operator
 import warnings
 from collections.abc import Iterable
 from types import CodeType, FunctionType
 from typing import Any
 
+from appl.compiler.history import FUTURES
 from appl.compiler.ir import HOOK_NAMES, PLACEHOLDER, Hooks
 from appl.compiler.lower import Lowered
 from appl.compiler.nodes import at, copied
 from appl.compiler.source import Def, Found, first_line, is_remembered, remember, stale
 
 _FACTORY = "⟨factory⟩"
-_FUTURES = functools.reduce(
-    operator.or_,
-    (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names),
-)
 _TOO_NESTED = (
     "too many nested blocks: inside @ppl a try takes two of Python's twenty; "
     "move the inner blocks into a function of their own"
@@ -39,7 +33,7 @@ def assemble(lowered: Lowered, found: Found, user: CodeType) -> CodeType:
         warnings.simplefilter("ignore")  # the import of the file has shown them already
         try:
             whole = compile(
-                module, user.co_filename, "exec", flags=user.co_flags & _FUTURES, dont_inherit=True
+                module, user.co_filename, "exec", flags=user.co_flags & FUTURES, dont_inherit=True
             )
         except SyntaxError as error:
             if "nested blocks" not in str(error):

@@ -50,7 +50,7 @@ def _described(value: Any) -> str:
         return "a functools.partial; decorate the function inside it"
     if inspect.ismethod(value):
         return f"the bound method {value.__name__}; decorate the def in the class"
-    if inspect.isbuiltin(value) or inspect.ismethoddescriptor(value):
+    if inspect.isroutine(value):
         return f"{value.__name__}(), which is written in C; call it from a def of your own"
     return f"an object of type {type(value).__name__}"
 
@@ -91,17 +91,20 @@ def _no_walrus_look_alike(found: Found, string: ast.JoinedStr) -> None:
     for part in string.values:
         if not isinstance(part, ast.FormattedValue) or not isinstance(part.value, ast.Name):
             continue
-        spec = part.format_spec
-        first = spec.values[0] if isinstance(spec, ast.JoinedStr) and spec.values else None
-        if isinstance(first, ast.Constant) and str(first.value).startswith("="):
-            name = part.value.id
-            rest = ast.unparse(part)[2:-1].removeprefix(f"{{{name}:=").removesuffix("}")
+        spec = _text_of_spec(part.format_spec)
+        if spec.startswith("="):
+            name, rest = part.value.id, spec[1:]
             raise found.source.refusal(
                 part.value,
                 f"{{{name}:={rest}}} does not bind {name}, it formats it with the spec "
                 f"'={rest}'; write {{({name} := {rest})}} to bind it, or {{{name}: ={rest}}} "
                 f"to pad it with spaces",
             )
+
+
+def _text_of_spec(spec: ast.expr | None) -> str:
+    parts = spec.values if isinstance(spec, ast.JoinedStr) else []
+    return "".join(str(p.value) if isinstance(p, ast.Constant) else "{...}" for p in parts)
 
 
 def _own_statements(node: ast.AST) -> Any:

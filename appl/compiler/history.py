@@ -4,11 +4,18 @@ Invariant: text from the REPL's history is used only if it compiles to the very 
 """
 
 from __future__ import annotations
+import __future__
 
+import functools
+import operator
 import sys
 from collections.abc import Sequence
 from types import CodeType
 
+FUTURES: int = functools.reduce(
+    operator.or_,
+    (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names),
+)  # the flags of code that say what its module imported from __future__
 _WITH_VALUE = "WX"  # options of the interpreter that take the next argument
 _LONGEST = 400  # lines of history to look at
 
@@ -19,6 +26,7 @@ def command(argv: Sequence[str]) -> str:
     while rest and rest[0].startswith("-") and rest[0] != "-":
         option = rest.pop(0)
         if option.startswith("--"):
+            del rest[: option == "--check-hash-based-pycs"]
             continue
         for at, letter in enumerate(option[1:], 2):
             if letter == "c":
@@ -48,7 +56,9 @@ def statement_of(code: CodeType) -> Sequence[str]:
 
 def _contains(lines: Sequence[str], code: CodeType) -> bool:
     try:
-        whole = compile("".join(lines) + "\n", code.co_filename, "single", dont_inherit=True)
+        text = "".join(lines) + "\n"
+        flags = code.co_flags & FUTURES
+        whole = compile(text, code.co_filename, "single", flags=flags, dont_inherit=True)
     except (SyntaxError, ValueError):
         return False
     todo = [whole]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import io
 import linecache
 import sys
 import textwrap
@@ -27,10 +28,11 @@ DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The text of one file, by line."""
+    """The text of one file, by line; ``given`` is what linecache takes for its lines."""
 
     file: str
     lines: Sequence[str]
+    given: Sequence[str]
 
     def starts_at(self, node: ast.expr) -> str:
         """The rest of the line at which *node* begins."""
@@ -129,7 +131,7 @@ def module_of(code: CodeType, namespace: dict[str, Any]) -> Module:
     if not lines:
         raise _unavailable(code)
     known = _modules.get(code.co_filename)
-    if known is not None and (known.source.lines is lines or known.source.lines == lines):
+    if known is not None and (known.source.given is lines or known.source.given == lines):
         return known
     try:
         module = parse(code.co_filename, lines)
@@ -144,10 +146,11 @@ def module_of(code: CodeType, namespace: dict[str, Any]) -> Module:
 
 def parse(file: str, lines: Sequence[str]) -> Module:
     """The tree of a file and its functions."""
+    text = "".join(lines)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the import of the file has shown them already
-        tree = ast.parse("".join(lines), file)
-    source = Source(file, lines)
+        tree = ast.parse(text, file)
+    source = Source(file, list(io.StringIO(text, newline=None)), lines)
     return Module(source, tree, {key: found for key, found in _functions(source, tree)})
 
 

@@ -149,7 +149,7 @@ def module(source: str, **names: Any) -> dict[str, Any]:
     file = f"<module {next(_numbers)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     space = {"__name__": "made", "ppl": ppl, **names}
-    exec(compile(text, file, "exec"), space)
+    exec(compile(text, file, "exec", dont_inherit=True), space)
     return space
 
 
@@ -163,7 +163,9 @@ def _indented(source: str) -> str:
 
 
 def _last_name(source: str) -> str:
-    words = [line.split("def ")[1] for line in textwrap.dedent(source).splitlines() if _starts(line)]
+    words = [
+        line.split("def ")[1] for line in textwrap.dedent(source).splitlines() if _starts(line)
+    ]
     return words[-1].split("(")[0].split("[")[0]
 
 

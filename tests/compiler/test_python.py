@@ -198,7 +198,7 @@ class Child(Base):
 
     @ppl
     def explicit(self) -> str:
-        return super(Child, self).name()
+        return super(Child, self).name()  # noqa: UP008
 
 
 class Grandchild(Child):
@@ -300,7 +300,7 @@ def test_other_decorators_above_and_of_functions_inside() -> None:
     @twice
     @ppl
     def f(n: int) -> Any:
-        @functools.lru_cache(maxsize=None)
+        @functools.lru_cache(maxsize=8)
         def inner(k: int) -> object:
             return object()
 
@@ -389,7 +389,14 @@ def test_names_signature_and_annotations_stay() -> None:
     for name in ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "extra"):
         assert getattr(compiled, name) == getattr(f, name)
     old, new = f.__code__, compiled.__code__
-    for name in ("co_name", "co_qualname", "co_firstlineno", "co_filename", "co_flags", "co_varnames"):
+    for name in (
+        "co_name",
+        "co_qualname",
+        "co_firstlineno",
+        "co_filename",
+        "co_flags",
+        "co_varnames",
+    ):
         assert getattr(new, name) == getattr(old, name)
 
 
@@ -397,7 +404,7 @@ def test_qualified_names_inside() -> None:
     @ppl
     def f() -> Any:
         def g() -> Any:
-            return [(lambda: x) for x in "a"]
+            return [(lambda: x) for x in "a"]  # noqa: B023
 
         return g, g()[0], (i for i in "b")
 
@@ -413,7 +420,7 @@ def test_generators() -> None:
     @ppl
     def f(n: int) -> Iterator[int]:
         for i in range(n):
-            yield i
+            yield i * 2 // 2
         got = yield from g()
         return got
 

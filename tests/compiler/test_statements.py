@@ -23,7 +23,10 @@ from .support import async_body, body
         ("f'{a=}'", "@appl.begin()\n@appl.piece('a=')\n@appl.hole(a, 'r', '')"),
         ("f'{{{a}}}'", "@appl.begin()\n@appl.piece('{')\n@appl.hole(a, '', '')\n@appl.piece('}')"),
         ("f'{(x := a)}'", "@appl.begin()\n@appl.hole((x := a), '', '')"),
-        ("'a' f'{b}' 'c'", "@appl.begin()\n@appl.piece('a')\n@appl.hole(b, '', '')\n@appl.piece('c')"),
+        (
+            "'a' f'{b}' 'c'",
+            "@appl.begin()\n@appl.piece('a')\n@appl.hole(b, '', '')\n@appl.piece('c')",
+        ),
         ("f()", "@appl.said(f())"),
         ("(x := g())", "@appl.say((x := g()))"),
         ("a", "@appl.say(a)"),
@@ -85,10 +88,16 @@ def test_a_statement_is_lowered(source: str, lowered: str) -> None:
     [
         ("g(a)", "@appl.said(@appl.prep(g, a)())"),
         ("x = a.m(b, *c, k=g, **xs)", "x = @appl.prep(a.m, b, *c, k=g, **xs)()"),
-        ("x = g(1, 'a', f'{a}', not a, a == b, lambda: a)", "x = g(1, 'a', f'{a}', not a, a == b, lambda: a)"),
+        (
+            "x = g(1, 'a', f'{a}', not a, a == b, lambda: a)",
+            "x = g(1, 'a', f'{a}', not a, a == b, lambda: a)",
+        ),
         ("x = g([1, 2], (3,), {'k': 4})", "x = g([1, 2], (3,), {'k': 4})"),
         ("x = g([a])", "x = @appl.prep(g, [a])()"),
-        ("x = g(len(a), str(b), 2 * len(c))", "x = g(@appl.prep(len, a)(), @appl.prep(str, b)(), 2 * @appl.prep(len, c)())"),
+        (
+            "x = g(len(a), str(b), 2 * len(c))",
+            "x = g(@appl.prep(len, a)(), @appl.prep(str, b)(), 2 * @appl.prep(len, c)())",
+        ),
         ("for i in range(3): g(i, i + 1)", "for i in range(3):\n    @appl.said(g(i, i + 1))"),
         ("n = 0\nn += 1\ng(n)", "n = 0\nn += 1\n@appl.said(g(n))"),
         ("n = 0\nn += a\ng(n)", "n = 0\nn += a\n@appl.said(@appl.prep(g, n)())"),
@@ -99,8 +108,14 @@ def test_a_statement_is_lowered(source: str, lowered: str) -> None:
         ("a = 1\ng(a)", "a = 1\n@appl.said(@appl.prep(g, a)())"),
         ("x = [g(i) for i in range(3)]", "x = [g(i) for i in range(3)]"),
         ("x = [g(i) for i in xs]", "x = [@appl.prep(g, i)() for i in xs]"),
-        ("x = [i for i in range(3)]\ng(i)", "x = [i for i in range(3)]\n@appl.said(@appl.prep(g, i)())"),
-        ("x = ', '.join(g(i) for i in xs)", "x = @appl.prep(', '.join, @appl.items((@appl.prep(g, i)() for i in xs)))()"),
+        (
+            "x = [i for i in range(3)]\ng(i)",
+            "x = [i for i in range(3)]\n@appl.said(@appl.prep(g, i)())",
+        ),
+        (
+            "x = ', '.join(g(i) for i in xs)",
+            "x = @appl.prep(', '.join, @appl.items((@appl.prep(g, i)() for i in xs)))()",
+        ),
         ("x = super().m()", "x = super().m()"),
         ("x = super().m(a)", "x = @appl.prep(super().m, a)()"),
         ("x = locals()", "x = locals()"),
@@ -135,7 +150,10 @@ def test_a_value_is_waited_for_where_it_must_be(source: str, lowered: str) -> No
         ("await g()", "@appl.said(await g())"),
         ("x = await g(a)", "x = await (await @appl.aprep(g, a))()"),
         ("if a: pass", "if await @appl.await_(a):\n    pass"),
-        ("if a and not b: pass", "if await @appl.await_(a) and (not await @appl.await_(b)):\n    pass"),
+        (
+            "if a and not b: pass",
+            "if await @appl.await_(a) and (not await @appl.await_(b)):\n    pass",
+        ),
         ("if a is None: pass", "if a is None:\n    pass"),
         ("while a.x: pass", "while await @appl.await_((await @appl.abase(a, 'x')).x):\n    pass"),
         ("for x in xs: pass", "for x in await @appl.await_(xs):\n    pass"),
@@ -155,7 +173,10 @@ def test_a_value_is_waited_for_where_it_must_be(source: str, lowered: str) -> No
         ("x = lambda: g(a)", "x = lambda: @appl.prep(g, a)()"),
         ("x = (g(y) for y in xs)", "x = (@appl.prep(g, y)() for y in await @appl.await_(xs))"),
         ("x = (y for z in xs for y in z)", "x = (y for z in await @appl.await_(xs) for y in z)"),
-        ("x = [g(y) for y in xs]", "x = [(await @appl.aprep(g, y))() for y in await @appl.await_(xs)]"),
+        (
+            "x = [g(y) for y in xs]",
+            "x = [(await @appl.aprep(g, y))() for y in await @appl.await_(xs)]",
+        ),
         ("with a: pass", "async with @appl.mixed(a):\n    pass"),
         ("async with a as b: pass", "async with @appl.ascope(a) as b:\n    pass"),
         (

@@ -162,7 +162,7 @@ def test_parts_of_an_f_string_are_told_before_the_next_is_evaluated() -> None:
         NOTES.text(f"during {name}")
         return name
 
-    f = define("def f(n):\n    pass\n    f'A{n(\"x\")}B{n(\"y\"):{n(\"2\")}}'")
+    f = define('def f(n):\n    pass\n    f\'A{n("x")}B{n("y"):{n("2")}}\'')
     assert said(ppl(f), noting) == [
         ("begin",),
         ("piece", "A"),
