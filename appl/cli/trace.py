@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -145,7 +146,7 @@ def _program(head: dict[str, Any]) -> str:
     if not isinstance(entry, dict):
         return str(head.get("program", "?"))
     function = f":{entry['function']}" if entry.get("function") else ""
-    words = " ".join(str(word) for word in entry.get("argv") or ())
+    words = shlex.join(str(word) for word in entry.get("argv") or ())
     return f"{entry.get('file') or entry.get('kind')}{function} {words}".strip()
 
 

@@ -1,0 +1,49 @@
+"""The seconds that each part of the suite took, against its budget, before pytest's closing line."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent
+BUDGET = {  # minutes
+    "install": 3,
+    "lint and types": 2,
+    "unit": 3,
+    "properties": 4,
+    "kills and faults": 3,
+    "examples": 2,
+    "docs and browser": 2,
+}
+PARTS = {"equivalence": "properties", "kills": "kills and faults", "examples": "examples"}
+NOTES = {"docs and browser": "nothing yet"}
+_seconds: dict[str, float] = defaultdict(float)
+
+
+def part_of(path: str) -> str:
+    """The part of the budget that the tests of a file belong to."""
+    return PARTS.get(Path(path).parts[1] if len(Path(path).parts) > 1 else "", "unit")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds[part_of(report.nodeid.split("::")[0])] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The table, only where CI says what it spent before the tests: ``name=seconds,…``."""
+    given = os.environ.get("CI_SECONDS")
+    if given is None:
+        return
+    for pair in filter(None, given.split(",")):
+        name, _, spent = pair.partition("=")
+        _seconds[name] += float(spent)
+    terminalreporter.section("time by part")
+    for name, minutes in BUDGET.items():
+        spent, note = _seconds[name], NOTES.get(name, "")
+        over = "OVER ITS BUDGET" if spent > 60 * minutes else note
+        terminalreporter.line(f"{name:18} {spent:6.0f} s of {60 * minutes:4} s  {over}".rstrip())
+    total = sum(_seconds.values())
+    terminalreporter.line(f"{'total':18} {total:6.0f} s of {60 * sum(BUDGET.values()):4} s")
