@@ -19,7 +19,6 @@ from appl.backend import Chunk, Emit, Profile, Request, Response, Sample, Sampli
 from appl.errors import (
     BackendError,
     BackendTimeout,
-    ChoiceError,
     InvalidOption,
     ModelNotFound,
     Unsupported,
@@ -72,10 +71,14 @@ class Embedded:
         max_tokens: int = 256,
         max_batch: int = 32,
         chunk: int = 256,
-        cache_tokens: int = 32768,
-        row_tokens: int = 32768,
+        cache_tokens: int = 16384,
+        row_tokens: int = 16384,
         threads: int | None = 1,
     ) -> None:
+        if cache not in ("radix", "naive"):
+            raise InvalidOption(f"cache must be 'radix' or 'naive', got {cache!r}")
+        if min(max_tokens, max_batch, chunk, cache_tokens, row_tokens) < 1:
+            raise InvalidOption("max_tokens, max_batch, chunk and both memory sizes must be positive")
         folder = Path(weights) if weights is not None else WEIGHTS
         if not (folder / "model.safetensors").is_file():
             raise ModelNotFound(f"there is no model in {folder} (no file model.safetensors)")
@@ -137,12 +140,13 @@ class Embedded:
             name = request.sampling.extra[0][0]
             raise Unsupported(f"the embedded backend has no option {name!r}")
         if request.n < 1:
-            raise InvalidOption(f"n must be at least 1, got {request.n}")
+            raise Unsupported(f"n must be at least 1, got {request.n}")
 
     async def _task(self, request: Request, stream: bool) -> Task:
-        """Encode and check; long prompts are encoded off the loop."""
-        size = len(request.messages.message.content) if request.messages else 0
-        if size > 4096:
+        """Encode and check; what may take long is done off the loop."""
+        sampling, last = request.sampling, request.messages
+        constrained = sampling.regex or sampling.grammar or sampling.schema
+        if constrained or (last is not None and len(last.message.content) > 4096):
             return await asyncio.to_thread(self._prepare, request, stream)
         return self._prepare(request, stream)
 
@@ -152,7 +156,7 @@ class Embedded:
         options = self._options(request, prompt)
         wanted = self._defaults.max_tokens if sampling.max_tokens is None else sampling.max_tokens
         if wanted < 1:
-            raise InvalidOption(f"max_tokens must be at least 1, got {wanted}")
+            raise Unsupported(f"max_tokens must be at least 1, got {wanted}")
         return Task(
             prompt.ids,
             self._draws(request),
@@ -171,7 +175,7 @@ class Embedded:
         temperature = default.temperature if sampling.temperature is None else sampling.temperature
         top_p = default.top_p if sampling.top_p is None else sampling.top_p
         if not temperature >= 0.0 or not 0.0 < top_p <= 1.0:
-            raise InvalidOption(
+            raise Unsupported(
                 f"temperature must be at least 0 and top_p in (0, 1], got {temperature} and {top_p}"
             )
         seed = self._seed_of(request)
@@ -195,7 +199,7 @@ class Embedded:
         if choices is None:
             return None
         if not choices:
-            raise ChoiceError("there are no options to choose from")
+            raise Unsupported("there are no options to choose from")
         found = [self._tokenizer.option(request.messages, prompt, option) for option in choices]
         longest = len(prompt.ids) + max(map(len, found))
         if longest > self.engine.context:
@@ -289,7 +293,7 @@ class _Worker:
                 raise BackendError("the embedded backend is closed")
             self._callers[task] = caller
             self._engine.submit(task)
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(
                     target=self._work, name="appl-embedded", daemon=True
                 )

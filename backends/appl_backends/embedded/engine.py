@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -137,7 +137,7 @@ class Engine:
         *,
         max_batch: int = 32,
         chunk: int = 256,
-        row_tokens: int = 32768,
+        row_tokens: int = 16384,
     ) -> None:
         self.model, self.tokenizer, self.cache = model, tokenizer, cache
         self.max_batch, self.chunk = max_batch, chunk
@@ -185,32 +185,33 @@ class Engine:
         """Drop everything; each task fails with *reason*."""
         self._receive()
         tasks = list(dict.fromkeys(run.task for run in [*self.running, *self.waiting]))
-        for task in tasks:
-            self._drop(task)
+        self._drop(tasks)
         return [Failed(task, BackendError(reason)) for task in tasks]
 
     # -- schedule ------------------------------------------------------------------------------
 
     def _receive(self) -> None:
+        dropped: set[Task] = set()
         while self.inbox:
             task, wanted = self.inbox.popleft()
             if not wanted:
-                self._drop(task)
+                dropped.add(task)
                 continue
             self._order += 1
             task.order = self._order
             task.live = [Run(task, index) for index in range(len(task.options or task.draws))]
             for run in task.live:
                 self._queue(run)
+        if dropped:
+            self._drop(dropped)
 
     def _queue(self, run: Run) -> None:
         bisect.insort(self.waiting, run, key=_urgency)
 
-    def _drop(self, task: Task) -> None:
-        self.waiting = [run for run in self.waiting if run.task is not task]
-        for run in [run for run in self.running if run.task is task]:
+    def _drop(self, tasks: Collection[Task]) -> None:
+        self.waiting = [run for run in self.waiting if run.task not in tasks]
+        for run in [run for run in self.running if run.task in tasks]:
             self._release(run)
-        task.live = []
 
     def _schedule(self) -> tuple[list[Span], list[Run], list[tuple[Run, F32]]]:
         """The spans of this step with their sequences, and who can sample without any."""

@@ -449,7 +449,8 @@ def _centred(head: F32) -> F32:
 
     Softmax does not notice, and logits half as large are half as far off.
     """
-    return head - head.mean(axis=0, dtype=np.float64).astype(np.float32)
+    mean: F32 = head.mean(axis=0, dtype=np.float64).astype(np.float32)
+    return head - mean
 
 
 def _columns(weight: F32) -> F32:

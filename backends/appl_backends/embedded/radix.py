@@ -79,7 +79,7 @@ class RadixCache:
         self.blocks = Blocks(shape, blocks)
         self.count = blocks
         self.root = Node(None, np.zeros(0, np.int32), [])
-        self.evicted = 0
+        self.nodes = self.tokens = self.protected = self.evicted = 0
         self._tick = 0
 
     def match(self, tokens: Tokens) -> int:
@@ -108,6 +108,7 @@ class RadixCache:
             leaf = Node(node, computed[start:end].copy(), blocks)
             node.children[int(computed[start])] = leaf
             self._store(leaf, row, start)
+            self.nodes, self.tokens = self.nodes + 1, self.tokens + fresh
             self._move(hold, leaf, end)
 
     def close(self, hold: Hold) -> None:
@@ -116,14 +117,13 @@ class RadixCache:
         hold.node, hold.length = self.root, 0
 
     def report(self) -> CacheReport:
-        """What is held now."""
-        nodes = list(self._nodes())
+        """What is held now; may be called from any thread."""
         return CacheReport(
             blocks=self.count,
             free_blocks=len(self.blocks.free),
-            tokens=sum(len(node.tokens) for node in nodes),
-            protected=sum(len(node.tokens) for node in nodes if node.locks),
-            nodes=len(nodes),
+            tokens=self.tokens,
+            protected=self.protected,
+            nodes=self.nodes,
             evicted=self.evicted,
         )
 
@@ -151,6 +151,7 @@ class RadixCache:
         head.locks, head.used = node.locks, node.used
         head.children[int(node.tokens[at])] = node
         node.parent.children[int(node.tokens[0])] = head
+        self.nodes += 1
         if offset:
             self.blocks.share(node.blocks[block])
         node.parent, node.tokens = head, node.tokens[at:]
@@ -170,20 +171,22 @@ class RadixCache:
             target = self.blocks.data[block]
             target[:, :, inside : inside + count] = row.kv[:, :, start : start + count]
 
-    def _lock(self, node: Node) -> None:
+    def _lock(self, node: Node, above: Node | None = None) -> None:
+        """Lock the path from below *above* (the root, if not said) to *node*."""
         for part in node.path():
+            if part is above:
+                break
+            self.protected += 0 if part.locks else len(part.tokens)
             part.locks += 1
 
     def _unlock(self, node: Node) -> None:
         for part in node.path():
             part.locks -= 1
+            self.protected -= 0 if part.locks else len(part.tokens)
 
     def _move(self, hold: Hold, node: Node, length: int) -> None:
         """Lock down to *node*, a descendant of the hold's, instead."""
-        for part in node.path():
-            if part is hold.node:
-                break
-            part.locks += 1
+        self._lock(node, hold.node)
         hold.node, hold.length = node, length
         self._touch(node)
 
@@ -209,6 +212,7 @@ class RadixCache:
             self.blocks.release(node.blocks)
             del parent.children[int(node.tokens[0])]
             self.evicted += len(node.tokens)
+            self.nodes, self.tokens = self.nodes - 1, self.tokens - len(node.tokens)
             if parent.parent is not None and not parent.children and not parent.locks:
                 heapq.heappush(leaves, (parent.used, id(parent), parent))
 
@@ -226,6 +230,10 @@ class RadixCache:
         for node in self._nodes():
             users[node.blocks] += 1
             _verify_node(node)
+        nodes = list(self._nodes())
+        held = [len(node.tokens) for node in nodes]
+        locked = [len(node.tokens) for node in nodes if node.locks]
+        assert (self.nodes, self.tokens, self.protected) == (len(nodes), sum(held), sum(locked))
         assert (users == self.blocks.users).all(), "every block counts the nodes that use it"
         assert sorted(self.blocks.free) == np.flatnonzero(users == 0).tolist(), "free xor in use"
 

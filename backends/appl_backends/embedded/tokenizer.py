@@ -160,7 +160,7 @@ class Writer:
 
     def __init__(self, stop: Sequence[str] = (), skip: bytes = b"") -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._stop, self._skip = tuple(stop), len(skip)
+        self._stop, self._skip = tuple(filter(None, stop)), len(skip)
         self._taken = 0
         self.text, self.stopped = "", False
 
