@@ -7,14 +7,16 @@ intervenes between runtime and model (replay, cache, fault injection) is a Backe
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from appl.errors import BackendNotFound, nearest
 from appl.prompt import Messages, digest_of
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "appl.backends"
 
@@ -194,9 +196,12 @@ class Backend(Protocol):
         """Let go of connections and memory; further calls are errors."""
 
 
-def installed() -> dict[str, importlib.metadata.EntryPoint]:
+def installed() -> dict[str, EntryPoint]:
     """The backends that installed packages declare, by name."""
-    return {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
+    metadata = importlib.import_module(
+        "importlib.metadata"
+    )  # 20 ms that `import appl` must not cost
+    return {point.name: point for point in metadata.entry_points(group=GROUP)}
 
 
 def load(name: str, settings: Mapping[str, Any] | None = None) -> Backend:

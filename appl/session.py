@@ -18,7 +18,6 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, cast
@@ -145,8 +144,9 @@ def versions() -> dict[str, str]:
 
 def version() -> str:
     """The installed version of appl, ``source`` for a checkout that is not installed."""
+    metadata = importlib.import_module("importlib.metadata")
     try:
-        return metadata.version("appl")
+        return str(metadata.version("appl"))
     except metadata.PackageNotFoundError:
         return "source"
 
