@@ -62,3 +62,7 @@ def main(topic: str = "school uniforms", rounds: int = 2) -> Iterator[str]:
     margin = lead(verdicts[0]) - lead(verdicts[1])
     winner = nora if margin > 0 else olaf
     yield f"The judge is for {winner.name}, {winner.side}, by {abs(margin):.2f} in log-probability."
+
+
+if __name__ == "__main__":
+    print(*main(), sep="\n")

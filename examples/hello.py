@@ -30,3 +30,7 @@ def main(name: str = "Tom") -> list[str]:
     answers = [hello(name), *(from_facts(question) for question in questions)]
     asked = (f"Hello, I am {name}. Who are you?", *questions)
     return [f"{q:36} {a}" for q, a in zip(asked, answers, strict=True)]
+
+
+if __name__ == "__main__":
+    print(*main(), sep="\n")

@@ -39,3 +39,7 @@ def main() -> list[str]:
     answers = interview(QUOTE, list(QUESTIONS))
     pairs = zip(QUESTIONS, answers, strict=True)
     return [QUOTE, *(f"  {question:34} {answer}" for question, answer in pairs)]
+
+
+if __name__ == "__main__":
+    print(*main(), sep="\n")

@@ -71,3 +71,7 @@ def main(n: int = 10, problems: int = 15) -> Iterator[str]:
     yield ""
     yield f"one sample is right in {alone / len(asked):.0%} of the cases"
     yield f"the vote of {n} is right in {voted / len(asked):.0%}"
+
+
+if __name__ == "__main__":
+    print(*main(), sep="\n")

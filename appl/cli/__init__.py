@@ -14,6 +14,13 @@ from appl.session import version
 __all__ = ["main", "parser"]
 
 
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        parser.exit(0, f"appl {version()}\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     top = argparse.ArgumentParser(
@@ -22,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    top.add_argument("--version", action="version", version=f"appl {version()}")
+    top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     run.add(commands)
     graph.add(commands)

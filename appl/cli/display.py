@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from appl.cli.terminal import say
+from appl.errors import CallCancelled
 from appl.runtime.event import CallEnded, CallStarted, Event, RunEnded, Warned
 
 EVERY_NS = 5_000_000_000
@@ -25,6 +26,7 @@ class Counts:
     started: int = 0
     answered: int = 0
     failed: int = 0
+    cancelled: int = 0
     prompt: int = 0
     cached: int = 0
     completion: int = 0
@@ -50,7 +52,9 @@ class Counts:
         self.open.discard(event.address)
         self.last = event.at
         if event.response is None:
-            self.failed += 1
+            cancelled = isinstance(event.error, CallCancelled)
+            self.cancelled += cancelled
+            self.failed += not cancelled
             return
         self.answered += 1
         usage = event.response.usage
@@ -72,9 +76,9 @@ class Counts:
         """The state of the run in one line."""
         running = [f"{len(self.open)} running"] if self.open else []
         parts = [*running, f"{self.answered} done"]
-        if self.failed:
-            parts.append(f"{self.failed} failed or cancelled")
-        if self.completion or not self.unknown:
+        parts += [f"{self.failed} failed"] if self.failed else []
+        parts += [f"{self.cancelled} cancelled"] if self.cancelled else []
+        if self.completion or (self.answered and not self.unknown):
             share = f" of {self.prompt}" if self.prompt else ""
             parts.append(f"{self.cached}{share} prompt tokens cached")
             parts.append(f"{self.completion} tokens, {self.rate():.0f} a second")
@@ -87,6 +91,7 @@ class Counts:
             "calls": self.started,
             "answered": self.answered,
             "failed": self.failed,
+            "cancelled": self.cancelled,
             "prompt_tokens": self.prompt if known else None,
             "cached_tokens": self.cached if known else None,
             "completion_tokens": self.completion if known else None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from appl.tracing import Trace
 
 from .conftest import Project
@@ -94,3 +96,51 @@ def test_a_thread_without_scope_belongs_to_the_run(project: Project) -> None:
     )
     assert project.python("script.py", **ECHO).code == 0
     assert len(Trace.open(project.traces[0]).calls) == 2
+
+
+NEVER = (
+    "import asyncio\nfrom appl.testing import Instant\n"
+    "class Never(Instant):\n"
+    "    async def complete(self, request, emit=None):\n"
+    "        print('asked', flush=True)\n"
+    "        await asyncio.sleep(3600)\n"
+)
+
+
+def test_ctrl_c_ends_a_script_and_closes_its_trace(project: Project) -> None:
+    project.write("never.py", NEVER)
+    for ending in ("str(ask('x'))\n", ""):  # while it waits, and while its end waits
+        project.write("script.py", f"from prog import ask\nx = ask('x')\n{ending}")
+        running = project.process("script.py", APPL_BACKEND="never:Never")
+        assert running.stdout is not None
+        assert running.stdout.readline() == "asked\n"
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=20)
+        assert running.returncode in (130, -signal.SIGINT), err
+        trace = Trace.open(project.traces[-1])
+        assert (trace.state, trace.reason) == ("finished", "interrupted"), err
+
+
+def test_a_killed_script_leaves_a_readable_trace(project: Project) -> None:
+    project.write("never.py", NEVER)
+    project.write("script.py", "from prog import ask\nstr(ask('x'))\n")
+    running = project.process("script.py", APPL_BACKEND="never:Never")
+    assert running.stdout is not None
+    assert running.stdout.readline() == "asked\n"
+    running.kill()
+    running.communicate()
+    assert Trace.open(project.traces[0]).state == "crashed"
+    assert project.appl("trace", "show").code == 0
+
+
+def test_a_trace_that_is_being_written_is_shown_as_running(project: Project) -> None:
+    project.write("never.py", NEVER)
+    project.write("script.py", "from prog import ask\nstr(ask('x'))\n")
+    running = project.process("script.py", APPL_BACKEND="never:Never")
+    assert running.stdout is not None
+    assert running.stdout.readline() == "asked\n"
+    try:
+        assert "running" in project.appl("trace", "ls").out
+    finally:
+        running.kill()
+        running.communicate()
