@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from appl_backends.embedded import Embedded
 from appl_backends.embedded.cache import Cache
 from appl_backends.embedded.engine import Engine, Finished, Task

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+
 from appl_backends.embedded.model import read_tensors
 
 
@@ -46,7 +47,9 @@ def logits(folder: Path, ids: list[int]) -> np.ndarray:
         for head in range(config["num_attention_heads"]):
             mine = slice(head * dim, (head + 1) * dim)
             theirs = slice(head // share * dim, (head // share + 1) * dim)
-            heads.append(attend(rotate(q[:, mine], theta), rotate(k[:, theirs], theta), v[:, theirs]))
+            heads.append(
+                attend(rotate(q[:, mine], theta), rotate(k[:, theirs], theta), v[:, theirs])
+            )
         x = x + np.concatenate(heads, axis=1) @ w[p + "self_attn.o_proj.weight"].T
         h = norm(x, w[p + "post_attention_layernorm.weight"], eps)
         gate, up = (h @ w[p + f"mlp.{name}_proj.weight"].T for name in ("gate", "up"))

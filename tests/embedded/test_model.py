@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from appl_backends.embedded import WEIGHTS
-from appl_backends.embedded.model import Llama, Row, Rows, Span
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from appl_backends.embedded import WEIGHTS
+from appl_backends.embedded.model import Llama, Row, Rows, Span
 
 from .reference import logits as reference
 from .tiny import make_model

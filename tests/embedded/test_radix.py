@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from appl_backends.embedded.cache import Hold
-from appl_backends.embedded.model import Row, Rows, Shape
-from appl_backends.embedded.radix import BLOCK, RadixCache, common
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from appl_backends.embedded.cache import Hold
+from appl_backends.embedded.model import Row, Rows, Shape
+from appl_backends.embedded.radix import BLOCK, RadixCache, common
 
 SHAPE = Shape(
     layers=1, hidden=8, heads=1, kv_heads=1, head_dim=2, ffn=8, vocab=9, context=512,

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from appl_backends.embedded import WEIGHTS
-from appl_backends.embedded.tokenizer import Tokenizer, Writer, clean
 from hypothesis import given
 from hypothesis import strategies as st
 
 from appl.errors import PromptTooLong
 from appl.prompt import AIMessage, Message, Messages, SystemMessage, ToolMessage, UserMessage
+from appl_backends.embedded import WEIGHTS
+from appl_backends.embedded.tokenizer import Tokenizer, Writer, clean
 
 CHAT = [
     SystemMessage("Be brief."), UserMessage("Où est Mia?"), AIMessage("Here."),
@@ -132,7 +132,9 @@ def test_half_a_character_at_the_end_is_replaced() -> None:
 def test_stop_strings_end_the_text_wherever_tokens_are_cut(
     text: str, stops: list[str], sizes: list[int]
 ) -> None:
-    expected = min((text[: text.find(stop)] for stop in stops if stop in text), key=len, default=text)
+    expected = min(
+        (text[: text.find(stop)] for stop in stops if stop in text), key=len, default=text
+    )
     writer, taken, at = Writer(stops), "", 0
     for size in sizes:
         if writer.stopped or at >= len(text):

@@ -30,7 +30,7 @@ from appl_backends.embedded.engine import Engine, Failed, Outcome, Piece, Task
 from appl_backends.embedded.model import Llama
 from appl_backends.embedded.naive import NaiveCache
 from appl_backends.embedded.radix import BLOCK, RadixCache
-from appl_backends.embedded.sampler import Draw, fresh_seed
+from appl_backends.embedded.sampler import TOLERANCE, Draw, fresh_seed
 from appl_backends.embedded.threads import BlasThreads
 from appl_backends.embedded.tokenizer import Encoded, Tokenizer, too_long
 
@@ -78,7 +78,9 @@ class Embedded:
         if cache not in ("radix", "naive"):
             raise InvalidOption(f"cache must be 'radix' or 'naive', got {cache!r}")
         if min(max_tokens, max_batch, chunk, cache_tokens, row_tokens) < 1:
-            raise InvalidOption("max_tokens, max_batch, chunk and both memory sizes must be positive")
+            raise InvalidOption(
+                "max_tokens, max_batch, chunk and both memory sizes must be positive"
+            )
         folder = Path(weights) if weights is not None else WEIGHTS
         if not (folder / "model.safetensors").is_file():
             raise ModelNotFound(f"there is no model in {folder} (no file model.safetensors)")
@@ -237,13 +239,13 @@ def _named(response: Response) -> Response:
 
 
 def _chosen(response: Response, request: Request, task: Task) -> Response:
-    """The response whose sample is the best-scored option; the first wins a tie."""
+    """The response whose sample is the best-scored option; ties go to the first."""
     choices, scores = request.sampling.choices, response.scores
     assert choices is not None and scores is not None and task.options is not None
     if request.sampling.normalize == "token":
         pairs = zip(scores, task.options, strict=True)
         scores = tuple(score / (len(option) + 1) for score, option in pairs)
-    best = max(range(len(choices)), key=lambda i: (scores[i], -i))
+    best = next(at for at, score in enumerate(scores) if score >= max(scores) - TOLERANCE)
     samples = (Sample(choices[best], "stop"),) * request.n
     return Response(samples, response.usage, scores=scores, choice_method="logprob")
 

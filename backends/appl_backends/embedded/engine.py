@@ -264,6 +264,9 @@ class Engine:
 
     def _should_wait(self, run: Run) -> bool:
         """Whether a running sequence is computing a prefix that *run* can then take from it."""
+        task = run.task
+        if task.first is None and any(other.task is task for other in self.running):
+            return True
         if run.behind is not None:
             leader, length = run.behind
             if leader.hold and leader.prefilling and leader.hold.length < length:
