@@ -273,8 +273,11 @@ class Hub:
     def _settled(self) -> bool:
         """Whether the loop has nothing left to run before the next delivery.
 
-        A program that polls with ``sleep(0)`` never settles: it is not waited for for ever.
+        A program that polls with ``sleep(0)`` never settles: it is not waited for for ever. A loop
+        that is about to stop leaves the next word to who stops it.
         """
+        if getattr(self.loop, "_stopping", False):
+            return False
         if not getattr(self.loop, "_ready", None) or self._hops > HOPS:
             self._hops = 0
             return True

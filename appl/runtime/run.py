@@ -28,7 +28,7 @@ from appl.runtime.call import Call
 from appl.runtime.crossing import io_thread
 from appl.runtime.effects import Effects, LiveEffects
 from appl.runtime.event import Event, Instrument, RunEnded, Warned
-from appl.runtime.fiber import Stack, strand_here
+from appl.runtime.fiber import Stack, hub_here, strand_here
 from appl.runtime.frame import FRAME, Frame
 from appl.runtime.pending import Pending
 from appl.runtime.quiet import quiet_for
@@ -186,6 +186,8 @@ class Run:
         try:
             if error is not None:
                 structure.cancel_all(self.started())
+            if self.quiet is not None:
+                self.quiet.joins(hub_here())
             failure = structure.join(self.started())
             if error is None and failure is not None:
                 raise structure.seen_failure(failure)

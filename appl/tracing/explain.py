@@ -158,7 +158,7 @@ def _next(trace: Trace, request: Request, found: Call | None) -> str:
     )
 
 
-def stuck(waiting: list[Call], unasked: list[Call]) -> str:
+def stuck(waiting: list[Call], moments: list[tuple[str, int, str]], unasked: list[Call]) -> str:
     """Both sides of a replay in which every program waits."""
     lines = ["every program waits, and the trace has no answer to give:"]
     for call in waiting[: 2 * _SEVERAL]:
@@ -166,6 +166,8 @@ def stuck(waiting: list[Call], unasked: list[Call]) -> str:
             "was cancelled" if call.outcome == "cancelled" else "had not ended when the record ends"
         )
         lines.append(f"waited for: {call.address} {call.where}: it {state}")
+    for address, _, kind in moments[:_SEVERAL]:
+        lines.append(f"waited for: {kind} at {address}: it had not ended when the record ends")
     if unasked:
         names = ", ".join(call.address for call in unasked[: 2 * _SEVERAL])
         lines.append(f"recorded, and not asked for yet: {names}")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import itertools
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -35,16 +37,18 @@ _FEATURES = frozenset(
 )
 _FIRST, _DELIVERED = 0, 1
 Turn = tuple[int, int]
+Go = Callable[[], None]
+Key = tuple[str, int, str]
 
 
-def _turns(calls: list[Call]) -> dict[str, Turn]:
+def _turns(trace: Trace) -> dict[str, Turn]:
     """When each recorded outcome is let go: by the number of its delivery.
 
     An answer that another prompt needs is let go before that prompt's own answer; one that nobody
     was told comes after all others, and a call that has no outcome never.
     """
-    turns = _own_turns(calls)
-    for call in reversed(calls):
+    turns = _own_turns(trace)
+    for call in reversed(trace.calls):
         turn = turns.get(call.address)
         for edge in call.edges if turn is not None else ():
             if edge in turns and turn is not None:
@@ -52,12 +56,12 @@ def _turns(calls: list[Call]) -> dict[str, Turn]:
     return turns
 
 
-def _own_turns(calls: list[Call]) -> dict[str, Turn]:
+def _own_turns(trace: Trace) -> dict[str, Turn]:
     turns: dict[str, Turn] = {}
-    behind = 1 + max((c.delivered for c in calls if c.delivered is not None), default=0)
-    for call in calls:
+    for call in trace.calls:
         if call.outcome in ("answered", "failed"):
-            turn = call.delivered if call.delivered is not None else behind + call.end_position
+            behind = trace.moments + call.end_position
+            turn = behind if call.delivered is None else call.delivered
             turns[call.address] = (turn, _DELIVERED)
     return turns
 
@@ -66,19 +70,25 @@ class Replayer:
     """A backend, an instrument and the effects of a run, all answered from a trace.
 
     Let it also see the run's events (as an instrument), so that it can name the source line of a
-    call that differs. ``on_quiet`` is for the run to call whenever every program waits.
+    call that differs. ``on_quiet`` is for the run to call whenever every program waits. Time does
+    not count in a replay: ``timeless`` tells the run to keep no time limits.
     """
+
+    timeless = True
 
     def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
         self.trace = trace if isinstance(trace, Trace) else Trace.open(trace)
-        self._turns = _turns(self.trace.calls)
+        self._turns = _turns(self.trace)
         self._seen = _by_key(self.trace.observations)
         self._sites: dict[str, Site] = {}
         self._claimed: set[str] = set()
-        self._parked: list[tuple[Turn, int, asyncio.Future[None]]] = []
+        self._parked: list[tuple[Turn, int, Go]] = []
         self._endless: dict[str, asyncio.Future[None]] = {}
-        self._arrivals = 0
+        self._moments: dict[Key, Go] = {}
+        self._arrivals = itertools.count()
+        self._lock = threading.Lock()
         self.divergence: DivergenceError | SecretInRecord | None = None
+        self._stuck: ReplayStuck | None = None
 
     # -- the backend -----------------------------------------------------------------------
 
@@ -129,6 +139,15 @@ class Replayer:
         self._claimed.add(call.address)
         return call
 
+    def on_cancel(self, address: str, go: Go) -> bool:
+        """The program cancels a call: *go* ends it, if then it was not too late, in its turn."""
+        call = self.trace.by_address.get(address)
+        if call is None or (call.outcome == "cancelled" and call.delivered is None):
+            return False
+        if call.outcome == "cancelled" and call.delivered is not None:
+            self._park((call.delivered, _DELIVERED), go)
+        return call.outcome is not None
+
     def _diverged(self, error: Any) -> Any:
         if self.divergence is None:
             self.divergence = error
@@ -139,8 +158,7 @@ class Replayer:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         turn = self._turns.get(call.address)
         if turn is not None:
-            self._arrivals += 1
-            heapq.heappush(self._parked, (turn, self._arrivals, future))
+            self._park(turn, lambda: _open(future))
             await future
             return
         self._endless[call.address] = future
@@ -149,32 +167,36 @@ class Replayer:
         finally:
             self._endless.pop(call.address, None)
 
+    def _park(self, turn: Turn, go: Go) -> None:
+        with self._lock:
+            heapq.heappush(self._parked, (turn, next(self._arrivals), go))
+
     def on_quiet(self, final: bool = True) -> bool:
         """Let go the next recorded outcome; the run calls this on the I/O loop when all wait.
 
         False means that nothing can be let go. Then, if *final* (nothing but this backend could
         wake a program), whoever waits gets ``ReplayStuck``.
         """
-        released = self._release()
-        if not released and final and self._endless:
+        with self._lock:
+            go = heapq.heappop(self._parked)[2] if self._parked else None
+        if go is not None:
+            go()
+        elif final and (self._endless or self._moments):
             self._give_up()
-            return True
-        return released
-
-    def _release(self) -> bool:
-        while self._parked:
-            _, _, future = heapq.heappop(self._parked)
-            if not future.done():
-                future.set_result(None)
-                return True
-        return False
+        else:
+            return False
+        return True
 
     def _give_up(self) -> None:
         waiting = [self.trace.by_address[address] for address in self._endless]
-        error = self._diverged(ReplayStuck(explain.stuck(waiting, self._unasked())))
+        text = explain.stuck(waiting, list(self._moments), self._unasked())
+        self._stuck = self._diverged(ReplayStuck(text))
         for future in list(self._endless.values()):
             if not future.done():
-                future.set_exception(error)
+                future.set_exception(self._stuck)
+        moments, self._moments = self._moments, {}
+        for go in moments.values():
+            go()
 
     # -- the instrument --------------------------------------------------------------------
 
@@ -186,10 +208,28 @@ class Replayer:
 
     # -- the effects -----------------------------------------------------------------------
 
+    def turn(self, address: str, ordinal: int, kind: str, go: Go) -> bool:
+        """Call *go* when the program was told so then; a sleep costs no time in a replay.
+
+        What was never told (it was cancelled, or the record ends before) is not told now either.
+        """
+        seen = self._seen.get((address, ordinal, kind))
+        if seen is not None:
+            self._park((seen.position, _DELIVERED), go)
+        elif kind != "deadline":  # of a deadline: the block ended in time
+            self._moments[address, ordinal, kind] = go
+        return True
+
+    def leave(self, address: str, ordinal: int, kind: str) -> None:
+        """Nobody waits for that moment any more."""
+        self._moments.pop((address, ordinal, kind), None)
+
     def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
         """What was observed then; *live* is not called. Raises ``DivergenceError``."""
         seen = self._seen.get((address, ordinal, kind))
         if seen is None:
+            if self._stuck is not None:
+                raise self._stuck
             raise self._diverged(DivergenceError(self._unseen(address, ordinal, kind)))
         if seen.masked:
             raise self._diverged(
@@ -233,11 +273,19 @@ class Replayer:
         ]
 
 
-def _by_key(observations: list[Observation]) -> dict[tuple[str, int, str], Observation]:
+def _open(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _by_key(observations: list[Observation]) -> dict[Key, Observation]:
     return {(seen.address, seen.ordinal, seen.kind): seen for seen in observations}
 
 
 def _answers(call: Call, request: Request) -> bool:
+    """Whether *call* is the record of *request*; one that never started is known by place only."""
+    if call.started is None:
+        return True
     same = call.content == request.digest and call.ordinal == request.ordinal
     return same and call.n == request.n and call.sample == request.sample
 

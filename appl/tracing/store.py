@@ -359,7 +359,7 @@ class Writer:
     def _end(self) -> None:
         if self.failed is not None:
             self._refuse_waiting()
-        elif self._dirty:
+        elif self._dirty and not self.forked:
             self._sync()
 
     def _drain(self) -> None:

@@ -174,7 +174,11 @@ class Totals:
 
 @dataclass(slots=True)
 class Trace:
-    """What a trace file holds; ``torn`` is the size of a last group that a crash cut off."""
+    """What a trace file holds.
+
+    ``torn`` is the size of a last group that a crash cut off; ``moments`` counts deliveries and
+    observations together, in whose order a replay tells them again.
+    """
 
     path: Path
     header: dict[str, Any] = field(default_factory=dict)
@@ -189,6 +193,7 @@ class Trace:
     torn: int = 0
     records: int = 0
     masked: int = 0
+    moments: int = 0
     by_address: dict[str, Call] = field(default_factory=dict)
 
     @classmethod
@@ -206,6 +211,7 @@ class Trace:
             builder = _Builder(trace)
             for raw in block.scan(file, found, salvage=salvage, limit=limit):
                 builder.block(raw, found.blocks)
+        trace.moments = builder.deliveries
         trace.calls = list(trace.by_address.values())
         trace.torn = 0 if running else found.torn
         trace.state = "running" if running else "finished" if builder.closed else "crashed"
@@ -311,7 +317,7 @@ class _Builder:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self.closed = False
-        self._deliveries = self._positions = self._ends = 0
+        self.deliveries = self._positions = self._ends = 0
         self._masks: tuple[str, ...] = ()
         self._forget()
         self._handlers: dict[str, Callable[..., None]] = {
@@ -505,17 +511,17 @@ class _Builder:
     def _delivery(self, reference: Any, at: Any) -> None:
         call = self._call(reference)
         if call.delivered is None:
-            call.delivered = self._deliveries
-        self._deliveries += 1
+            call.delivered = self.deliveries
+        self.deliveries += 1
 
     def _observation(self, address: Any, ordinal: Any, kind: Any, value: Any, at: Any) -> None:
         self._trace.observations.append(
             Observation(
                 checked(str, address), checked(int, ordinal), checked(str, kind),
-                codec.revive(value, self._long), checked(int, at), self._deliveries, self._masks,
+                codec.revive(value, self._long), checked(int, at), self.deliveries, self._masks,
             )
         )  # fmt: skip
-        self._deliveries += 1
+        self.deliveries += 1
 
     def _warning(self, address: Any, message: Any, at: Any) -> None:
         self._trace.warnings.append((checked(str, address), checked(str, message)))

@@ -34,7 +34,9 @@ def start(recorder: Any, request: Request, edges: tuple[str, ...] = (), line: in
     recorder.on_event(CallDispatched(request.address, 1, now()))
 
 
-def end(recorder: Recorder, address: str, outcome: Response | BaseException, told: bool = True) -> None:
+def end(
+    recorder: Recorder, address: str, outcome: Response | BaseException, told: bool = True
+) -> None:
     failed = isinstance(outcome, BaseException)
     event = CallEnded(address, None if failed else outcome, outcome if failed else None, now())  # type: ignore[arg-type]
     recorder.on_event(event)

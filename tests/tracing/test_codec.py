@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from appl.tracing import codec
 
 texts = st.text(st.characters(codec=None, exclude_categories=()), max_size=20)
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts | st.binary(max_size=20)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | texts
+    | st.binary(max_size=20)
+)
 keys = texts | st.integers() | st.booleans() | st.none() | st.tuples(texts, st.integers())
 values = st.recursive(
     scalars,

@@ -74,7 +74,11 @@ def test_a_flipped_bit_gives_a_prefix_or_a_named_error(data: st.DataObject) -> N
 def test_a_garbage_tail_or_middle_gives_a_prefix_or_a_named_error(at: int, garbage: bytes) -> None:
     good, calls, _ = whole()
     at %= len(good)
-    for bad in (good[:at] + garbage, good[:at] + garbage + good[at:], good[:at] + bytes(len(garbage)) + good[at + len(garbage) :]):
+    for bad in (
+        good[:at] + garbage,
+        good[:at] + garbage + good[at:],
+        good[:at] + bytes(len(garbage)) + good[at + len(garbage) :],
+    ):
         with tempfile.TemporaryDirectory() as folder:
             found = opened(bad, Path(folder) / "a.trace")
         assert isinstance(found, TraceError) or found == calls[: len(found)]
@@ -86,7 +90,11 @@ def test_swapped_repeated_and_missing_blocks_are_corruption_or_a_prefix(tmp_path
     blocks = [good[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
     shuffle = random.Random(3)
     for _ in range(200):
-        mixed = shuffle.choices(blocks, k=len(blocks)) if shuffle.random() < 0.5 else shuffle.sample(blocks, len(blocks))
+        mixed = (
+            shuffle.choices(blocks, k=len(blocks))
+            if shuffle.random() < 0.5
+            else shuffle.sample(blocks, len(blocks))
+        )
         found = opened(good[:8] + b"".join(mixed), tmp_path / "a.trace")
         assert isinstance(found, TraceError) or found == calls[: len(found)]
 
@@ -113,32 +121,48 @@ def forged(codec: int, raw_length: int, payload: bytes) -> bytes:
 MESSAGE = ["M", 1, "user", "hi"]
 HOSTILE = {
     "a prompt that is its own parent": made(MESSAGE, ["N", 2, 2, 1, b"x" * 16]),
-    "a prompt whose parent comes later": made(MESSAGE, ["N", 2, 3, 1, b"x" * 16], ["N", 3, 2, 1, b"x" * 16]),
+    "a prompt whose parent comes later": made(
+        MESSAGE, ["N", 2, 3, 1, b"x" * 16], ["N", 3, 2, 1, b"x" * 16]
+    ),
     "a prompt of an unknown message": made(["N", 2, None, 9, b"x" * 16]),
-    "a message that is not what its digest says": made(MESSAGE, ["N", 2, None, 1, digest_of("else")]),
-    "a call of unknown parameters": made(["S", 1, "/p.0", "gen.0", 0, "gen", None, 7, 1, 0, b"", [], None, 1, 1, None]),
+    "a message that is not what its digest says": made(
+        MESSAGE, ["N", 2, None, 1, digest_of("else")]
+    ),
+    "a call of unknown parameters": made(
+        ["S", 1, "/p.0", "gen.0", 0, "gen", None, 7, 1, 0, b"", [], None, 1, 1, None]
+    ),
     "an end of an unknown call": made(["E", 5, 0, [], 1]),
     "an unknown outcome": made(["E", "/p.0/gen.0", 9, [], 1]),
     "an answer that is no answer": made(["E", "/p.0/gen.0", 0, "text", 1]),
     "an unknown role": made(["M", 1, "root", "hi"]),
     "a number for a text": made(["M", 1, "user", 5]),
     "a long text with a missing piece": made(["B", 1, 1, b"abc"]),
-    "a long text of another length": made(["B", 1, 0, b"abc"], ["M", 2, "user", {"$blob": [1, 9, True]}]),
+    "a long text of another length": made(
+        ["B", 1, 0, b"abc"], ["M", 2, "user", {"$blob": [1, 9, True]}]
+    ),
     "a record that is no array": made(5),
     "an empty record": made([]),
     "a kind that is no text": made([["S"]]),
     "a header that is no map": made(["H", [1]], before=()),
     "a header without a format": made(["H", {}], before=()),
-    "a deep value": made(["O", "/p", 0, "now", functools.reduce(lambda v, _: [v], range(900), 1), 1]),
+    "a deep value": made(
+        ["O", "/p", 0, "now", functools.reduce(lambda v, _: [v], range(900), 1), 1]
+    ),
     "an unknown tag": made(["O", "/p", 0, "now", {"$object": "os.system"}, 1]),
     "an extension type": made(["O", "/p", 0, "now", msgpack.ExtType(1, b"x"), 1]),
     "half a record": block.MAGIC + block.Encoder().block(b"\x93\x01"),
     "an unknown codec": forged(9, 3, b"abc"),
     "a wrong raw length": forged(0, 5, b"abc"),
-    "a raw length over the cap": forged(1, 1 << 30, zstandard.ZstdCompressor().compress(bytes(100))),
-    "a frame larger than its block says": forged(1, 100, zstandard.ZstdCompressor().compress(bytes(1 << 20))),
+    "a raw length over the cap": forged(
+        1, 1 << 30, zstandard.ZstdCompressor().compress(bytes(100))
+    ),
+    "a frame larger than its block says": forged(
+        1, 100, zstandard.ZstdCompressor().compress(bytes(1 << 20))
+    ),
     "a frame that is none": forged(1, 100, b"not zstd"),
-    "a frame with something behind it": forged(1, 10, zstandard.ZstdCompressor().compress(bytes(10)) + b"more"),
+    "a frame with something behind it": forged(
+        1, 10, zstandard.ZstdCompressor().compress(bytes(10)) + b"more"
+    ),
 }
 
 

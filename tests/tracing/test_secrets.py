@@ -21,7 +21,7 @@ from appl.tracing.secret import Masker
 
 CANARIES = {
     "OPENAI_API_KEY": "sk-canary-0123456789",
-    "HF_TOKEN": "hf_cänary\"quoted\\slash/é",
+    "HF_TOKEN": 'hf_cänary"quoted\\slash/é',
     "DB_PASSWORD": "p w&d=canary+%7",
     "AWS_SECRET_ACCESS_KEY": "canaryAWS/secret+key==",
     "MY_PASSPHRASE": "two\nlines of canary",
@@ -44,20 +44,32 @@ def raw(path: Path) -> bytes:
 
 
 def forms(secret: str) -> list[bytes]:
-    texts = [secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], quote(secret), quote(secret, safe="")]
+    texts = [
+        secret,
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        quote(secret),
+        quote(secret, safe=""),
+    ]
     return [text.encode() for text in texts]
 
 
 def holds_a_secret(path: Path) -> list[str]:
     data, compressed = raw(path), path.read_bytes()
-    return [name for name, s in CANARIES.items() if any(f in data or f in compressed for f in forms(s))]
+    return [
+        name for name, s in CANARIES.items() if any(f in data or f in compressed for f in forms(s))
+    ]
 
 
 def leaky_run(recorder: Recorder, secret: str) -> None:
     """The secret in every place where text can be."""
     recorder.on_event(ScopeEntered(f"/{secret}.0", "", secret, f"/home/{secret}.py", 1, now()))
     start(recorder, asked("/p.0/gen.0", f"my key is {secret}!", stop=(secret,), model=secret))
-    recorder.on_event(AttemptFailed("/p.0/gen.0", 1, BackendError(f"401 for https://h/?key={quote(secret)}"), now()))
+    recorder.on_event(
+        AttemptFailed(
+            "/p.0/gen.0", 1, BackendError(f"401 for https://h/?key={quote(secret)}"), now()
+        )
+    )
     end(recorder, "/p.0/gen.0", answer(json.dumps({"key": secret})))
     start(recorder, asked("/p.0/gen.1", "x" * 3_000_000 + secret + "y"))
     end(recorder, "/p.0/gen.1", BackendError(f"failed with {secret}", secret))
@@ -70,7 +82,9 @@ def leaky_run(recorder: Recorder, secret: str) -> None:
 
 @pytest.mark.parametrize("name", CANARIES)
 def test_a_secret_is_nowhere_in_the_file(path: Path, name: str) -> None:
-    recorder = Recorder(path, {"settings": {"header": CANARIES[name]}, "arguments": [CANARIES[name]]})
+    recorder = Recorder(
+        path, {"settings": {"header": CANARIES[name]}, "arguments": [CANARIES[name]]}
+    )
     leaky_run(recorder, CANARIES[name])
     recorder.close()
     assert holds_a_secret(path) == []
@@ -174,4 +188,7 @@ def test_looking_for_secrets_costs_little_when_there_are_none() -> None:
 
 
 def test_the_file_is_compressed_and_still_checked() -> None:
-    assert zstandard.ZstdDecompressor().decompress(block.Encoder().block(b"a" * 1000)[17:]) == b"a" * 1000
+    assert (
+        zstandard.ZstdDecompressor().decompress(block.Encoder().block(b"a" * 1000)[17:])
+        == b"a" * 1000
+    )

@@ -34,7 +34,9 @@ def test_what_a_barrier_saw_is_in_the_file(path: Path) -> None:
     writer.close()
 
 
-def test_a_commit_callback_comes_after_everything_before_it_and_before_what_follows(path: Path) -> None:
+def test_a_commit_callback_comes_after_everything_before_it_and_before_what_follows(
+    path: Path,
+) -> None:
     writer, seen = Writer(path), list[int]()
     for i in range(50):
         writer.append(codec.pack([i]))
@@ -212,7 +214,9 @@ def test_a_newer_format_is_named(path: Path) -> None:
 class Failing:
     """A fault that raises *error* from the n-th write on, for a while."""
 
-    def __init__(self, error: Exception, first: int, last: int = 10**9, at: str = "inside-write") -> None:
+    def __init__(
+        self, error: Exception, first: int, last: int = 10**9, at: str = "inside-write"
+    ) -> None:
         self.error, self.first, self.last, self.at, self.count = error, first, last, at, 0
 
     def __call__(self, point: str) -> None:

@@ -8,26 +8,56 @@ from typing import Any
 
 import pytest
 from made import answer, asked, call, end, now, read_back, small_trace, start
+
 from appl.backend import Request, Response, Sample, Sampling, TokenLogprob, Usage
 from appl.errors import BackendBusy, CallCancelled, NotATrace
 from appl.prompt import Message, Messages
-from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, Observed, RunEnded, ScopeEntered, Warned
+from appl.runtime.event import (
+    AttemptFailed,
+    CallDispatched,
+    CallEnded,
+    Observed,
+    RunEnded,
+    ScopeEntered,
+    Warned,
+)
 from appl.tracing import Recorder, Trace, list_runs, new_path, resolve, summary
 
 
 def test_a_call_comes_back_whole(path: Path) -> None:
     recorder = Recorder(path, {"program": "p", "seed": 2**70})
-    request = asked("/p.0/gen.0", "hi", "hello", "and?", temperature=1.0, stop=("\n",), n=2, extra=(("top_k", 3),))
+    request = asked(
+        "/p.0/gen.0",
+        "hi",
+        "hello",
+        "and?",
+        temperature=1.0,
+        stop=("\n",),
+        n=2,
+        extra=(("top_k", 3),),
+    )
     start(recorder, request, line=12)
     tokens = (TokenLogprob("a", -0.5, (("a", -0.5), ("b", -1.5))),)
-    response = Response((Sample("one", "stop", tokens), Sample("two", "length")), Usage(3, None, 0), "m-2", (-1.0, -2), "logprob", 17)
+    response = Response(
+        (Sample("one", "stop", tokens), Sample("two", "length")),
+        Usage(3, None, 0),
+        "m-2",
+        (-1.0, -2),
+        "logprob",
+        17,
+    )
     end(recorder, "/p.0/gen.0", response)
     trace = read_back(path, recorder)
     (found,) = trace.calls
     assert found.response == response
     assert list(found.messages or ()) == list(request.messages or ())
     assert found.content == request.digest and found.sampling == request.sampling.canonical()
-    assert (found.n, found.ordinal, found.where, found.outcome) == (2, 0, "program.py:12", "answered")
+    assert (found.n, found.ordinal, found.where, found.outcome) == (
+        2,
+        0,
+        "program.py:12",
+        "answered",
+    )
     assert trace.header["seed"] == 2**70
     json.dumps(trace.as_data())
 
@@ -37,13 +67,27 @@ def test_errors_come_back_with_type_and_message(path: Path) -> None:
         pass
 
     recorder = Recorder(path, {})
-    errors = [BackendBusy("busy"), ValueError("bad", 3), Own("mine"), OSError(5, "I/O"), KeyError("k"), CallCancelled("x")]
+    errors = [
+        BackendBusy("busy"),
+        ValueError("bad", 3),
+        Own("mine"),
+        OSError(5, "I/O"),
+        KeyError("k"),
+        CallCancelled("x"),
+    ]
     for i, error in enumerate(errors):
         start(recorder, asked(f"/p.0/gen.{i}", "q"))
         end(recorder, f"/p.0/gen.{i}", error)
     found = [c.error for c in read_back(path, recorder).calls]
     assert [str(error) for error in found] == [str(error) for error in errors]
-    assert [type(e) for e in found] == [BackendBusy, ValueError, BackendBusy, OSError, KeyError, CallCancelled]
+    assert [type(e) for e in found] == [
+        BackendBusy,
+        ValueError,
+        BackendBusy,
+        OSError,
+        KeyError,
+        CallCancelled,
+    ]
     assert "Own" in found[2].__notes__[0]  # type: ignore[union-attr]
 
 
@@ -82,11 +126,21 @@ def test_edges_name_the_calls_whose_answers_a_prompt_holds(path: Path) -> None:
     assert read_back(path, recorder).calls[1].edges == ("/p.0/gen.0", "/q.0/gen.5")
 
 
-@pytest.mark.parametrize("text", ["\ud800\udfff", "a\x00b", "x" * 10_000_000, "é" * 2_000_000, "", "\x1b]52;c;aGk=\x07"])
+@pytest.mark.parametrize(
+    "text", ["\ud800\udfff", "a\x00b", "x" * 10_000_000, "é" * 2_000_000, "", "\x1b]52;c;aGk=\x07"]
+)
 def test_any_text_survives_in_prompt_and_answer(path: Path, text: str) -> None:
     recorder = Recorder(path, {})
     call(recorder, "/p.0/gen.0", text, text)
-    recorder.on_event(Observed("/p.0", 0, "read", {"text": text, "bytes": text[:2000000].encode("utf-8", "surrogatepass")}, now()))
+    recorder.on_event(
+        Observed(
+            "/p.0",
+            0,
+            "read",
+            {"text": text, "bytes": text[:2000000].encode("utf-8", "surrogatepass")},
+            now(),
+        )
+    )
     trace = read_back(path, recorder)
     assert trace.calls[0].messages and trace.calls[0].messages.message.content == text
     assert trace.calls[0].response == answer(text)
@@ -124,16 +178,29 @@ def test_a_chain_of_100_000_messages_is_read_without_recursion(path: Path) -> No
 
 def test_forgetting_what_was_written_costs_bytes_and_nothing_else(path: Path) -> None:
     recorder = Recorder(path, {})
-    for memo in (recorder._messages, recorder._nodes, recorder._calls, recorder._scopes, recorder._params):
+    for memo in (
+        recorder._messages,
+        recorder._nodes,
+        recorder._calls,
+        recorder._scopes,
+        recorder._params,
+    ):
         memo._limit = 2
-    chains = [Messages.of([Message("user", f"q{i}"), Message("assistant", "a"), Message("user", "b")]) for i in range(10)]
+    chains = [
+        Messages.of([Message("user", f"q{i}"), Message("assistant", "a"), Message("user", "b")])
+        for i in range(10)
+    ]
     for i in range(40):
         start(recorder, Request(f"/p.{i % 5}/gen.{i}", i, f"m{i % 4}", chains[i % 10], Sampling()))
     for i in range(40):
         end(recorder, f"/p.{i % 5}/gen.{i}", answer(f"answer {i}"))
     trace = read_back(path, recorder)
-    assert [c.response.text for c in trace.calls if c.response] == [f"answer {i}" for i in range(40)]
-    assert all(list(c.messages or ()) == list(chains[i % 10] or ()) for i, c in enumerate(trace.calls))
+    assert [c.response.text for c in trace.calls if c.response] == [
+        f"answer {i}" for i in range(40)
+    ]
+    assert all(
+        list(c.messages or ()) == list(chains[i % 10] or ()) for i, c in enumerate(trace.calls)
+    )
     assert [c.model for c in trace.calls] == [f"m{i % 4}" for i in range(40)]
 
 
@@ -170,7 +237,9 @@ def test_the_summary_of_a_finished_run_says_what_reading_it_whole_says(path: Pat
     small_trace(path, calls=5)
     quick, whole = summary(path), Trace.open(path)
     sums = whole.totals().as_data()
-    assert {name: quick.totals[name] for name in sums if name != "in_flight"} == {n: v for n, v in sums.items() if n != "in_flight"}
+    assert {name: quick.totals[name] for name in sums if name != "in_flight"} == {
+        n: v for n, v in sums.items() if n != "in_flight"
+    }
     assert quick.began == whole.began().isoformat()  # type: ignore[union-attr]
 
 
@@ -178,7 +247,12 @@ def test_a_run_is_named_by_path_prefix_program_or_last(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     one, two = (small_trace(new_path(name, runs)) for name in ("interview", "debate"))
     assert resolve("last", tmp_path) == resolve(at=tmp_path) == two
-    assert resolve(str(one), tmp_path) == resolve(one.name, tmp_path) == resolve(one.stem, tmp_path) == one
+    assert (
+        resolve(str(one), tmp_path)
+        == resolve(one.name, tmp_path)
+        == resolve(one.stem, tmp_path)
+        == one
+    )
     assert resolve("interview", tmp_path) == one
     with pytest.raises(NotATrace, match="beginning of 2 runs"):
         resolve("20", tmp_path)
@@ -194,7 +268,15 @@ def test_a_program_name_never_leaves_the_folder(tmp_path: Path, program: str) ->
     assert made.parent == tmp_path and len(made.name) < 100 and "\x00" not in made.name
 
 
-@pytest.mark.parametrize("make", [lambda p: p.mkdir(), lambda p: None, lambda p: __import__("os").mkfifo(p), lambda p: p.symlink_to(p)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: p.mkdir(),
+        lambda p: None,
+        lambda p: __import__("os").mkfifo(p),
+        lambda p: p.symlink_to(p),
+    ],
+)
 def test_what_is_no_file_is_no_trace(tmp_path: Path, make: Any) -> None:
     odd = tmp_path / "odd.trace"
     make(odd)

@@ -1,0 +1,96 @@
+"""Record a random program, replay it elsewhere, compare: shared by the tests and their subprocess."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+from programs import run_async, run_sync, tree
+
+from appl.backend import Emit, Request, Response
+from appl.errors import BackendBusy
+from appl.runtime.run import Run
+from appl.runtime.scheduler import ByPrefix, Fifo
+from appl.testing import Fake, Log, Seeded
+from appl.tracing import Recorder, Replayer
+
+
+class Jitter(Fake):
+    """Answers at random, after a random while: no two recordings are alike."""
+
+    def __init__(self, seed: int, **profile: Any) -> None:
+        self._dice = random.Random(seed)
+        super().__init__(lambda request: _sampled(request, self._dice), **profile)
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        self.requests.append(request)
+        for _ in range(self._dice.randrange(4)):
+            await asyncio.sleep(self._dice.choice([0, 0, 0.0003, 0.002]))
+        return self.answer(request)
+
+
+def _sampled(request: Request, dice: random.Random) -> Any:
+    text = request.messages.message.content if request.messages else ""
+    if "FAIL" in text:
+        return BackendBusy(f"busy {dice.randrange(1000)}")
+    if request.sampling.choices:
+        return dice.choice(request.sampling.choices)
+    return f"{dice.randrange(10**6)}"
+
+
+def backend(seed: int) -> Fake:
+    """One that answers at random: at its own pace, or one by one in a drawn order."""
+    dice = random.Random(seed)
+    limit = dice.choice([None, None, 1, 2, 5])
+    if seed % 3:
+        return Jitter(seed, concurrency=limit, features=FEATURES)
+    return Seeded(seed, lambda request: _sampled(request, dice), features=FEATURES)
+
+
+FEATURES = frozenset({"n", "prefill", "seed", "choices"})
+
+
+def program(seed: int) -> Any:
+    """The values of program number *seed*, in the run that is open."""
+    asynchronous = seed % 2 == 1
+    values = (run_async if asynchronous else run_sync)(tree(seed, asynchronous))
+    return json.loads(json.dumps(values))
+
+
+def record(seed: int, path: Path) -> tuple[Any, Fake]:
+    """Run program *seed* and record it; its values, and the backend that answered."""
+    live = backend(seed)
+    recorder = Recorder(path, {"program": "random"}, durability="process")
+    order = Fifo() if seed % 5 == 0 else ByPrefix()
+    with Run(live, instruments=[recorder], gate=recorder.gate, order=order):
+        values = program(seed)
+    recorder.close()
+    return values, live
+
+
+def replay(seed: int, path: Path, schedule: int = 0) -> tuple[Any, dict[str, str]]:
+    """Replay program *seed* from its trace; its values, and what was asked, by address."""
+    dice = random.Random(schedule)
+    replayer, log = Replayer(path), Log()
+    order = dice.choice([Fifo, ByPrefix])()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(dice.choice([1e-6, 1e-4, 0.005]))
+    try:
+        with Run(replayer, instruments=[replayer, log], effects=replayer.effects, order=order,
+                 concurrency=dice.choice([None, 1, 3])):  # fmt: skip
+            values = program(seed)
+    finally:
+        sys.setswitchinterval(before)
+    replayer.finish()
+    return values, {
+        e.request.address: e.request.digest.hex() for e in log.events if hasattr(e, "request")
+    }
+
+
+if __name__ == "__main__":  # replay each trace of a folder in this process, under its hash seed
+    for found in sorted(Path(sys.argv[1]).glob("*.trace")):
+        print(json.dumps(replay(int(found.stem), found, schedule=int(sys.argv[2]))[0]))
