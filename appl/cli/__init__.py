@@ -9,6 +9,7 @@ import sys
 from appl.cli import graph, replay, run, settings, trace
 from appl.cli.exits import DESCRIPTION
 from appl.cli.failure import interrupted_stream
+from appl.cli.terminal import out
 from appl.session import version
 
 __all__ = ["main", "parser"]
@@ -18,7 +19,8 @@ class _Version(argparse.Action):
     """Looks the version up only when it is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        parser.exit(0, f"appl {version()}\n")
+        out(f"appl {version()}")
+        parser.exit(0)
 
 
 def parser() -> argparse.ArgumentParser:
