@@ -1,19 +1,19 @@
-"""``python -m equivalence SEED [LAST]``: judges programs; explains the first disagreement."""
+"""``python -m tests.equivalence SEED [LAST]``: judges programs; explains the first disagreement."""
 
 from __future__ import annotations
 
 import sys
 
-from equivalence.compare import judge
-from equivalence.programs import program
-from equivalence.shrink import shrunk
+from .compare import judge, same_sort
+from .programs import program
+from .shrink import shrunk
 
 
 def main(first: int, last: int) -> int:
     for seed in range(first, last + 1):
         verdict = judge(program(seed))
         if verdict.problem is not None:
-            small = shrunk(program(seed), lambda p: judge(p).problem is not None)
+            small = shrunk(program(seed), same_sort(verdict))
             print(small.source(), small.plain(), sep="\n# ---- plain\n")
             print(f"seed {seed}: {judge(small).problem}")
             return 1

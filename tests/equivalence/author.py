@@ -10,9 +10,22 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from equivalence.tree import Stmt, both, mark, said
+from .tree import Stmt, both, mark, said
 
-WORDS = "amber basil cedar delta ember fjord gamma heron indigo jade koi lotus".split()
+WORDS = [
+    "amber",
+    "basil",
+    "cedar",
+    "delta",
+    "ember",
+    "fjord",
+    "gamma",
+    "heron",
+    "indigo",
+    "jade",
+    "koi",
+    "lotus",
+]
 
 
 @dataclass
@@ -85,6 +98,9 @@ class Author:
     def future(self, s: Scope) -> str:
         """Something that may be an unfinished answer; nothing waits."""
         known = self.held(s)
+        if known and self.chance(0.1):
+            x, y = self.random.choice(known), self.random.choice(known)
+            return f"({x} if ‹{y}› > {self.text()} else {self.text()})"
         if known and self.chance(0.6):
             return self.random.choice(known)
         return self.gen()
@@ -110,7 +126,6 @@ class Author:
             f'f"<{{‹{x}›}}>"',
             f'", ".join(«[{x}, {y}]»)',
             f"sorted(«[{x}, {y}, {self.text()}]»)[0]",
-            f"(‹{x}› if ‹{y}› > {self.text()} else {self.text()})",
             f"max(‹{x}›, ‹{y}›)",
             f"shout(‹{x}›)",
             f'"%s/%s" % «({x}, {self.text()})»',

@@ -8,7 +8,7 @@ import linecache
 import random
 import traceback
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,9 +17,10 @@ from appl.backend import Emit, Profile, Request, Response, Sample
 from appl.errors import BackendError, CallCancelled
 from appl.runtime.event import CallEnded, CallStarted, Event
 from appl.runtime.run import Run
-from equivalence.author import WORDS
-from equivalence.plain import Asked, Messages, Part, Plain, Snapshot, render
-from equivalence.programs import Program
+
+from .author import WORDS
+from .plain import Asked, Messages, Part, Plain, Snapshot, render
+from .programs import Program
 
 
 def model(messages: Messages, sampling: Mapping[str, Any]) -> str:
@@ -41,40 +42,49 @@ def asked_of(request: Request, edges: tuple[str, ...]) -> Asked:
     return Asked(request.ordinal, messages, sampling, edges)
 
 
-class Shuffled:
-    """Answers as ``model`` does, in an order drawn from a seed: one call whenever all is quiet."""
+class Hurried:
+    """Answers as ``model`` does, each call after a number of turns of the loop drawn from a seed."""
 
-    def __init__(self, seed: int, concurrency: int | None) -> None:
-        self.profile = Profile("shuffled", frozenset({"choices"}), concurrency=concurrency)
-        self.random = random.Random(seed)
-        self.eager = self.random.random() < 0.3
-        self.parked: list[asyncio.Future[None]] = []
+    def __init__(self, seed: int, concurrency: int | None = None, turns: int = 20) -> None:
+        self.profile = Profile("fake", frozenset({"choices"}), concurrency=concurrency)
+        self.random, self.turns = random.Random(seed), turns
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        await self.pause()
         asked = asked_of(request, ())
-        if not (self.eager and self.random.random() < 0.5):
-            parked = asyncio.get_running_loop().create_future()
-            self.parked.append(parked)
-            await parked
-        text = model(asked.messages, asked.sampling)
-        return Response((Sample(text, "stop"),))
+        return Response((Sample(model(asked.messages, asked.sampling), "stop"),))
 
-    def on_quiet(self) -> bool:
-        self.parked = [parked for parked in self.parked if not parked.done()]
-        if self.parked:
-            self.random.choice(self.parked).set_result(None)
-        return bool(self.parked)
+    async def pause(self) -> None:
+        for _ in range(self.random.randrange(self.turns)):
+            await asyncio.sleep(0)
 
     async def aclose(self) -> None:
         pass
 
 
-class Prompt(Shuffled):
-    """Answers at once, in the order of asking."""
+class Shuffled(Hurried):
+    """Holds all calls; whenever no program can go on, releases one drawn from the seed."""
+
+    def __init__(self, seed: int, concurrency: int | None = None) -> None:
+        super().__init__(seed, concurrency)
+        self.held: dict[str, asyncio.Future[None]] = {}
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
-        asked = asked_of(request, ())
-        return Response((Sample(model(asked.messages, asked.sampling), "stop"),))
+        gate = self.held[request.address] = asyncio.get_running_loop().create_future()
+        try:
+            await gate
+        finally:
+            del self.held[request.address]
+        return await super().complete(request, emit)
+
+    async def pause(self) -> None:
+        pass
+
+    def on_quiet(self) -> bool:
+        waiting = sorted(address for address, gate in self.held.items() if not gate.done())
+        if waiting:
+            self.held[self.random.choice(waiting)].set_result(None)
+        return bool(waiting)
 
 
 @dataclass
@@ -126,7 +136,7 @@ def compiled(program: Program) -> dict[str, Any]:
 
 
 def run_compiled(
-    module: dict[str, Any], program: Program, backend: Shuffled, *, sequential: bool = False
+    module: dict[str, Any], program: Program, backend: Hurried, *, sequential: bool = False
 ) -> Outcome:
     """One run of the prompt program by the runtime."""
     outcome = Outcome()
@@ -141,7 +151,7 @@ def run_compiled(
     return outcome
 
 
-async def _run_async(main: Any, backend: Shuffled, outcome: Outcome, sequential: bool) -> None:
+async def _run_async(main: Any, backend: Hurried, outcome: Outcome, sequential: bool) -> None:
     async with Run(backend, instruments=[outcome], sequential=sequential):
         outcome.value = await arrived(await main())
 
@@ -164,7 +174,21 @@ def run_plain(program: Program) -> Outcome:
 
 def namespace(world: Plain) -> dict[str, Any]:
     """What the plain text uses."""
-    same = "v done say begin put region role ppl gen call map records convo".split()
+    same = [
+        "v",
+        "done",
+        "say",
+        "begin",
+        "put",
+        "region",
+        "role",
+        "ppl",
+        "gen",
+        "call",
+        "map",
+        "records",
+        "convo",
+    ]
     names: dict[str, Any] = {name: getattr(world, name) for name in same}
     names["grow"], names["mark"] = world.say, lambda feature: world.marks.update([feature])
     names["select"] = lambda options: world.gen("select", choices=tuple(options))
@@ -237,6 +261,15 @@ class Verdict:
     marks: Counter[str]
     calls: int
 
+    @property
+    def sort(self) -> str:
+        """What kind of disagreement it is; the shrinker keeps to it."""
+        words = (self.problem or "").split()
+        return " ".join(words[:4] + words[-1:]) if "error" in words else " ".join(words[:4])
+
+
+SCHEDULES = (Hurried, Shuffled)
+
 
 def judge(program: Program, schedules: int = 2) -> Verdict:
     """Run *program* in every way and compare."""
@@ -245,13 +278,19 @@ def judge(program: Program, schedules: int = 2) -> Verdict:
         module = compiled(program)
     except Exception as error:
         return Verdict(f"compile: {described(error)}", plain.marks, 0)
-    naive = run_compiled(module, program, Prompt(0, None), sequential=True)
+    naive = run_compiled(module, program, Hurried(0, None, 1), sequential=True)
     problem = disagreement("plain / naive", plain, naive, missing=False)
     excused = naive.error is not None or plain.marks["generator closed"] > 0
     for number in range(schedules):
         if problem is None:
             limit = random.Random(f"{program.seed}/{number}").choice([None, None, 1, 2, 3])
-            backend = Shuffled(program.seed * 100 + number, limit)
+            kind = SCHEDULES[number % len(SCHEDULES)]
+            backend = kind(program.seed * 100 + number, limit)
             scheduled = run_compiled(module, program, backend)
             problem = disagreement(f"naive / schedule {number}", naive, scheduled, missing=excused)
     return Verdict(problem, plain.marks, len(plain.calls))
+
+
+def same_sort(verdict: Verdict) -> Callable[[Program], bool]:
+    """Whether another program disagrees in the same way."""
+    return lambda program: judge(program).sort == verdict.sort

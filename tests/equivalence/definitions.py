@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from equivalence.author import Author, Scope
-from equivalence.tree import Stmt, both, mark, said
+from .author import Author, Scope
+from .tree import Stmt, both, mark, said
 
 
 def function(head: str, body: list[Stmt], *decorators: str) -> Stmt:
@@ -76,10 +76,10 @@ def async_leaf(a: Author) -> str:
         s = Scope(futures=("q",), inner=True, asynchronous=True)
         s.add(fstring((a.word(), "q")))
         if a.chance(0.5):
-            a.store(s, f"⏳{a.random.choice(['gen()', 'gen(temperature=0.5)'])}")
+            a.store(s, f"⏳‹{a.random.choice(['gen()', 'gen(temperature=0.5)'])}›")
         if a.chance(0.4):
             s.add(both(f"if {a.test(s)}:", [said(a.text())]))
-        s.add(both(f"return {'⏳' if a.chance(0.5) else ''}gen()"))
+        s.add(both(f"return {a.random.choice(['⏳‹gen()›', 'gen()'])}"))
         ctx = a.random.choice(["new", "copy"])
         return function(f"⇶def {name}(q):", s.out, f'@ppl(ctx="{ctx}")')
 

@@ -28,6 +28,7 @@ class Answer:
     error: BaseException | None = None
     address: str = ""
     before: Part | None = None
+    task: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,13 +110,13 @@ class Plain:
         is_method = next(iter(inspect.signature(f).parameters), "") == "self"
 
         @functools.wraps(f)
-        def run(*args: Any, **kwargs: Any) -> Any:
+        def run(*args: Any, later: bool = False, **kwargs: Any) -> Any:
             self.marks[f"ctx={ctx}"] += 1
             frame = self.enter(f.__name__, ctx, (run, id(args[0]) if is_method else 0))
             if inspect.isgeneratorfunction(f):
                 return Resumed(self, frame, f(*args, **kwargs))
             body = functools.partial(self.within, frame, f, *args, **kwargs)
-            return self.call(body) if parallel else body()
+            return self.later(frame.address, body) if parallel or later else body()
 
         return run
 
@@ -124,7 +125,7 @@ class Plain:
         parts = above.parts if ctx == "same" else [] if ctx == "new" else list(above.parts)
         if ctx == "resume":
             parts = self.kept.setdefault(key, parts)
-        roles = [above.roles[-1]] if ctx == "same" else ["user"]
+        roles = [above.roles[-1]] if ctx in ("same", "copy") else ["user"]
         return Frame(above.child(name), parts, roles, len(parts))
 
     def within(self, frame: Frame, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -134,11 +135,17 @@ class Plain:
         finally:
             self.frames.pop()
 
-    def call(self, f: Callable[..., Any], *args: Any) -> Answer:
+    def later(self, address: str, body: Callable[[], Any]) -> Answer:
         try:
-            return Answer(f(*args))
+            return Answer(body(), None, address, task=True)
         except Exception as error:
+            self.handled = [each for each in self.handled if each is not error]
             return self.fail(error)
+
+    def call(self, f: Any, *args: Any) -> Any:
+        if hasattr(f, "__wrapped__"):
+            return f(*args, later=True)
+        return self.later(self.frames[-1].child(f.__name__), lambda: f(*args))
 
     def map(self, f: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
         return [self.v(f(item)) for item in items]
@@ -158,10 +165,11 @@ class Plain:
         broken = [error for hole in holes if (error := outcome(hole.value).error)]
         if broken:
             return Answer(error=min(broken, key=self.failed.index))
-        asked = Asked(ordinal, render(frame.parts), sampling, edges(holes))
+        stop = {"stop": tuple(sampling["stop"])} if "stop" in sampling else {}
+        asked = Asked(ordinal, render(frame.parts), sampling | stop, edges(holes))
         self.calls[address] = asked
         try:
-            text = self.model(asked.messages, sampling)
+            text = self.model(asked.messages, asked.sampling)
         except BackendError as error:
             return self.fail(error)
         return Answer(text, None, address, holes[0] if holes else None)
@@ -214,6 +222,7 @@ class Plain:
 
     def say(self, value: Any) -> None:
         frame = self.frames[-1]
+        value = self.v(value) if isinstance(value, Answer) and value.task else value
         if isinstance(value, Part):
             frame.parts.append(value)
         elif isinstance(value, Snapshot):
@@ -254,8 +263,9 @@ def edges(holes: list[Part]) -> tuple[str, ...]:
     """The answers in a prompt, nearest first, up to one that was asked with all earlier ones."""
     found: dict[str, None] = {}
     for hole, older in zip_longest(holes, holes[1:]):
-        found[hole.value.address] = None
-        if older is not None and hole.value.before is older:
+        answer = outcome(hole.value)
+        found[answer.address] = None
+        if older is not None and answer.before is older:
             break
     return tuple(found)
 

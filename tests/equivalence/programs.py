@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from equivalence.author import Author, Scope
-from equivalence.statements import ASYNC, SIMPLE, SYNC, mark
-from equivalence.tree import Stmt, both, printed
+from .author import Author, Scope
+from .statements import ASYNC, SIMPLE, SYNC, mark
+from .tree import Stmt, both, printed
 
 _SHARED = """
 import asyncio, json
@@ -27,9 +27,10 @@ class Keeper:
         self.log.append(str(error))
         return kind is not None and issubclass(kind, (BackendError, ValueError))
 """
-_IMPORTS = (
-    "from appl import *\nfrom appl import map, call, gen, grow, ppl, records, convo, select\n"
-)
+_IMPORTS = """
+from appl import AIMessage, AIRole, SystemMessage, SystemRole, UserMessage, UserRole
+from appl import call, convo, gen, grow, map, ppl, records, select
+"""
 
 
 @dataclass

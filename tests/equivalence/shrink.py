@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from equivalence.programs import Program
-from equivalence.tree import Stmt
+from .programs import Program
+from .tree import Stmt
 
 
 def shrunk(program: Program, fails: Callable[[Program], bool], attempts: int = 400) -> Program:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from equivalence import definitions as d
-from equivalence.author import Author, Scope
-from equivalence.definitions import fstring, function, role, walrus
-from equivalence.tree import Stmt, both, mark, said
+from . import definitions as d
+from .author import Author, Scope
+from .definitions import fstring, function, role, walrus
+from .tree import Stmt, both, mark, said
 
 Template = Callable[[Author, Scope], None]
 
@@ -143,7 +143,7 @@ def methods(a: Author, s: Scope) -> None:
     kind = d.agent(a)
     u, w = a.fresh("u"), a.fresh("u")
     s.add(mark("methods"), both(f"{u} = {kind}({a.text()})"))
-    s.add(both(f"{w} = {kind}Loud({a.future(s)})"))
+    s.add(both(f"{w} = {kind}Loud(‹{a.future(s)}›)"))
     x = a.bind(s, f"{u}.reply({a.argument(s)})")
     a.bind(s, f"{w}.reply({x})")
     a.bind(s, f"{u}.reply({a.argument(s)})")
@@ -335,8 +335,8 @@ def helper(a: Author, s: Scope) -> None:
     body = [both(f"nonlocal {n}\n{n} += 1"), fstring((a.word(), n), (a.word(), "q"))]
     body.append(both(f"return {a.gen()}"))
     s.add(mark("closures"), both(f"{n} = 0"), both(f"def {f}(q):", body))
-    a.bind(s, f"{f}({a.argument(s)})")
-    a.bind(s, f"{f}({a.argument(s)})")
+    a.bind(s, f"{f}(‹{a.argument(s)}›)")
+    a.bind(s, f"{f}(‹{a.argument(s)}›)")
     s.add(fstring((a.word(), n)))
 
 
@@ -354,14 +354,14 @@ def rebound_closure(a: Author, s: Scope) -> None:
 
 def factory(a: Author, s: Scope) -> None:
     f = a.fresh("f")
-    s.add(mark("closures"), both(f"{f} = {d.maker(a)}({a.future(s)})"))
+    s.add(mark("closures"), both(f"{f} = {d.maker(a)}(‹{a.future(s)}›)"))
     a.bind(s, f"{f}({a.argument(s)})")
     s.add(said(f"{f}({a.text()})"))
 
 
 def lambdas(a: Author, s: Scope) -> None:
     f = a.fresh("f")
-    s.add(mark("closures"), both(f"{f} = lambda w: [w, gen()]"), said(f"{f}({a.future(s)})"))
+    s.add(mark("closures"), both(f"{f} = lambda w: [w, gen()]"), said(f"{f}(‹{a.future(s)}›)"))
     x, y = a.bind(s, a.gen()), a.future(s)
     t = a.store(s, f"sorted(«[{x}, {y}, {a.text()}]», key=lambda w: ‹w›[-1])[0]")
     s.add(said(t))
@@ -373,7 +373,7 @@ def conversation(a: Author, s: Scope) -> None:
     s.add(both(f"{x} = next({it})"))
     s.futures += (x,)
     for _ in range(a.random.randint(1, 2)):
-        a.bind(s, f"{it}.send({a.argument(s)})")
+        a.bind(s, f"{it}.send(‹{a.argument(s)}›)")
         if a.chance(0.3):
             a.ask(s)
     if a.chance(0.5):
@@ -452,7 +452,7 @@ def tuples(a: Author, s: Scope) -> None:
 
 def awaited(a: Author, s: Scope) -> None:
     a.bind(s, f"⏳{d.async_leaf(a)}({a.argument(s)})")
-    a.store(s, "⏳gen()")
+    a.store(s, "⏳‹gen()›")
 
 
 def gathered(a: Author, s: Scope) -> None:
