@@ -99,9 +99,13 @@ def translate(f: FunctionType, options: Options = _DEFAULT) -> Translated:
     lowered = _guarded(found, lambda: lowered_from(f, found, options))
     code = _guarded(found, lambda: coding.assemble(lowered, found, f.__code__))
     translated = Translated(f, found, options, code)
-    forget = weakref.ref(f.__code__, lambda _: _known.pop(key, None))
+    forget = weakref.ref(f.__code__, functools.partial(_forget, _known, key))
     _known[key] = forget, translated
     return translated
+
+
+def _forget(known: dict[Any, Any], key: Any, _: Any) -> None:
+    known.pop(key, None)
 
 
 def rebuild(f: FunctionType, translated: Translated, hooks: Hooks) -> FunctionType:

@@ -80,7 +80,7 @@ class Module:
 
 
 _modules: dict[str, Module] = {}
-_KEPT = 64  # files whose trees are kept; decorating goes file by file
+_KEPT = 8  # files whose trees are kept; decorating goes file by file
 _nested: dict[int, tuple[weakref.ref[CodeType], Found]] = {}
 
 
@@ -100,7 +100,12 @@ def find(f: FunctionType) -> Found:
 def remember(code: CodeType, found: Found) -> None:
     """Note where the code of a nested function comes from, whatever its file says later."""
     key = id(code)
-    _nested[key] = (weakref.ref(code, lambda _: _nested.pop(key, None)), found)
+    forget = functools.partial(_forget, _nested, key)
+    _nested[key] = (weakref.ref(code, forget), found)
+
+
+def _forget(known: dict[int, Any], key: int, _: Any) -> None:
+    known.pop(key, None)
 
 
 def is_remembered(code: CodeType) -> bool:

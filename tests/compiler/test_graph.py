@@ -322,9 +322,10 @@ def test_awaiting_and_yielding() -> None:
         """
         %0 param xs
         loop for x in xs
-          %1 gen gen()
+          %1 gen gen() after %4
           %2 wait await (%1)
           %3 yield y (%2)
+          %4 say (yield y) (%3) after %4
         """,
     )
 
