@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import threading
 import time
 from asyncio import _get_running_loop
 from collections.abc import Callable, Coroutine, Iterable
@@ -16,6 +17,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 from greenlet import getcurrent
 
 from appl.errors import InvalidOption
+from appl.runtime.clock import First
 from appl.runtime.event import ScopeEntered
 from appl.runtime.fiber import Stack, arrive, strand_here, wait
 from appl.runtime.frame import Frame
@@ -152,18 +154,43 @@ class _Map:
         self._f, self._every, self._limit, self._collect = f, every, limit, collect
         self._progress = progress
         self._started: list[Pending] = []
+        self._ended = 0
+        self._lock = threading.Lock()
+        self._signal: First | None = None
 
     def _start_next(self) -> None:
         item = self._every[len(self._started)]
         pending = start(self._f, item, {})
         self._started.append(pending)
-        if not pending.subscribe(self._progress.step):
-            self._progress.step(pending)
+        if not pending.subscribe(self._one_ended):
+            self._one_ended(pending)
+
+    def _one_ended(self, pending: Pending) -> None:
+        """On any thread: an item is done, or goes on as what its function returned."""
+        last = pending.last()
+        if not last.done and last.subscribe(self._one_ended):
+            return
+        with self._lock:
+            self._ended += 1
+        self._progress.step(pending)
+        if self._signal is not None:
+            self._signal.reached()
 
     def _room(self) -> bool:
-        if len(self._started) >= len(self._every):
-            return False
-        return sum(not each.last().done for each in self._started) < self._limit
+        started = len(self._started)
+        return started < len(self._every) and started - self._ended < self._limit
+
+    def _next_end(self, index: int) -> First | None:
+        """What to wait for before more can be started; none when item *index* can be read."""
+        while self._room():
+            self._start_next()
+        if len(self._started) == len(self._every) or self._started[index].last().done:
+            return None
+        ended = self._ended
+        self._signal = First(self._started[index].address, strand_here().hub)
+        if self._ended != ended:
+            self._signal.reached()
+        return self._signal
 
     def run(self) -> list[Any]:
         with self._progress:
@@ -174,20 +201,14 @@ class _Map:
                 raise
 
     def _result(self, index: int) -> Any:
-        while index >= len(self._started) or self._room():
-            if self._room():
-                self._start_next()
-            else:
-                wait(self._oldest())
+        while (signal := self._next_end(index)) is not None:
+            wait(signal)
         try:
             return result_of(self._started[index])
         except Exception as error:
             if not self._collect:
                 raise
             return error
-
-    def _oldest(self) -> Pending:
-        return next(each.last() for each in self._started if not each.last().done)
 
     async def arun(self) -> list[Any]:
         with self._progress:
@@ -198,11 +219,8 @@ class _Map:
                 raise
 
     async def _aresult(self, index: int) -> Any:
-        while index >= len(self._started) or self._room():
-            if self._room():
-                self._start_next()
-            else:
-                await arrive(self._oldest())
+        while (signal := self._next_end(index)) is not None:
+            await arrive(signal)
         try:
             return await awaited(self._started[index])
         except Exception as error:

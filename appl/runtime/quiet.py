@@ -56,7 +56,7 @@ class Quiet:
 
     def _look(self) -> None:
         self._asked = False
-        if self._busy() and self._hops < _HOPS:
+        if self._in_transit() or (self._polls() and self._hops < _HOPS):
             self._hops += 1
             self._again()
             return
@@ -76,9 +76,12 @@ class Quiet:
             self._asked = True
             io_thread().loop.call_soon(self._look)
 
-    def _busy(self) -> bool:
-        io = io_thread()
-        return not io.empty or bool(getattr(io.loop, "_ready", None)) or self._run.scheduler.busy
+    def _in_transit(self) -> bool:
+        return not io_thread().empty or self._run.scheduler.busy
+
+    def _polls(self) -> bool:
+        """Whether the I/O loop has something to run, which may never end."""
+        return bool(getattr(io_thread().loop, "_ready", None))
 
     def _awake(self) -> bool:
         self._hubs = {hub for hub in self._hubs if hub.alive()}

@@ -306,3 +306,18 @@ def test_coroutine_functions_can_be_called_from_sync_code():
 
     with running(Echo()):
         assert call(plain, 1) == 2
+
+
+def test_map_keeps_as_many_running_as_it_may():
+    most = []
+
+    class Newest(Held):
+        def on_quiet(self, final=True):
+            waiting = sorted(self.waiting)
+            most.append(len(waiting))
+            self.release(*waiting[-1:])
+            return bool(waiting)
+
+    with running(Newest(lambda r: "x")):
+        assert appl_map(ask, range(8), concurrency=3) == ["x"] * 8
+    assert [n for n in most if n][:6] == [3] * 6
