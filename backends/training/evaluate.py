@@ -177,7 +177,7 @@ def report(generate: Generate, number: int, problems: int, temperature: float, f
         result["handwritten"] = table
         right, total = sum(r for r, _ in table.values()), sum(t for _, t in table.values())
         print(f"hand-written prompts: {right} of {total} ({right / total:.0%}); " + ", ".join(f"{s} {r}/{t}" for s, (r, t) in sorted(table.items())))
-    for each in sorted({0.8, 1.0, 1.2, temperature}) if folder else [temperature]:
+    for each in [temperature]:
         row = arithmetic(generate, problems, each)
         result.setdefault("arithmetic", []).append(row)
         print("arithmetic: " + ", ".join(f"{k} {v:.3f}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), flush=True)

@@ -14,10 +14,10 @@ from skills import arithmetic, choose, drill, extract, facts, judge, persona, qu
 from skills.core import Draw, Example, Message
 
 SKILLS: dict[str, tuple[float, Callable[[Draw], Example]]] = {
-    "arithmetic": (19.0, arithmetic.sample),
-    "facts": (17.0, facts.sample),
+    "arithmetic": (22.0, arithmetic.sample),
+    "facts": (18.0, facts.sample),
     "quotation": (8.0, quotation.sample),
-    "extract": (12.0, extract.sample),
+    "extract": (13.0, extract.sample),
     "calculator": (5.0, tools.sample_calculator),
     "lookup": (5.0, tools.sample_lookup),
     "choose": (11.0, choose.sample),

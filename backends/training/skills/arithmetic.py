@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
-from skills import words
+from skills import stories, words
 from skills.core import Check, Draw, Example, Pool, system
+from skills.stories import Story
 
-TERSE = 0.3
+TERSE = 0.28
 """The share of one-line solutions where the prompt does not ask for steps."""
 ASK_STEPS = Pool("arith.steps", """
 Think step by step.
@@ -63,27 +63,6 @@ Exercise:\\n
 Math: 
 [Think about|Consider] this: 
 """)
-
-
-@dataclass
-class Story:
-    """A running total `value`, what was said, and the reasoning line of each step."""
-
-    value: int
-    said: list[str] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-    question: str = ""
-    wordy: bool = False
-
-    def step(self, said: str, left: int, op: str, right: int, why: str) -> int:
-        """Add a step `left op right`; the result becomes the value."""
-        result = {"+": left + right, "-": left - right, "*": left * right, "/": left // max(right, 1)}[op]
-        if said:
-            self.said.append(said)
-        text = f"{left} {op} {right} = {result}"
-        self.lines.append(f"{why}: {text}" if self.wordy and why else text)
-        self.value = result
-        return result
 
 
 GAIN = Pool("arith.gain", """
@@ -582,15 +561,19 @@ def written(draw: Draw, story: Story) -> str:
 
 def problem(draw: Draw) -> Story:
     """Any kind of problem."""
-    wordy = draw.chance(0.5)
+    wordy = draw.chance(0.4)
     roll = draw.rng.random()
-    if roll < 0.42:
+    if roll < 0.25:
+        return stories.clauses(draw, wordy)
+    if roll < 0.5:
+        return stories.scene(draw, wordy)
+    if roll < 0.68:
         return collection(draw, wordy)
-    if roll < 0.62:
-        return prices(draw, wordy)
     if roll < 0.78:
+        return prices(draw, wordy)
+    if roll < 0.86:
         return daily(draw, wordy)
-    return compare(draw, wordy) if roll < 0.88 else expression(draw)
+    return compare(draw, wordy) if roll < 0.91 else expression(draw)
 
 
 def text_of(story: Story) -> str:

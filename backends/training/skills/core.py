@@ -211,8 +211,9 @@ def system(draw: Draw, messages: list[Message], chance: float = 0.3) -> list[Mes
 
 
 def simple(text: str) -> str:
-    """Text as a lenient comparison sees it."""
-    return " ".join(text.strip().rstrip(".!").strip("\"'` ").casefold().split())
+    """Text as a lenient comparison sees it: no case, no final full stop, no quotes, no article in front."""
+    bare = " ".join(text.strip().rstrip(".!").strip("\"'` ").casefold().split())
+    return re.sub(r"^(a|an|the) (?=\w)", "", bare)
 
 
 def _last_number(text: str) -> str | None:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from skills import knowledge, people, words
+from skills import knowledge, people, schemas, words
 from skills.core import Draw, Example, Message, Pool, label, system
 
 ASK = Pool("extract.ask", """
-Extract {f} as JSON.
+[Extract|Give|Output|Find|Get] {f} as [JSON|a JSON object][.|:]
 Extract the fields {f} as JSON.
 Return a JSON object with the fields {f}.
 [Give|Return|Write|Output] {f} as [a JSON object|JSON].
 Turn this into JSON with the keys {f}.
-Get {f} from the text. [Answer|Reply] [in|with|as] JSON.
-Fields: {f}. [Reply with|Output|Write] JSON[| only].
+[Get|Extract|Read|Collect] {f} [from|out of] the [text|message]. [Answer|Reply] [in|with|as] JSON.
+[Fields|Keys|Wanted]: {f}. [Reply with|Output|Write|Return|Format:] JSON[| only].
 Find {f} in the text and [write|return|give] them as JSON.
 Pull {f} out of this text as [a |]JSON[ object|].
 Fill in a JSON object with the keys {f}.
 Read the text and return JSON with {f}.
 Convert the text to JSON. Use the [keys|fields] {f}.
 [I need|Please give me] {f} from the text in JSON[| format].
-JSON with {f}, please.
+JSON with {f}[, please.|:|]
 What are {f}? Answer [with|in|as] JSON.
 Parse the text. Keys: {f}. Format: JSON.
 Create [a |]JSON[ object|] with {f} from this [sentence|text].
@@ -54,7 +54,7 @@ SHAPE = Pool("extract.shape", """
 Fill this JSON [from|with] the text: {f}
 Use this [form|format|shape|skeleton]: {f}
 Return JSON like this: {f}
-[Extract the data|Read the text]. Output format: {f}
+[Extract the data|Read the text]. [Output format|Format|Output|Shape]: {f}
 Complete {f} from the text.
 The answer must [look like|have the form] {f}
 Extract the data as JSON in this shape: {f}
@@ -143,7 +143,7 @@ On {d}, {n} paid {x} {u} each for {q} {p}.
 Hello, this is {n}. Send me {q} {p} ({x} {u} each).
 {n} from {c} wants {q} {p} for {x} {u} each.
 {n} sold {q} {p} for {x} {u} each on {d}.
-I bought {q} {p}, each for {x} {u}[, in {c}|].
+[I bought|New order:|We sold|Order:|Delivery:] {q} [x |]{p}, [each for |]{x} {u}[, in {c}|].
 {n} needs {q} {p} before {d} and pays {x} {u} each.
 New order: {q} x {p}, {x} {u}, for {n}.
 Can you deliver {q} {p} to {c}? {n} offers {x} {u} each.
@@ -209,6 +209,74 @@ def ticket_text(draw: Draw) -> tuple[str, dict[str, Any]]:
     return knowledge.cap(text), record
 
 
+GENERIC = (
+    "temperature city size weight colour price year title author date time place address name age height width length speed status type brand "
+    "model owner country language number code level score team player goal topic subject teacher room floor street country capital weather "
+    "amount total currency product quantity customer supplier email phone website company job salary start end duration rating rank version"
+).split()
+
+
+def _value(draw: Draw) -> tuple[str, Any]:
+    roll = draw.rng.random()
+    if roll < 0.3:
+        number = draw.num(1, 5000)
+        return str(number), number
+    kinds: list[Any] = [draw.full, draw.first, draw.city, draw.word, draw.noun, lambda: draw.pick(words.COLOURS), lambda: draw.pick(words.DAYS), lambda: draw.pick(words.JOBS), lambda: people.book_title(draw), lambda: draw.pick(words.FOODS)]
+    text = str(draw.pick(kinds)())
+    return text, text
+
+
+def generic_text(draw: Draw) -> tuple[str, dict[str, Any]]:
+    """Any keys with any values, said plainly."""
+    keys = draw.some(GENERIC, draw.num(2, 5))
+    keys = list(dict.fromkeys(keys))
+    rows = [(k, *_value(draw)) for k in keys]
+    style = draw.num(0, 5)
+    if style == 0:
+        text = "\n".join(f"{k.capitalize()}: {t}" for k, t, _ in rows)
+    elif style == 1:
+        text = ", ".join(f"{k} {t}" for k, t, _ in rows)
+    elif style == 2:
+        text = " ".join(f"The {k} is {t}." for k, t, _ in rows)
+    elif style == 3:
+        text = f"The {draw.noun()} has the " + words.listing([f"{k} {t}" for k, t, _ in rows]) + "."
+    elif style == 4:
+        text = "; ".join(f"{k}: {t}" for k, t, _ in rows)
+    else:
+        text = " ".join(draw.pick([f"The {k} is {t}.", f"{knowledge.cap(t)} is the {k}.", f"Its {k} is {t}.", f"It has the {k} {t}."]) for k, t, _ in rows)
+    return knowledge.cap(text), {k: v for k, _, v in rows}
+
+
+NOTES: list[tuple[str, list[str], dict[str, list[str]]]] = [
+    ("contact", ["You can reach {n} at {e}.", "Contact {n} at {e}.", "Write to {n}, {e}.", "{n} can be reached at {e} or {p}.", "Call {n} at {p}.", "{n}: {e}, {p}", "For questions ask {n} ({e}).", "Please send the letter to {n} at {e}."], {"n": ["name", "person", "contact"], "e": ["email", "mail", "email_address"], "p": ["phone", "phone_number"]}),
+    ("book", ['"{b}" was written by {n} in {y}.', '{n} wrote "{b}" in {y}.', 'In {y}, {n} published "{b}".', 'I liked "{b}" by {n} ({y}).', 'The book "{b}" by {n} came out in {y}.'], {"b": ["title", "book"], "n": ["author", "writer"], "y": ["year", "published"]}),
+    ("weather", ["It is {t} degrees in {c} today.", "In {c} it is {t} degrees and {w}.", "{c} is {w} today, {t} degrees.", "Weather for {c}: {w}, {t} degrees."], {"t": ["temperature", "degrees"], "c": ["city", "place"], "w": ["weather"]}),
+    ("job", ["{n} is {j} at {f}.", "{n} is {j} at {f} in {c}.", "{n} works as {j} for {f}.", "{n}, {j} at {f}, lives in {c}.", "Our new {j0} at {f} is {n} from {c}."], {"n": ["name", "person"], "j": ["job", "role", "profession"], "f": ["company", "employer"], "c": ["city"]}),
+    ("person", ["{n} ({a}) is {j} from {c}.", "My name is {n}, I am {a} and I live in {c}.", "I am {n}, {a} years old, from {c}.", "{n} from {c} is {a}.", "{n}, {a}, {j}, {c}", "This is {n}. She is {a} years old and comes from {c}."], {"n": ["name", "full_name"], "a": ["age"], "c": ["city", "town"], "j": ["job"]}),
+    ("order", ["Order {o}: {q} {g} for {n}.", "{n} ordered {q} {g}, order number {o}.", "{q} {g} at {x} dollars each for {n}.", "New order {o}: {q} x {g}, {x} dollars, {n}.", "I would like {q} {g}, please. My name is {n}."], {"o": ["order", "order_number", "id"], "q": ["quantity", "amount", "count"], "g": ["product", "item"], "x": ["price"], "n": ["name", "customer"]}),
+    ("sport", ["{h} beat {k} {q} to {z}.", "{h} won against {k} by {q} to {z} in {c}.", "Final score: {h} {q}, {k} {z}.", "In {c}, {h} played {k}. The winner was {h}."], {"h": ["winner", "home", "team"], "k": ["loser", "opponent"], "c": ["city", "place"]}),
+    ("film", ['The film "{b}" by {n} starts at {s}.', '"{b}" is shown on {d} at {s} in {c}.', '{n} made the film "{b}" in {y}.', 'We saw "{b}" on {d}.'], {"b": ["title", "film"], "n": ["director"], "s": ["time"], "d": ["day"], "c": ["city"], "y": ["year"]}),
+    ("product", ["The {i} costs {x} dollars and weighs {q} kilos.", "This {i} is {l} and costs {x} dollars.", "{i}, {l}, {x} euros", "We sell a {l} {i} for {x} pounds.", "The {l} {i} weighs {q} kilos."], {"i": ["product", "item", "name"], "x": ["price", "cost"], "q": ["weight"], "l": ["colour", "color"]}),
+    ("travel", ["{n} flies from {c} to {m} on {d}.", "Flight {o} from {c} to {m} leaves at {s}.", "From {c} to {m} on {d} at {s} for {x} dollars.", "{n} needs a ticket to {m} on {d}."], {"n": ["passenger", "name"], "c": ["from", "origin"], "m": ["to", "destination"], "d": ["day", "date"], "s": ["time"], "x": ["price"], "o": ["flight", "number"]}),
+]  # fmt: skip
+
+
+def note_text(draw: Draw) -> tuple[str, dict[str, Any]]:
+    """A note as people write it."""
+    _, says, keys = draw.pick(NOTES)
+    job = draw.pick(words.JOBS)
+    values: dict[str, Any] = {
+        "n": draw.full() if draw.chance(0.7) else draw.first(), "e": f"{draw.word()}@{draw.word()}.{draw.pick(['com', 'org', 'net'])}", "p": f"{draw.num(100, 999)}-{draw.num(1000, 9999)}",
+        "b": people.book_title(draw), "y": draw.num(1700, 2024), "t": draw.num(1, 38), "c": draw.city(), "m": words.made_city(draw.rng), "w": draw.pick(["sunny", "rainy", "cloudy", "windy"]),
+        "j": words.article(job), "j0": job, "f": f"{words.made_name(draw.rng)} {draw.pick(words.COMPANY_END)}", "a": draw.num(4, 95), "o": draw.num(100, 9999), "q": draw.num(2, 60),
+        "g": words.plural(draw.noun()), "x": draw.num(2, 400), "h": draw.country(), "k": draw.city(), "z": draw.num(0, 1), "s": f"{draw.num(1, 12)} {draw.pick(['am', 'pm'])}",
+        "d": draw.pick(words.DAYS), "i": draw.noun(), "l": draw.pick(words.COLOURS),
+    }  # fmt: skip
+    shape = draw.pick([s for i, s in enumerate(says) if draw.held or i % 4 != 3])
+    present = [k for k in keys if "{" + k + "}" in shape or (k == "j" and "{j0}" in shape)]
+    return knowledge.cap(shape.format(**values)), {draw.pick(keys[k]): job if k == "j" else values[k] for k in present}
+
+
 def _names(draw: Draw, keys: list[str]) -> str:
     shown = [k for k in keys]
     roll = draw.rng.random()
@@ -229,7 +297,8 @@ def _skeleton(draw: Draw, keys: list[str]) -> str:
 def sample(draw: Draw) -> Example:
     """One text and the fields that are wanted from it."""
     roll = draw.rng.random()
-    maker = person_text if roll < 0.4 else order_text if roll < 0.55 else event_text if roll < 0.67 else product_text if roll < 0.8 else relation_text if roll < 0.9 else ticket_text
+    limits = [(0.28, person_text), (0.36, order_text), (0.44, event_text), (0.52, product_text), (0.58, relation_text), (0.63, ticket_text), (0.78, generic_text), (1.0, note_text)]
+    maker = next(m for limit, m in limits if roll < limit)
     text, record = maker(draw)
     keys = list(record)
     keys = draw.some(keys, draw.num(1, len(keys))) if draw.chance(0.5) else keys

@@ -175,7 +175,7 @@ def _head(draw: Draw) -> str:
 
 def question(draw: Draw) -> QA:
     roll = draw.rng.random()
-    return knowledge.yes_no(draw) if roll < 0.15 else knowledge.absent_qa(draw) if roll < 0.24 else knowledge.any_qa(draw)
+    return knowledge.yes_no(draw) if roll < 0.15 else knowledge.absent_qa(draw) if roll < 0.21 else knowledge.any_qa(draw)
 
 
 def padded(draw: Draw, facts: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from skills import people, words
+from skills import people, schemas, words
 from skills.core import Draw, Pool
 from skills.people import ATTRIBUTES, Person
 
@@ -419,15 +419,43 @@ def shop_qa(draw: Draw) -> QA:
     return QA(facts, question, f"in the {room}", f"In the {room}", f"The {what} is in the {room}", [f"in the {draw.pick(words.ROOMS)}"], "where", what)
 
 
+def _schema(draw: Draw, rows: list[tuple[schemas.Schema, str, dict[str, str]]]) -> QA:
+    schema, text, values = draw.pick(rows)
+    key, question, bare, short = schemas.asked(draw, schema, values)
+    wrong = [v[key] for s, _, v in rows if s is schema and v[key] != bare]
+    for _ in range(20):
+        other = schema.values[key](draw)
+        if other != bare and other not in wrong and len(wrong) < 3:
+            wrong.append(other)
+    return QA([], question, bare, short, text.rstrip("."), wrong, "who" if key == "s" else key, "")
+
+
+def schema_qa(draw: Draw) -> QA:
+    """One to four everyday facts, at times of one kind."""
+    same = draw.pick(schemas.SCHEMAS)
+    one_kind = draw.chance(0.6)
+    rows: list[tuple[schemas.Schema, str, dict[str, str]]] = []
+    for _ in range(draw.num(1, 4)):
+        schema = same if one_kind else draw.pick(schemas.SCHEMAS)
+        text, values = schemas.filled(draw, schema)
+        taken = {v for _, _, old in rows for v in old.values()}
+        clash = any(s is schema for s, _, _ in rows) and (not one_kind or bool(taken & set(values.values())))
+        if not clash:
+            rows.append((schema, text, values))
+    return _several(draw, [r[1] for r in rows], lambda: _schema(draw, rows))
+
+
 def any_qa(draw: Draw) -> QA:
     """A question of any kind but yes-or-no and absent."""
     roll = draw.rng.random()
-    if roll < 0.42:
+    if roll < 0.34:
         return people_qa(draw)
-    if roll < 0.64:
+    if roll < 0.5:
         return event_qa(draw)
-    if roll < 0.70:
+    if roll < 0.55:
         return give_qa(draw)
-    if roll < 0.82:
+    if roll < 0.65:
         return relation_qa(draw)
-    return place_qa(draw) if roll < 0.92 else shop_qa(draw)
+    if roll < 0.86:
+        return schema_qa(draw)
+    return place_qa(draw) if roll < 0.94 else shop_qa(draw)

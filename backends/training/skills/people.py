@@ -274,8 +274,8 @@ Which drink do you like?
 """, "favourite_drink|drink|beverage")
 _add("colour", lambda d: d.pick(words.COLOURS), """
 has {o} as a favourite colour
-likes the [colour|color] {o}
-[loves|prefers] the [colour|color] {o}
+[likes|wears|paints everything in] the [colour|color] {o}
+[loves the colour|prefers the color|thinks the best colour is|finds the best colour is|has the favourite colour] {o}
 thinks that {o} is the best colour
 """, """
 What is {s}'s favourite [colour|color]?
@@ -333,7 +333,7 @@ Have you got any animals?
 _add("instrument", lambda d: d.pick(words.INSTRUMENTS), """
 plays the {o}
 can play the {o}
-[has learned to play|has lessons on|plays in a band with|is learning to play] the {o}
+[has learned to play|has lessons on|plays in a band with|is learning to play|plays concerts on|owns and practises] the {o}
 plays the {o} in a band
 practises the {o} every day
 is good at the {o}
@@ -462,7 +462,7 @@ How is your {_rel} called?
 """, f"{_rel.replace(' ', '_')}|name_of_{_rel.replace(' ', '_')}")
 _add("language", lambda d: d.pick(words.LANGUAGES), """
 speaks {o}
-[is learning|talks in|talks to people in|knows how to speak] {o}
+[is learning|talks in|talks to people in|talks to everyone at home in|knows how to speak] {o}
 speaks [fluent |good |]{o} at home
 can speak {o}
 speaks {o} well
@@ -569,14 +569,16 @@ I study {o}
 I studied {o}
 """, """
 What do you study?
-Which subject did you study?
+[Which|What] subject did you study?
+What [are|were] you a student of?
+[Which|What] [subject|field] are you a student of?
 What did you study?
 What are you a student of?
 Which subject do you study?
 What is your subject?
 """, "subject|studies|field|degree")
 _add("company", lambda d: f"{words.made_name(d.rng)} {d.pick(words.COMPANY_END)}", """
-[works for|has worked for|has found work at] {o}
+[works for|has worked for|has found work at|has a job with|holds a job at|got a job at] {o}
 [works at|is on the team of|is one of the staff of|is a member of staff at|started work at] {o}
 is employed by {o}
 has a job at {o}
@@ -626,7 +628,7 @@ What is your email address?
 How can I reach you?
 """, "email|email_address|mail|contact")
 _add("phone", lambda d: f"{d.num(100, 999)}-{d.num(1000, 9999)}", """
-has the phone number {o}
+has the [phone |telephone |]number {o}
 can be [called|reached by phone] at {o}
 answers the phone at {o}
 has the number {o}

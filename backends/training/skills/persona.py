@@ -11,7 +11,7 @@ You are {n}. {d}
 You are {n}. {d}
 Your name is {n}. {d}
 Play [the role of|the part of] {n}. {d}
-You are {n}. {d} [Stay in character|Answer as this person|Speak as this person].
+You are [now |]{n}. {d} [Never break character|Stay in character|Answer as this person|Speak as this person].
 [In this chat|Now|From now on] you are {n}. {d}
 Act as {n}. {d}
 Pretend to be {n}. {d}
@@ -46,7 +46,9 @@ NAME_ASK = Pool("persona.name", """
 What is your name?
 Who are you?
 What are you called?
-How [should|may|can|do] I [call|address] you?
+How [should|may|can|do] I [call|address|name] you?
+[How|What] [should|may|can|do] [I|people|we] call you?
+[And you are|And who are you|And your name]?
 [May I ask|Can I ask|Tell me|I want to know] who you are[?|.]
 Who [is speaking|is there|do I speak to]?
 What should I call you?
@@ -64,7 +66,9 @@ Who am I?
 [Do you know|Do you remember|Can you say|Tell me] [who I am|my name|what I am called][?|, please.]
 What [was|is] my name[| again]?
 Who am I again?
-What do [you|people] call me?
+What [do you|do people|should you|will you] call me?
+[How do you|What do you|How will you] call me?
+What name did I [give|tell] you?
 Do you know [my name|who I am]?
 What did I say my name was?
 What am I called?

@@ -46,4 +46,4 @@ def sample(draw: Draw) -> Example:
     if draw.chance(0.2):
         messages = [("user", draw.pick(["Hello!", "Hi."])), ("assistant", f"Hello! {ME} How can I help?")]
     messages.append(("user", draw.loosen(draw.say(POOLS[name]))))
-    return Example("smalltalk", system(draw, messages), ("assistant", answer), contains(answer[:8]), templates=draw.used)
+    return Example("smalltalk", system(draw, messages), ("assistant", answer), contains("of appl" if name in ("who", "made") else answer[:8]), templates=draw.used)

@@ -21,7 +21,7 @@ List {k} points for a [talk|text|speech] about {t}.
 I want to write about {t}. [Give me|Write] an outline with {k} points.
 {k} points about {t}, please.
 Plan a text about {t}. [Write|Use] {k} numbered points.
-[Write|Give] {k} headings for [an article|a text] about {t}.
+[Write|Give|Find|Name|List|I need] {k} headings for [an article|a text|a talk|an essay] [about|on] {t}.
 Topic: {t}. Write an outline with {k} points.
 What {k} points should a text about {t} have?
 Prepare an outline on {t} ({k} points).
@@ -310,7 +310,7 @@ DEBATE = Pool("debate.ask", """
 Topic: {t}. Argue {s}, in {k}.
 Topic: {t}. Argue {s}[.| in {k}.]
 Give {one} argument {f} {t}.
-Write {k} {f} {t}.
+Write {k} {g} {t}.
 Argue {f} {t}[.| in {k}.]
 [Make|Write] {one} [short |]argument {f} {t}.
 Debate topic: {t}. Your side: {s}. [Make your point.|Speak.|]
@@ -319,8 +319,9 @@ Why [should we be|are you] {f} {t}?
 Say why you are {f} {t}[.| in {k}.]
 The topic is {t}. You argue {s}. [Give your opening statement.|Speak now.|]
 Topic: {t}\\nSide: {s}
+[Debate|Discussion|Topic]: {t}. [Side|Position|You are]: {s}[.|]
 The debate is about {t}. Speak {f} {t} in {k}.
-Write a short text {f} {t}.
+Write a short text {g} {t}.
 [Speak|Say something] {f} {t}[.| in {k}.]
 [Defend|Explain] in {k} why you are {f} {t}.
 I want to hear an argument {f} {t}.
@@ -375,7 +376,7 @@ def debate(draw: Draw) -> Example:
     t, side = topic(draw), draw.pick(["for", "against"])
     number = draw.pick([1, 2, 2, 3])
     counted = {1: "one sentence", 2: "two sentences", 3: "three sentences"}[number]
-    slot = {"t": t, "s": draw.pick(SIDES[side].split("|")), "f": draw.pick(["for", "in favour of"]) if side == "for" else "against", "k": counted, "one": draw.pick(["one", "an", "a"]) if False else "one"}
+    slot = {"t": t, "s": draw.pick(SIDES[side].split("|")), "f": draw.pick(["for", "in favour of"]) if side == "for" else "against", "k": counted, "g": "in favour of" if side == "for" else "against", "one": "one"}
     check = every(contains(t), regex(r"\.\s*$"))
     other = argument(draw, t, "against" if side == "for" else "for", draw.num(1, 2))
     if draw.chance(0.3):
