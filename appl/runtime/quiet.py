@@ -47,6 +47,11 @@ class Quiet:
             self._hubs.add(hub)
             hub.on_sleep.append(self.soon)
 
+    def ends(self) -> None:
+        """The run is over: hubs outlive it, and need not tell it any more."""
+        for hub in self._hubs:
+            hub.on_sleep = [tell for tell in hub.on_sleep if tell != self.soon]
+
     def soon(self) -> None:
         """Look as soon as the I/O loop has nothing else to do."""
         self._moves += 1
