@@ -1,0 +1,85 @@
+"""Exact replay: random programs give the same values again, whatever the schedule, and no call is live."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rehearsal import record, replay
+
+PROGRAMS = 140
+AGAIN = 3
+HASHED = 40
+
+
+@functools.cache
+def recorded() -> tuple[Path, dict[int, Any], dict[int, dict[str, str]]]:
+    """Traces of all programs in one folder, the values of each, and what each asked."""
+    folder, values, asked = Path(tempfile.mkdtemp()), {}, {}
+    for seed in range(PROGRAMS):
+        values[seed], live = record(seed, folder / f"{seed}.trace")
+        asked[seed] = {request.address: request.digest.hex() for request in live.requests}
+    return folder, values, asked
+
+
+@pytest.mark.parametrize("schedule", range(AGAIN))
+def test_random_programs_replay_to_the_same_values_with_no_live_call(schedule: int) -> None:
+    folder, values, asked = recorded()
+    for seed in range(PROGRAMS):
+        found, again = replay(seed, folder / f"{seed}.trace", schedule=1000 * schedule + seed)
+        assert found == values[seed], f"program {seed}"
+        assert again.items() <= {**again, **asked[seed]}.items(), f"program {seed}"
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "31337"])
+def test_another_process_with_another_hash_seed_replays_them(tmp_path: Path, hash_seed: str) -> None:
+    folder, values, _ = recorded()
+    chosen = sorted((p for p in folder.glob("*.trace")), key=lambda p: int(p.stem))[:HASHED]
+    for path in chosen:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    here = Path(__file__).parent
+    done = subprocess.run(
+        [sys.executable, str(here / "rehearsal.py"), str(tmp_path), hash_seed],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join([str(here), *sys.path])},
+        capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    order = sorted(chosen, key=lambda p: p.name)
+    assert found == [values[int(path.stem)] for path in order]
+
+
+def test_at_least_500_replays_are_made() -> None:
+    assert PROGRAMS * AGAIN + 2 * HASHED >= 500
+
+
+def test_the_programs_are_worth_replaying() -> None:
+    """Without ordered release they come out otherwise: the order of delivery matters to them."""
+    from appl.tracing import replayer
+
+    class Eager(replayer.Replayer):
+        async def _turn(self, call: Any) -> None:
+            if call.address not in self._turns:
+                await super()._turn(call)
+
+    folder, values, _ = recorded()
+    wrong, before = 0, replayer.Replayer
+    import rehearsal
+
+    rehearsal.Replayer = Eager  # type: ignore[misc]
+    try:
+        for seed in range(0, PROGRAMS, 4):
+            try:
+                wrong += replay(seed, folder / f"{seed}.trace")[0] != values[seed]
+            except Exception:
+                wrong += 1
+    finally:
+        rehearsal.Replayer = before  # type: ignore[misc]
+    assert wrong > PROGRAMS // 4 // 4
