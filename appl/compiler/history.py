@@ -1,6 +1,6 @@
 """Source that is in no file: the argument of ``python -c`` and the last statement of the REPL.
 
-Invariant: text from the REPL's history is used only if it compiles to the very code in question.
+Invariant: such text is used only if it compiles to the very code in question.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import __future__
 import functools
 import operator
 import sys
+import textwrap
+import warnings
 from collections.abc import Sequence
 from types import CodeType
 
@@ -49,18 +51,29 @@ def statement_of(code: CodeType) -> Sequence[str]:
     lines: list[str] = []
     for item in range(length, max(length - _LONGEST, 0), -1):
         lines.insert(0, (readline.get_history_item(item) or "") + "\n")
-        if len(lines) >= code.co_firstlineno and _contains(lines, code):
+        if len(lines) >= code.co_firstlineno and contains("".join(lines) + "\n", "single", code):
             return lines
     return []
 
 
-def _contains(lines: Sequence[str], code: CodeType) -> bool:
-    try:
-        text = "".join(lines) + "\n"
-        flags = code.co_flags & FUTURES
-        whole = compile(text, code.co_filename, "single", flags=flags, dont_inherit=True)
-    except (SyntaxError, ValueError):
-        return False
+def program_of(code: CodeType) -> Sequence[str]:
+    """The lines of the ``python -c`` program, if *code* is a part of it."""
+    text = command(sys.orig_argv)
+    for program in (text, textwrap.dedent(text)):  # Python 3.14 dedents it
+        if contains(program, "exec", code):
+            return program.splitlines(keepends=True)
+    return []
+
+
+def contains(text: str, mode: str, code: CodeType) -> bool:
+    """Whether *text*, compiled, holds *code*."""
+    flags = code.co_flags & FUTURES
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            whole = compile(text, code.co_filename, mode, flags=flags, dont_inherit=True)
+        except (SyntaxError, ValueError):
+            return False
     todo = [whole]
     while todo:
         for constant in todo.pop().co_consts:

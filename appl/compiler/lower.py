@@ -67,16 +67,15 @@ class _Lowering:
         with self._in_scope(isinstance(node, ast.AsyncFunctionDef)):
             skip = docstring_of(node, self.source, quiet) is not None
             body = self._body(node.body[skip:])
-        return copied(node, body=[*node.body[:skip], *body] if skip else body)
+        return copied(node, body=[*node.body[:skip], *body])
 
     def _nested_function(self, node: Def) -> Def:
-        if any(is_ppl(decorator, self.names) for decorator in node.decorator_list):
-            self.nested.append(
-                replace(self.found, node=node, path=f"{self.found.path}.{node.name}")
-            )
-            return node
         decorators = [self.visit(each) for each in node.decorator_list]
         args = self._arguments(node.args)
+        if any(is_ppl(decorator, self.names) for decorator in node.decorator_list):
+            path = f"{self.found.path}.{node.name}"
+            self.nested.append(replace(self.found, node=node, path=path))
+            return copied(node, decorator_list=decorators, args=args)
         with self._in_scope(isinstance(node, ast.AsyncFunctionDef)):
             body = self._nested_body(node)
         return copied(node, decorator_list=decorators, args=args, body=body)

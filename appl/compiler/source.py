@@ -10,8 +10,6 @@ import ast
 import functools
 import io
 import linecache
-import sys
-import textwrap
 import warnings
 import weakref
 from collections.abc import Iterator, Sequence
@@ -216,20 +214,9 @@ def _lines_of(code: CodeType, namespace: dict[str, Any]) -> Sequence[str]:
     file = code.co_filename
     linecache.checkcache(file)
     lines: Sequence[str] = linecache.getlines(file, namespace)
-    if not lines and namespace.get("__name__") == "__main__":
-        if file == "<string>":
-            return _command_lines()
-        if file == "<stdin>":
-            return history.statement_of(code)
+    if file == "<string>":  # the name that exec() gives to whatever it runs
+        known = history.contains("".join(lines), "exec", code)
+        return lines if known else history.program_of(code)
+    if file == "<stdin>" and not lines:
+        return history.statement_of(code)
     return lines
-
-
-@functools.cache
-def _command_lines() -> Sequence[str]:
-    """The program given with ``python -c``."""
-    command = history.command(sys.orig_argv)
-    try:
-        ast.parse(command)
-    except SyntaxError:
-        command = textwrap.dedent(command)  # Python 3.14 does so too
-    return command.splitlines(keepends=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from .support import define, module, ppl, said
+from .support import define, lowered, module, ppl, said
 
 
 def test_a_cell_that_is_bound_again_later_is_seen() -> None:
@@ -601,3 +601,92 @@ def test_future_imports_are_kept() -> None:
 def test_this_modules_future_imports_do_not_leak() -> None:
     f = define("def f():\n    def g(a: int): ...\n    return g.__annotations__")
     assert ppl(f)() == {"a": int}
+
+
+def test_a_mangled_name_of_an_outer_function() -> None:
+    class Thing:
+        def m(self) -> Any:
+            __word = "mangled"
+
+            @ppl
+            def inner() -> Any:
+                nonlocal __word
+                __word += "!"
+                return __word
+
+            return inner(), __word
+
+    assert Thing().m() == ("mangled!", "mangled!")
+
+
+def test_defaults_of_a_prompt_function_inside_are_lowered_with_the_outer_one() -> None:
+    f = define("""
+        def f(a, g):
+            @ppl(ctx="copy")
+            def inner(x=g(a)):
+                "not lowered here"
+            return inner
+    """)
+    assert lowered(f) == (
+        "def f(a, g):\n\n    @ppl(ctx='copy')\n    def inner(x=@appl.prep(g, a)()):\n"
+        '        """not lowered here"""\n    return inner'
+    )
+
+
+def test_assertions_that_pytest_rewrites() -> None:
+    @ppl
+    def f(a: int) -> str:
+        "text"
+        assert a == 1, f"{a} is wrong"
+        assert [each for each in (a, 2)] != [a]
+        return "fine"
+
+    assert f(1) == "fine"
+    with pytest.raises(AssertionError, match="2 is wrong"):
+        f(2)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="new syntax of Python 3.12")
+def test_type_parameters() -> None:
+    f = define("""
+        def f[T: int, *Ts, **P](a: T) -> list[T]:
+            "text"
+            def inner[U](x: U, y: T) -> U:
+                type Pair[V] = tuple[T, U, V]
+                return x
+            return T, inner(a, a), inner.__type_params__[0].__name__
+    """)
+    compiled = ppl(f)
+    t, inner, name = compiled(1)
+    assert t is f.__type_params__[0] and (inner, name) == (1, "U")
+    assert compiled.__type_params__ == f.__type_params__
+    assert compiled.__annotations__ == f.__annotations__
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="new syntax of Python 3.12")
+def test_nested_quotes_in_f_strings() -> None:
+    f = define("""
+        def f(a):
+            pass
+            f"{f"{a["k"]}"} and {
+                a["k"]  # a comment
+            !r}"
+    """)
+    assert said(ppl(f), {"k": 1}) == [
+        ("begin",),
+        ("hole", "1", "", ""),
+        ("piece", " and "),
+        ("hole", 1, "r", ""),
+    ]
+
+
+def test_functions_made_in_a_loop_share_the_loops_cell() -> None:
+    fs = []
+    for n in range(3):
+
+        @ppl
+        def f(k: int = n) -> Any:
+            return k, n  # noqa: B023
+
+        fs.append(f)
+    assert [f() for f in fs] == [(0, 2), (1, 2), (2, 2)]

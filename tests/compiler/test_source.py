@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import importlib.util
 import linecache
 import os
@@ -10,6 +11,7 @@ import pty
 import subprocess
 import sys
 import textwrap
+import zipfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -71,6 +73,13 @@ def test_a_program_on_the_command_line() -> None:
     assert python("-c", SAYING) == SAID
     assert python("-Wd", "-X", "dev", "-c", SAYING) == SAID
     assert python("-OOc", SAYING) == without_asserts(SAID)
+
+
+def test_code_that_such_a_program_runs_with_exec_has_no_source() -> None:
+    made = "def f():\\n    'other'\\n    return 1\\n"
+    text = f"from tests.compiler.support import ppl\ndef f():\n    'one'\nexec({made!r})\nppl(f)"
+    shown = python("-c", text.replace("\\\\", "\\"))
+    assert "SourceUnavailable: no source for f() of <string>" in shown
 
 
 def test_a_program_on_standard_input_says_what_to_do() -> None:
@@ -255,6 +264,22 @@ def test_characters_beyond_ascii_and_form_feeds() -> None:
         ("hole", "ö", "", ""),
         ("text", "é\né"),
     ]
+
+
+def test_modules_in_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "packed.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("in_archive.py", "def f():\n    pass\n    'packed'\n")
+    monkeypatch.syspath_prepend(str(archive))
+    made = importlib.import_module("in_archive")
+    assert said(ppl(made.f)) == [("text", "packed")]
+
+
+def test_files_in_other_encodings(tmp_path: Path) -> None:
+    path = tmp_path / "latin.py"
+    text = "# coding: latin-1\r\ndef f():\r\n    'é'\r\n    '''ü\r\n    ö'''\r\n"
+    path.write_bytes(text.encode("latin-1"))
+    assert said(ppl(loaded(path).f)) == [("text", "é"), ("text", "ü\nö")]
 
 
 @pytest.mark.parametrize(
