@@ -101,7 +101,6 @@ class Chosen(Pending):
         on_finish(call, self._answered)
 
     def _answered(self, done: Pending) -> None:
-        done.looked = True
         if isinstance(done.outcome, Error):
             self.finish(done.outcome)
             return

@@ -12,7 +12,7 @@ from appl.errors import RunError
 from appl.prompt import Lazy, Message, Messages, Node, Prompt, as_message
 from appl.runtime.fiber import wait
 from appl.runtime.frame import FRAME, Frame
-from appl.runtime.future import finished, seen
+from appl.runtime.future import finished
 from appl.runtime.pending import Error, Pending
 
 
@@ -34,7 +34,7 @@ def wait_for(node: Node | None) -> None:
         if isinstance(source.outcome, Error):
             failed = source
     if failed is not None:
-        raise seen(failed)
+        raise failed.seen()
 
 
 def _settled(lazy: Lazy) -> Pending:

@@ -84,8 +84,9 @@ class Delivered:
 class Observed:
     """A program saw something of the outside world that a replay must show it again.
 
-    ``kind`` is ``done``, ``timeout``, ``deadline``, ``now``, ``random``, ``uuid``, ``input``, ``env``,
-    ``read``, ``sleep``; ``value`` is plain data; ``ordinal`` counts the observations at this address.
+    ``kind`` is ``done``, ``timeout``, ``deadline``, ``now``, ``random``, ``uuid``, ``input``,
+    ``env``, ``read``, ``sleep``; ``value`` is plain data; ``ordinal`` counts the observations at
+    this address.
     """
 
     address: str

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from appl.prompt import Node, Prompt, RoleName
-from appl.runtime.pending import Error, Pending
+from appl.runtime.pending import Pending
 
 if TYPE_CHECKING:
     from appl.runtime.region import Region
@@ -112,7 +112,7 @@ class Frame:
 def owes(pending: Pending) -> bool:
     """Whether somebody still has to wait for *pending* or to look at its failure."""
     outcome = pending.outcome
-    if outcome is None or (isinstance(outcome, Error) and not pending.looked):
+    if outcome is None or pending.unseen():
         return True
     return pending.children is not None and any(map(owes, pending.children))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from appl.errors import ApplError
 from appl.runtime import clock
 from appl.runtime.fiber import arrive, wait
-from appl.runtime.pending import Error, Pending, Proxy, Value
+from appl.runtime.pending import Pending, Proxy, Value
 
 if TYPE_CHECKING:
     from appl.backend import TokenLogprob, Usage
@@ -38,7 +38,7 @@ def result_of(pending: Pending) -> Any:
                 return value
             pending = value._pending
         else:
-            raise seen(pending)
+            raise pending.seen()
 
 
 async def awaited(pending: Pending) -> Any:
@@ -52,14 +52,7 @@ async def awaited(pending: Pending) -> Any:
                 return value
             pending = value._pending
         else:
-            raise seen(pending)
-
-
-def seen(pending: Pending) -> BaseException:
-    """The error of *pending*, for which whoever gets it answers from now on."""
-    assert isinstance(pending.outcome, Error)
-    pending.looked = True
-    return pending.outcome.raised()
+            raise pending.seen()
 
 
 def finished(value: Any) -> Any:

@@ -31,12 +31,16 @@ class Value:
 
 
 class Error:
-    """The outcome of what failed; ``raised`` gives the error with the traceback it came with."""
+    """The outcome of what failed; ``raised`` gives the error with the traceback it came with.
 
-    __slots__ = ("error", "traceback")
+    A call whose prompt holds a failed part shares its ``Error``: who looks at one looks at both.
+    """
+
+    __slots__ = ("error", "looked", "traceback")
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
+        self.looked = False
         self.traceback: TracebackType | None = error.__traceback__
 
     def raised(self) -> BaseException:
@@ -81,7 +85,7 @@ class Proxy:
 class Pending:
     """Something that will have an outcome; as a part of a prompt it is lazy text.
 
-    ``looked`` is true once somebody has seen the failure, who then answers for it. ``children``
+    ``looked`` is true when nobody has to look at a failure any more. ``children``
     are calls that outlived the function behind this one, in program order.
     """
 
@@ -170,6 +174,17 @@ class Pending:
     def done(self) -> bool:
         """Whether there is an outcome."""
         return self.outcome is not None
+
+    def unseen(self) -> bool:
+        """Whether this failed and nobody has looked."""
+        outcome = self.outcome
+        return isinstance(outcome, Error) and not self.looked and not outcome.looked
+
+    def seen(self) -> BaseException:
+        """The error of this failure, for which whoever gets it answers from now on."""
+        assert isinstance(self.outcome, Error)
+        self.outcome.looked = True
+        return self.outcome.raised()
 
     def last(self) -> Pending:
         """What decides about the value: a function may have returned another future."""

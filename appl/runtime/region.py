@@ -92,7 +92,7 @@ class Region:
             failure = _failure(pending)
             if failure is None:
                 continue
-            if first is None and (not failure.looked or _is(failure, error)):
+            if first is None and (failure.unseen() or _is(failure, error)):
                 first = pending
                 found = failure
             structure.excuse(pending)

@@ -190,7 +190,7 @@ class Run:
                 self.quiet.joins(hub_here())
             failure = structure.join(self.started())
             if error is None and failure is not None:
-                raise structure.seen_failure(failure)
+                raise failure.seen()
         except BaseException as late:
             raised = late
             raise
@@ -207,7 +207,7 @@ class Run:
                 structure.cancel_all(self.started())
             failure = await structure.ajoin(self.started())
             if error is None and failure is not None:
-                raise structure.seen_failure(failure)
+                raise failure.seen()
         except BaseException as late:
             raised = late
             raise
@@ -228,6 +228,8 @@ class Run:
 
     def _end(self, error: BaseException | None) -> None:
         self.closed = True
+        if self.quiet is not None:
+            self.quiet.ends()
         if self.watched:
             self.emit(RunEnded(_reason(error), error, time.monotonic_ns()))
 

@@ -186,11 +186,10 @@ def _timeout(call: Call, error: TimeoutError) -> BaseException:
 
 
 def _failed_part(call: Call, error: BaseException) -> Error | None:
-    """The outcome of the part that made the prompt fail, which now answers for its failure."""
+    """The outcome of the part that made the prompt fail."""
     for lazy in call.node.holes() if call.node is not None else ():
         source = lazy.prompt_source()
         assert isinstance(source, Pending)
         if isinstance(source.outcome, Error) and source.outcome.error is error:
-            source.looked = True
             return source.outcome
     return None

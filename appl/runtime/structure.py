@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from appl.runtime.fiber import arrive, wait
-from appl.runtime.pending import Error, Pending
+from appl.runtime.pending import Pending
 
 
 def join(started: list[Pending]) -> Pending | None:
@@ -16,7 +16,7 @@ def join(started: list[Pending]) -> Pending | None:
     failed: Pending | None = None
     for pending in unfolded(started):
         wait(pending)
-        if failed is None and unseen(pending):
+        if failed is None and pending.unseen():
             failed = pending
     return failed
 
@@ -26,7 +26,7 @@ async def ajoin(started: list[Pending]) -> Pending | None:
     failed: Pending | None = None
     for pending in unfolded(started):
         await arrive(pending)
-        if failed is None and unseen(pending):
+        if failed is None and pending.unseen():
             failed = pending
     return failed
 
@@ -42,18 +42,6 @@ def unfolded(started: list[Pending]) -> Iterator[Pending]:
         yield pending
         if pending.children:
             stack.append(iter(pending.children))
-
-
-def unseen(pending: Pending) -> bool:
-    """Whether *pending* failed and nobody has looked."""
-    return isinstance(pending.outcome, Error) and not pending.looked
-
-
-def seen_failure(pending: Pending) -> BaseException:
-    """The error of a failed pending, to be raised by the caller, who answers for it."""
-    assert isinstance(pending.outcome, Error)
-    pending.looked = True
-    return pending.outcome.raised()
 
 
 def excuse(pending: Pending) -> None:

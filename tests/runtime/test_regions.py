@@ -157,3 +157,17 @@ def test_an_exception_cancels_what_nobody_else_holds():
     assert "/body.0/gen.1" not in [
         r.address for r in backend.requests if r.address in backend.waiting
     ]
+
+
+def test_the_prompt_goes_back_to_before_the_part_that_failed():
+    @ppl
+    def body():
+        try:
+            f"risky {gen()}"
+            gen()
+        except BackendError:
+            pass
+        return gen()
+
+    with running(Scripted(failing("0"))):
+        assert body() == "answer 2"
