@@ -1,0 +1,168 @@
+"""A recording program that is killed: a server forks one child for each line of orders.
+
+The child runs a real program on a backend that writes down each call that it answers. It tells each
+answer that was committed through a pipe, and kills itself at the ordered point of the writer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from appl import gen, ppl
+from appl.backend import Emit, Profile, Request, Response, Sample
+from appl.errors import ApplError
+from appl.runtime.event import CallEnded, Event
+from appl.runtime.run import Run
+from appl.tracing import Recorder
+from appl.tracing.block import Scan, scan
+from appl.tracing.store import Writer
+
+
+class Counting:
+    """Answers at its own pace, and counts in a file of its own what it was asked."""
+
+    profile = Profile("counting")
+
+    def __init__(self, count: Path, seed: int) -> None:
+        self._fd = os.open(count, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._dice = random.Random(seed)
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        os.write(self._fd, f"{request.address}\n".encode())
+        await asyncio.sleep(self._dice.choice([0, 0.0005, 0.002]))
+        text = f"{request.address}: " + self._dice.choice(
+            ["short", "long " * 300, f"{self._dice.random()}" * 40]
+        )
+        return Response((Sample(text, "stop"),))
+
+    async def aclose(self) -> None:
+        pass
+
+
+class Acknowledging:
+    """Tells the parent of each answer, once it is committed."""
+
+    def __init__(self, recorder: Recorder, pipe: int) -> None:
+        self._recorder, self._pipe = recorder, pipe
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, CallEnded) and event.response is not None:
+            line = f"{event.address}\n".encode()
+            self._recorder.on_commit(
+                lambda error: None if error else void(os.write(self._pipe, line))
+            )
+
+
+def void(_: object) -> None:
+    """Nothing."""
+
+
+class Fate:
+    """Kills the process when *point* is reached for the *count*-th time."""
+
+    def __init__(self, point: str, count: int) -> None:
+        self._point, self._left = point, count
+
+    def __call__(self, point: str) -> None:
+        if point == self._point:
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+class WithoutFlush(Writer):
+    """Taken out: the write. Data stays in a buffer, as with a buffered file."""
+
+    _held = b""
+
+    def _write(self, data: bytes) -> None:
+        self._held += data
+        self.blocks += 1
+        self.good += len(data)
+        if len(self._held) > 1 << 16:
+            os.write(self._fd, self._held)
+            self._held = b""
+
+
+class WithoutRepair(Writer):
+    """Taken out: the cutting of a torn tail. New blocks come to lie behind it."""
+
+    def _repair(self) -> Scan:
+        found = Scan()
+        with os.fdopen(os.dup(self._fd), "rb") as file:
+            for _ in scan(file, found):
+                pass
+        found.good += found.torn
+        return found
+
+
+WRITERS: dict[str, type[Writer]] = {
+    "whole": Writer,
+    "no-flush": WithoutFlush,
+    "no-repair": WithoutRepair,
+}
+
+
+@ppl(parallel=True)
+def chat(name: int, turns: int) -> str:
+    f"You are number {name}."
+    for turn in range(turns):
+        f"Turn {turn}: {gen()}"
+    return str(gen())
+
+
+def live(order: dict[str, Any], pipe: int) -> None:
+    """What the child does until it is killed, or at its end."""
+    path = Path(order["path"])
+    recorder = Recorder(
+        path, {"program": "victim"}, append=path.exists(), durability=order.get("durability", "system"),
+        fault=Fate(order["point"], order["count"]), writer=WRITERS[order["writer"]],
+    )  # fmt: skip
+    backend = Counting(Path(order["counts"]), order["seed"])
+    with Run(backend, instruments=[recorder, Acknowledging(recorder, pipe)], gate=recorder.gate):
+        values = [chat(name, 2 + name % 3) for name in range(6)]
+        print(len([str(value) for value in values]), file=sys.stderr)
+    recorder.close()
+
+
+def forked(order: dict[str, Any]) -> dict[str, Any]:
+    """Run one child; what it acknowledged, and how it ended."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        code = 1
+        try:
+            live(order, writing)
+            code = 0
+        except ApplError as error:
+            os.write(2, f"{type(error).__name__}: {error}\n".encode())
+        finally:
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading) as acks:
+        told = acks.read().split()
+    _, status = os.waitpid(child, 0)
+    return {
+        "pid": child,
+        "acks": told,
+        "killed": os.WIFSIGNALED(status),
+        "code": os.waitstatus_to_exitcode(status),
+    }
+
+
+def serve() -> None:
+    """One order a line on stdin, one result a line on stdout."""
+    for line in sys.stdin:
+        print(json.dumps(forked(json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    serve()
