@@ -157,8 +157,8 @@ class Writer:
     """Appends records to a trace file; one thread of its own writes them, a group at a time.
 
     *fault* is called with ``event``, ``before-write``, ``inside-write``, ``after-write`` and
-    ``before-sync`` where these happen, for tests that kill or fail the process there. *filter* sees the records of each
-    group before they are written.
+    ``before-sync`` where these happen, for tests that kill or fail the process there. *filter*
+    sees the records of each group before they are written.
     """
 
     def __init__(

@@ -25,7 +25,10 @@ def asked(address: str, *said: str, ordinal: int | None = None, **given: Any) ->
     return Request(address, number, model, chain, Sampling(**given), **many)
 
 
-def answer(*texts: str, usage: Usage = Usage(10, 5, None), **given: Any) -> Response:
+USAGE = Usage(10, 5, None)
+
+
+def answer(*texts: str, usage: Usage = USAGE, **given: Any) -> Response:
     return Response(tuple(Sample(text, "stop") for text in texts), usage, "m", **given)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 import resource
 import subprocess
@@ -87,7 +88,7 @@ def test_a_garbage_tail_or_middle_gives_a_prefix_or_a_named_error(at: int, garba
 def test_swapped_repeated_and_missing_blocks_are_corruption_or_a_prefix(tmp_path: Path) -> None:
     good, calls, ends = whole()
     bounds = [8, *ends[1:]]
-    blocks = [good[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    blocks = [good[a:b] for a, b in itertools.pairwise(bounds)]
     shuffle = random.Random(3)
     for _ in range(200):
         mixed = (

@@ -39,7 +39,9 @@ def test_random_programs_replay_to_the_same_values_with_no_live_call(schedule: i
 
 
 @pytest.mark.parametrize("hash_seed", ["1", "31337"])
-def test_another_process_with_another_hash_seed_replays_them(tmp_path: Path, hash_seed: str) -> None:
+def test_another_process_with_another_hash_seed_replays_them(
+    tmp_path: Path, hash_seed: str
+) -> None:
     folder, values, _ = recorded()
     chosen = sorted((p for p in folder.glob("*.trace")), key=lambda p: int(p.stem))[:HASHED]
     for path in chosen:

@@ -307,7 +307,7 @@ def test_what_cannot_be_encoded_stops_the_next_call(path: Path) -> None:
 
     recorder = Recorder(path, {})
     recorder.on_event(Observed("/p.0", 0, "read", object(), 0))
-    with pytest.raises(TraceWriteError, match="Observed cannot be recorded.*type object"):
+    with pytest.raises(TraceWriteError, match=r"Observed cannot be recorded.*type object"):
         recorder.gate()
 
 
