@@ -6,18 +6,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from appl_backends.embedded import Embedded
 from appl_backends.embedded.cache import Cache
-from appl_backends.embedded.engine import Engine, Finished, Task
+from appl_backends.embedded.engine import Engine
 from appl_backends.embedded.model import Llama
 from appl_backends.embedded.naive import NaiveCache
 from appl_backends.embedded.radix import RadixCache
+from appl_backends.embedded.task import Finished, Task
 from appl_backends.embedded.threads import BlasThreads
 from appl_backends.embedded.tokenizer import Tokenizer
 
 from .tiny import make_model
 
+settings.register_profile("embedded", deadline=None)
+settings.load_profile("embedded")
 MakeEngine = Callable[..., Engine]
 
 

@@ -7,9 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from appl_backends.embedded.engine import Engine, Piece, Task
+from appl_backends.embedded.engine import Engine
 from appl_backends.embedded.model import Llama, Rows, Span
 from appl_backends.embedded.sampler import Draw, log_softmax
+from appl_backends.embedded.task import Piece, Task
 from appl_backends.embedded.tokenizer import Tokenizer
 
 from .conftest import MakeEngine, drain, finished

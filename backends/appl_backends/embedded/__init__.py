@@ -1,7 +1,6 @@
 """The embedded backend: a small model in this process, on NumPy, with a radix cache.
 
-Invariant: the engine's state belongs to the engine's thread; callers and it exchange tasks and
-outcomes only, and each step's outcomes cross to a loop in one call.
+Invariant: a request becomes a task here, or a ``BackendError``, before the engine hears of it.
 """
 
 from __future__ import annotations
@@ -9,15 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import threading
-from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from appl.backend import Chunk, Emit, Profile, Request, Response, Sample, Sampling
 from appl.errors import (
-    BackendError,
     BackendTimeout,
     InvalidOption,
     ModelNotFound,
@@ -26,13 +22,15 @@ from appl.errors import (
 )
 from appl_backends.embedded.cache import Cache
 from appl_backends.embedded.constraint import Constraints, Wanted
-from appl_backends.embedded.engine import Engine, Failed, Outcome, Piece, Task
+from appl_backends.embedded.engine import Engine
 from appl_backends.embedded.model import Llama
 from appl_backends.embedded.naive import NaiveCache
 from appl_backends.embedded.radix import BLOCK, RadixCache
 from appl_backends.embedded.sampler import TOLERANCE, Draw, fresh_seed
+from appl_backends.embedded.task import Task
 from appl_backends.embedded.threads import BlasThreads
 from appl_backends.embedded.tokenizer import Encoded, Tokenizer, too_long
+from appl_backends.embedded.worker import Worker
 
 MODEL = "embedded"
 WEIGHTS = Path(__file__).parent / "weights"
@@ -75,12 +73,8 @@ class Embedded:
         row_tokens: int = 16384,
         threads: int | None = 1,
     ) -> None:
-        if cache not in ("radix", "naive"):
-            raise InvalidOption(f"cache must be 'radix' or 'naive', got {cache!r}")
         if min(max_tokens, max_batch, chunk, cache_tokens, row_tokens) < 1:
-            raise InvalidOption(
-                "max_tokens, max_batch, chunk and both memory sizes must be positive"
-            )
+            raise InvalidOption("max_tokens, max_batch, chunk and memory sizes must be positive")
         folder = Path(weights) if weights is not None else WEIGHTS
         if not (folder / "model.safetensors").is_file():
             raise ModelNotFound(f"there is no model in {folder} (no file model.safetensors)")
@@ -88,16 +82,12 @@ class Embedded:
         self._tokenizer = Tokenizer(folder)
         self._constraints = Constraints(self._tokenizer, model.shape.vocab)
         self._defaults = _Defaults.read(folder, max_tokens)
-        kept: Cache = (
-            RadixCache(model.shape, max(1, cache_tokens // BLOCK))
-            if cache == "radix"
-            else NaiveCache()
-        )
+        kept = _cache(cache, model, cache_tokens)
         self.engine = Engine(
             model, self._tokenizer, kept, max_batch=max_batch, chunk=chunk, row_tokens=row_tokens
         )
         self._seed = seed
-        self._worker = _Worker(self.engine, BlasThreads(threads))
+        self._worker = Worker(self.engine, BlasThreads(threads))
 
     @property
     def profile(self) -> Profile:
@@ -209,6 +199,14 @@ class Embedded:
         return found
 
 
+def _cache(kind: str, model: Llama, tokens: int) -> Cache:
+    if kind == "radix":
+        return RadixCache(model.shape, max(1, tokens // BLOCK))
+    if kind == "naive":
+        return NaiveCache()
+    raise InvalidOption(f"cache must be 'radix' or 'naive', got {kind!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class _Defaults:
     """What a request does not say, from ``generation_config.json`` and the settings."""
@@ -248,108 +246,3 @@ def _chosen(response: Response, request: Request, task: Task) -> Response:
     best = next(at for at, score in enumerate(scores) if score >= max(scores) - TOLERANCE)
     samples = (Sample(choices[best], "stop"),) * request.n
     return Response(samples, response.usage, scores=scores, choice_method="logprob")
-
-
-@dataclass(slots=True, eq=False)
-class _Caller:
-    """Who waits for a task, and on which loop."""
-
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Response]
-    emit: Emit | None
-
-
-class _Worker:
-    """The engine's thread: started by the first task, asleep when there is none."""
-
-    def __init__(self, engine: Engine, threads: BlasThreads) -> None:
-        self._engine, self._threads = engine, threads
-        self._callers: dict[Task, _Caller] = {}
-        self._wake = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._closed = False
-
-    async def run(self, task: Task, emit: Emit | None) -> Response:
-        """Have *task* done; cancelling this aborts it before the engine's next step."""
-        loop = asyncio.get_running_loop()
-        caller = _Caller(loop, loop.create_future(), emit)
-        self._submit(task, caller)
-        try:
-            return await caller.future
-        finally:
-            if self._callers.pop(task, None) is not None:
-                self._engine.abort(task)
-                self._notify()
-
-    def stop(self) -> None:
-        """End the thread and fail what is open; later tasks are refused."""
-        with self._wake:
-            self._closed = True
-            self._wake.notify()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _submit(self, task: Task, caller: _Caller) -> None:
-        with self._wake:
-            if self._closed:
-                raise BackendError("the embedded backend is closed")
-            self._callers[task] = caller
-            self._engine.submit(task)
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(
-                    target=self._work, name="appl-embedded", daemon=True
-                )
-                self._thread.start()
-            self._wake.notify()
-
-    def _notify(self) -> None:
-        with self._wake:
-            self._wake.notify()
-
-    def _work(self) -> None:
-        while self._sleep():
-            try:
-                with self._threads:
-                    outcomes = self._engine.step()
-            except Exception as error:
-                outcomes = self._engine.fail(f"the engine failed: {error!r}")
-            if outcomes:
-                self._deliver(outcomes)
-        self._deliver(self._engine.fail("the embedded backend was closed"))
-
-    def _sleep(self) -> bool:
-        """Wait for work; false when the worker is to end."""
-        with self._wake:
-            while self._engine.idle and not self._closed:
-                self._wake.wait()
-            return not self._closed
-
-    def _deliver(self, outcomes: list[Outcome]) -> None:
-        """Hand outcomes over, one crossing a loop."""
-        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Caller, Outcome]]] = defaultdict(list)
-        for outcome in outcomes:
-            caller = self._callers.get(outcome.task)
-            if caller is not None:
-                by_loop[caller.loop].append((caller, outcome))
-            if not isinstance(outcome, Piece):
-                self._callers.pop(outcome.task, None)
-        for loop, mine in by_loop.items():
-            try:
-                loop.call_soon_threadsafe(_settle, mine)
-            except RuntimeError:  # the loop was closed: nobody waits any more
-                for _, outcome in mine:
-                    self._engine.abort(outcome.task)
-
-
-def _settle(outcomes: list[tuple[_Caller, Outcome]]) -> None:
-    """On the loop: pass on text and set results, unless the caller has gone."""
-    for caller, outcome in outcomes:
-        if caller.future.done():
-            continue
-        if isinstance(outcome, Piece):
-            if caller.emit is not None:
-                caller.emit(Chunk(outcome.sample, outcome.text))
-        elif isinstance(outcome, Failed):
-            caller.future.set_exception(outcome.error)
-        else:
-            caller.future.set_result(outcome.response)

@@ -9,108 +9,21 @@ from __future__ import annotations
 import bisect
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from appl.backend import Response, Sample, TokenLogprob, Usage
+from appl.backend import TokenLogprob
 from appl.errors import BackendError
-from appl_backends.embedded.cache import Cache, Hold, Tokens
-from appl_backends.embedded.constraint import Constraint
+from appl_backends.embedded.cache import Cache
 from appl_backends.embedded.model import F32, Llama, Row, Rows, Span
 from appl_backends.embedded.radix import common
-from appl_backends.embedded.sampler import Draw, Picked, best, log_softmax, pick
-from appl_backends.embedded.tokenizer import Tokenizer, Writer
+from appl_backends.embedded.sampler import Picked, best, log_softmax, pick
+from appl_backends.embedded.task import Failed, Finished, Outcome, Piece, Run, Task
+from appl_backends.embedded.tokenizer import Tokenizer
 
 CANONICAL_CHUNK = 256
 HEADROOM = 64
-
-
-@dataclass(slots=True, eq=False)
-class Task:
-    """One request inside the engine: a prompt, and the samples or options wanted of it."""
-
-    prompt: list[int]
-    draws: list[Draw]
-    max_tokens: int
-    healed: bytes = b""
-    stop: tuple[str, ...] = ()
-    logprobs: int | None = None
-    constraint: Constraint | None = None
-    options: list[list[int]] | None = None
-    stream: bool = False
-    priority: int = 0
-    order: int = 0
-    live: list[Run] = field(default_factory=list)
-    done: list[Run] = field(default_factory=list)
-    first: F32 | None = None
-    cached: int | None = None
-
-
-class Run:
-    """One sequence of a task: its ids, and while it runs its row and its place in the cache."""
-
-    __slots__ = (
-        "behind", "constraint", "finish", "hold", "ids", "index", "logprobs", "row", "score",
-        "task", "tokens", "writer",
-    )  # fmt: skip
-
-    def __init__(self, task: Task, index: int) -> None:
-        self.task, self.index = task, index
-        forced = task.options[index] if task.options else []
-        self.ids = [*task.prompt, *forced]
-        self.tokens: Tokens = np.array(self.ids, np.int32)
-        self.writer = Writer(task.stop, task.healed)
-        self.constraint = task.constraint.fork() if task.constraint else None
-        self.logprobs: list[TokenLogprob] = []
-        self.score = 0.0
-        self.row: Row | None = None
-        self.hold: Hold | None = None
-        self.behind: tuple[Run, int] | None = None
-        self.finish = ""
-
-    @property
-    def todo(self) -> int:
-        """How many of its ids have no keys and values yet."""
-        return len(self.ids) - (self.row.length if self.row else 0)
-
-    @property
-    def prefilling(self) -> bool:
-        """Whether it still computes what it started with."""
-        return self.row is not None and self.row.length < len(self.tokens)
-
-    @property
-    def generated(self) -> int:
-        """How many tokens it has sampled."""
-        return 0 if self.task.options else len(self.ids) - len(self.task.prompt)
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """More text of one sample of a streamed task."""
-
-    task: Task
-    sample: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """All of a task is there."""
-
-    task: Task
-    response: Response
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A task cannot be finished."""
-
-    task: Task
-    error: Exception
-
-
-Outcome = Piece | Finished | Failed
 
 
 @dataclass(slots=True)
@@ -293,7 +206,7 @@ class Engine:
     def _reusable(self, run: Run) -> int:
         """How many ids of *run* may come from the cache: all, if what follows them is known."""
         known = len(run.task.prompt)
-        if _forks(run):
+        if run.forks:
             return known
         return known + len(run.logprobs) - 1 if run.task.options else len(run.ids) - 1
 
@@ -308,7 +221,7 @@ class Engine:
             self.counters.cached_tokens += run.hold.length
         self.running.append(run)
         known = len(run.task.prompt)
-        return run.task.first if _forks(run) and row.length == known else None
+        return run.task.first if run.forks and row.length == known else None
 
     def _make_room(self, run: Run) -> None:
         """Let the row of *run* hold what it will compute; if need be others start again later."""
@@ -356,7 +269,7 @@ class Engine:
         raws: list[F32] = []
         for run, raw in ready:
             task = run.task
-            if len(task.live) > 1 and task.first is None and _at_start(run):
+            if len(task.live) > 1 and task.first is None and run.fresh:
                 task.first = raw.copy()
             if task.options:
                 self._score(run, raw)
@@ -457,36 +370,7 @@ class Engine:
         self._release(run)
         run.task.done.append(run)
         if len(run.task.done) == len(run.task.live):
-            response = self._scored(run.task) if run.task.options else _answered(run.task)
-            self._out.append(Finished(run.task, response))
-
-    def _scored(self, task: Task) -> Response:
-        scores = tuple(run.score for run in task.live)
-        usage = Usage(len(task.prompt), 0, task.cached)
-        return Response((), usage, scores=scores, choice_method="logprob")
-
-
-def _answered(task: Task) -> Response:
-    samples = tuple(
-        Sample(
-            run.writer.text,
-            run.finish,
-            None if task.logprobs is None else tuple(run.logprobs),
-        )
-        for run in task.live
-    )
-    completed = sum(run.generated for run in task.live)
-    return Response(samples, Usage(len(task.prompt), completed, task.cached))
-
-
-def _forks(run: Run) -> bool:
-    """Whether the logits that follow the prompt are known from another sequence of the task."""
-    return run.task.first is not None and _at_start(run)
-
-
-def _at_start(run: Run) -> bool:
-    """Whether nothing of the answer is there yet."""
-    return not run.generated and not run.logprobs
+            self._out.append(Finished(run.task, run.task.response()))
 
 
 def _urgency(run: Run) -> tuple[int, int, int]:

@@ -2,9 +2,9 @@
 
 Invariant: a draw is a function of the logits and of (seed, sample, position) alone. Products of
 different batch shapes differ in the last bits, so ``pick`` also says whether its decision would
-survive an error of ``TOLERANCE`` between any two logits (twice the largest that was measured); the
-engine recomputes those that would not in one canonical way, and so the answer does not depend on
-the company a request was in.
+survive an error of ``TOLERANCE`` between any two logits (the largest that was measured is 0.7e-4);
+the engine recomputes those that would not in one canonical way, and so the answer does not depend
+on the company a request was in.
 """
 
 from __future__ import annotations

@@ -152,8 +152,8 @@ class Writer:
     """The growing text of one answer.
 
     Bytes become text only when a character is complete, and text becomes *safe* only when no stop
-    string can begin in it any more; ``stopped`` is true once one has appeared, and the text ends
-    before it.
+    string can begin in it any more; ``stopped`` is true once one is complete (the first to be so,
+    wherever tokens are cut), and the text ends before it.
     """
 
     __slots__ = ("_decoder", "_skip", "_stop", "_taken", "stopped", "text")
@@ -186,14 +186,13 @@ class Writer:
             return
         before = len(self.text)
         self.text += piece
-        if self._stop:
-            starts = [
-                at
-                for stop in self._stop
-                if (at := self.text.find(stop, max(0, before - len(stop) + 1))) >= 0
-            ]
-            if starts:
-                self.text, self.stopped = self.text[: min(starts)], True
+        found = [
+            (at + len(stop), at)
+            for stop in self._stop
+            if (at := self.text.find(stop, max(0, before - len(stop) + 1))) >= 0
+        ]
+        if found:
+            self.text, self.stopped = self.text[: min(found)[1]], True
 
     def _safe_end(self) -> int:
         text, held = self.text, 0

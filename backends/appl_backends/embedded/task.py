@@ -1,0 +1,129 @@
+"""What the engine works on: a task, its sequences, and what comes of them; values without rules.
+
+Invariant: a run has a row and a hold exactly while it is running.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from appl.backend import Response, Sample, TokenLogprob, Usage
+from appl_backends.embedded.cache import Hold, Tokens
+from appl_backends.embedded.constraint import Constraint
+from appl_backends.embedded.model import F32, Row
+from appl_backends.embedded.sampler import Draw
+from appl_backends.embedded.tokenizer import Writer
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One request inside the engine: a prompt, and the samples or options wanted of it."""
+
+    prompt: list[int]
+    draws: list[Draw]
+    max_tokens: int
+    healed: bytes = b""
+    stop: tuple[str, ...] = ()
+    logprobs: int | None = None
+    constraint: Constraint | None = None
+    options: list[list[int]] | None = None
+    stream: bool = False
+    priority: int = 0
+    order: int = 0
+    live: list[Run] = field(default_factory=list)
+    done: list[Run] = field(default_factory=list)
+    first: F32 | None = None
+    cached: int | None = None
+
+    def response(self) -> Response:
+        """The answer, once all runs are done: scores of the options, or samples."""
+        if self.options:
+            scores = tuple(run.score for run in self.live)
+            usage = Usage(len(self.prompt), 0, self.cached)
+            return Response((), usage, scores=scores, choice_method="logprob")
+        completed = sum(run.generated for run in self.live)
+        usage = Usage(len(self.prompt), completed, self.cached)
+        return Response(tuple(run.sample() for run in self.live), usage)
+
+
+class Run:
+    """One sequence of a task: its ids, and while it runs its row and its place in the cache."""
+
+    __slots__ = (
+        "behind", "constraint", "finish", "hold", "ids", "index", "logprobs", "row", "score",
+        "task", "tokens", "writer",
+    )  # fmt: skip
+
+    def __init__(self, task: Task, index: int) -> None:
+        self.task, self.index = task, index
+        forced = task.options[index] if task.options else []
+        self.ids = [*task.prompt, *forced]
+        self.tokens: Tokens = np.array(self.ids, np.int32)
+        self.writer = Writer(task.stop, task.healed)
+        self.constraint = task.constraint.fork() if task.constraint else None
+        self.logprobs: list[TokenLogprob] = []
+        self.score = 0.0
+        self.row: Row | None = None
+        self.hold: Hold | None = None
+        self.behind: tuple[Run, int] | None = None
+        self.finish = ""
+
+    @property
+    def todo(self) -> int:
+        """How many of its ids have no keys and values yet."""
+        return len(self.ids) - (self.row.length if self.row else 0)
+
+    @property
+    def prefilling(self) -> bool:
+        """Whether it still computes what it started with."""
+        return self.row is not None and self.row.length < len(self.tokens)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing of the answer is there yet."""
+        return not self.generated and not self.logprobs
+
+    @property
+    def forks(self) -> bool:
+        """Whether the logits that follow the prompt are known from another run of the task."""
+        return self.task.first is not None and self.fresh
+
+    @property
+    def generated(self) -> int:
+        """How many tokens it has sampled."""
+        return 0 if self.task.options else len(self.ids) - len(self.task.prompt)
+
+    def sample(self) -> Sample:
+        """Its answer, once it is finished."""
+        logprobs = None if self.task.logprobs is None else tuple(self.logprobs)
+        return Sample(self.writer.text, self.finish, logprobs)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """More text of one sample of a streamed task."""
+
+    task: Task
+    sample: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """All of a task is there."""
+
+    task: Task
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A task cannot be finished."""
+
+    task: Task
+    error: Exception
+
+
+Outcome = Piece | Finished | Failed

@@ -1,0 +1,123 @@
+"""The thread that an engine runs on, and the way to it from any number of asyncio loops.
+
+Invariant: the engine's state belongs to its thread; callers and it exchange tasks and outcomes
+only, and each step's outcomes cross to a loop in one call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict
+from dataclasses import dataclass
+
+from appl.backend import Chunk, Emit, Response
+from appl.errors import BackendError
+from appl_backends.embedded.engine import Engine
+from appl_backends.embedded.task import Failed, Outcome, Piece, Task
+from appl_backends.embedded.threads import BlasThreads
+
+
+@dataclass(slots=True, eq=False)
+class _Caller:
+    """Who waits for a task, and on which loop."""
+
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Response]
+    emit: Emit | None
+
+
+class Worker:
+    """The engine's thread: started by the first task, asleep when there is none."""
+
+    def __init__(self, engine: Engine, threads: BlasThreads) -> None:
+        self._engine, self._threads = engine, threads
+        self._callers: dict[Task, _Caller] = {}
+        self._wake = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    async def run(self, task: Task, emit: Emit | None) -> Response:
+        """Have *task* done; cancelling this aborts it before the engine's next step."""
+        loop = asyncio.get_running_loop()
+        caller = _Caller(loop, loop.create_future(), emit)
+        self._submit(task, caller)
+        try:
+            return await caller.future
+        finally:
+            if self._callers.pop(task, None) is not None:
+                self._engine.abort(task)
+                self._notify()
+
+    def stop(self) -> None:
+        """End the thread and fail what is open; later tasks are refused."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _submit(self, task: Task, caller: _Caller) -> None:
+        with self._wake:
+            if self._closed:
+                raise BackendError("the embedded backend is closed")
+            self._callers[task] = caller
+            self._engine.submit(task)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._work, name="appl-embedded", daemon=True
+                )
+                self._thread.start()
+            self._wake.notify()
+
+    def _notify(self) -> None:
+        with self._wake:
+            self._wake.notify()
+
+    def _work(self) -> None:
+        while self._sleep():
+            try:
+                with self._threads:
+                    outcomes = self._engine.step()
+            except Exception as error:
+                outcomes = self._engine.fail(f"the engine failed: {error!r}")
+            if outcomes:
+                self._deliver(outcomes)
+        self._deliver(self._engine.fail("the embedded backend was closed"))
+
+    def _sleep(self) -> bool:
+        """Wait for work; false when the worker is to end."""
+        with self._wake:
+            while self._engine.idle and not self._closed:
+                self._wake.wait()
+            return not self._closed
+
+    def _deliver(self, outcomes: list[Outcome]) -> None:
+        """Hand outcomes over, one crossing a loop."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Caller, Outcome]]] = defaultdict(list)
+        for outcome in outcomes:
+            caller = self._callers.get(outcome.task)
+            if caller is not None:
+                by_loop[caller.loop].append((caller, outcome))
+            if not isinstance(outcome, Piece):
+                self._callers.pop(outcome.task, None)
+        for loop, mine in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_settle, mine)
+            except RuntimeError:  # the loop was closed: nobody waits any more
+                for _, outcome in mine:
+                    self._engine.abort(outcome.task)
+
+
+def _settle(outcomes: list[tuple[_Caller, Outcome]]) -> None:
+    """On the loop: pass on text and set results, unless the caller has gone."""
+    for caller, outcome in outcomes:
+        if caller.future.done():
+            continue
+        if isinstance(outcome, Piece):
+            if caller.emit is not None:
+                caller.emit(Chunk(outcome.sample, outcome.text))
+        elif isinstance(outcome, Failed):
+            caller.future.set_exception(outcome.error)
+        else:
+            caller.future.set_result(outcome.response)
