@@ -6,6 +6,7 @@ is then as it was when the call that failed was issued.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import TracebackType
 
 from appl.prompt import Node
@@ -89,12 +90,9 @@ class Region:
             return
         first: Pending | None = None
         for pending in self._tips:
-            failure = _failure(pending)
-            if failure is None:
-                continue
-            if first is None and (failure.unseen() or _is(failure, error)):
-                first = pending
-                found = failure
+            failures = [each for each in _failures(pending) if each.unseen() or _is(each, error)]
+            if failures and first is None:
+                first, found = pending, failures[0]
             structure.excuse(pending)
         if first is None:
             return
@@ -108,9 +106,9 @@ def _is(failure: Pending, error: BaseException | None) -> bool:
     return isinstance(failure.outcome, Error) and failure.outcome.error is error
 
 
-def _failure(pending: Pending) -> Pending | None:
-    """The first failure in *pending* and what it left behind."""
-    for each in structure.unfolded([pending]):
-        if isinstance(each.outcome, Error):
-            return each
-    return None
+def _failures(pending: Pending) -> Iterator[Pending]:
+    """The failures in *pending* in program order: what it left behind came before its own end."""
+    for child in pending.children or ():
+        yield from _failures(child)
+    if isinstance(pending.outcome, Error):
+        yield pending

@@ -16,6 +16,7 @@ from typing import Any
 from appl.backend import Emit, Profile, Request, Response, Sample
 from appl.errors import BackendError, CallCancelled
 from appl.runtime.event import CallEnded, CallStarted, Event
+from appl.runtime.future import Future, Generation
 from appl.runtime.run import Run
 
 from .author import WORDS
@@ -80,7 +81,7 @@ class Shuffled(Hurried):
     async def pause(self) -> None:
         pass
 
-    def on_quiet(self) -> bool:
+    def on_quiet(self, final: bool = True) -> bool:
         waiting = sorted(address for address, gate in self.held.items() if not gate.done())
         if waiting:
             self.held[self.random.choice(waiting)].set_result(None)
@@ -203,6 +204,8 @@ def namespace(world: Plain) -> dict[str, Any]:
 
 def settled(value: Any) -> Any:
     """A value with finished answers and prompts as plain data."""
+    if isinstance(value, Generation | Future):
+        value = value.result()
     if isinstance(value, Snapshot):
         return ("prompt", render(value.parts))
     if hasattr(type(value), "as_list"):

@@ -101,7 +101,7 @@ class Plain:
         self.frames = [Frame("", [])]
         self.failed: list[BaseException] = []  # in program order
         self.handled: list[BaseException] = []  # raised where needed, or settled by a region
-        self.regions: list[tuple[list[Part], dict[BaseException, int]]] = []
+        self.regions: list[tuple[list[Part], dict[int, int]]] = []
         self.kept: dict[object, list[Part]] = {}
 
     def ppl(self, f: Any = None, *, ctx: str = "new", parallel: bool = False) -> Any:
@@ -136,9 +136,12 @@ class Plain:
             self.frames.pop()
 
     def later(self, address: str, body: Callable[[], Any]) -> Answer:
+        start = len(self.failed)
         try:
             return Answer(body(), None, address, task=True)
         except Exception as error:
+            if not self.regions:  # what it left to nobody is dropped
+                del self.failed[start:]
             self.handled = [each for each in self.handled if each is not error]
             return self.fail(error)
 
@@ -151,10 +154,9 @@ class Plain:
         return [self.v(f(item)) for item in items]
 
     def fail(self, error: BaseException) -> Answer:
-        if error not in self.failed:
-            self.failed.append(error)
-            for parts, tips in self.regions:
-                tips[error] = len(parts)
+        for parts, tips in self.regions:
+            tips[len(self.failed)] = len(parts)
+        self.failed.append(error)
         return Answer(error=error)
 
     def gen(self, name: str = "gen", **sampling: Any) -> Answer:
@@ -164,7 +166,7 @@ class Plain:
         holes = [part for part in reversed(frame.parts) if isinstance(part.value, Answer)]
         broken = [error for hole in holes if (error := outcome(hole.value).error)]
         if broken:
-            return Answer(error=min(broken, key=self.failed.index))
+            return self.fail(min(broken, key=self.failed.index))
         stop = {"stop": tuple(sampling["stop"])} if "stop" in sampling else {}
         asked = Asked(ordinal, render(frame.parts), sampling | stop, edges(holes))
         self.calls[address] = asked
@@ -194,7 +196,7 @@ class Plain:
     @contextmanager
     def region(self) -> Iterator[None]:
         start, parts = len(self.failed), self.frames[-1].parts
-        tips: dict[BaseException, int] = {}
+        tips: dict[int, int] = {}
         self.regions.append((parts, tips))
         flying: BaseException | None = None
         try:
@@ -202,13 +204,12 @@ class Plain:
         except Exception as error:
             flying = error
         self.regions.pop()
-        fresh = [error for error in self.failed[start:] if error not in self.handled]
-        if flying in self.failed:
-            fresh = sorted([*fresh, flying], key=self.failed.index)
-        self.handled += fresh
+        inside = self.failed[start:]
+        fresh = [error for error in inside if error is flying or error not in self.handled]
+        self.handled += inside
         if fresh:
             flying = fresh[0]
-            del parts[tips.get(flying, len(parts)) :]
+            del parts[tips[start + inside.index(flying)] :]
         if flying:
             raise flying
 
