@@ -6,7 +6,7 @@ Invariant: only what is certain is followed, so that a cycle that is found is on
 from __future__ import annotations
 
 from appl.errors import DeadlockError
-from appl.runtime.pending import Pending
+from appl.runtime.pending import Home, Pending
 
 
 def find_cycle(start: Pending) -> list[Pending] | None:
@@ -30,6 +30,28 @@ def find_cycle(start: Pending) -> list[Pending] | None:
             branches.pop()
             on_path.discard(path.pop())
     return None
+
+
+def bound_to(start: Pending, home: Home) -> Pending | None:
+    """What *start* needs that only the loop of *home* can finish."""
+    seen, todo = {start}, [start]
+    while todo:
+        pending = todo.pop()
+        if pending.in_loop and pending.home is home:
+            return pending
+        fresh = [each for each in pending.blockers() if each not in seen and not each.done]
+        seen.update(fresh)
+        todo += fresh
+    return None
+
+
+def blocked_loop(pending: Pending) -> DeadlockError:
+    """The error for a synchronous wait that keeps its own loop from finishing *pending*."""
+    return DeadlockError(
+        f"this waits for {pending.address}, which the running loop has to finish, and blocks that "
+        "loop: await the future in a coroutine, or start the synchronous program with "
+        "`await appl.run(f, ...)`"
+    )
 
 
 def deadlock(cycle: list[Pending]) -> DeadlockError:

@@ -18,7 +18,7 @@ from typing import cast
 
 from greenlet import getcurrent, greenlet
 
-from appl.runtime.deadlock import deadlock, find_cycle
+from appl.runtime.deadlock import blocked_loop, bound_to, deadlock, find_cycle
 from appl.runtime.pending import Deliverable, Pending
 
 EAGER_DEPTH = 4
@@ -341,9 +341,18 @@ class Hub:
         suspects, self.suspects = self.suspects, []
         for strand in suspects:
             if strand.waits is not None:
-                cycle = find_cycle(strand.waits)
-                if cycle is not None:
-                    strand.resume(deadlock(cycle))
+                error = self._deadlock(strand, strand.waits)
+                if error is not None:
+                    strand.resume(error)
+
+    def _deadlock(self, strand: Strand, waits: Pending) -> BaseException | None:
+        cycle = find_cycle(waits)
+        if cycle is not None:
+            return deadlock(cycle)
+        if self.loop is None or self._stepper is not None or strand is not self._outer:
+            return None
+        bound = bound_to(waits, self)
+        return blocked_loop(bound) if bound is not None else None
 
     def _step(self) -> None:
         """One callback of the loop: run what is ready, deliver what has come."""

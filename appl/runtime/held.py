@@ -60,6 +60,24 @@ def _needs(pending: Pending) -> list[Pending]:
     return list(sources(inner.prompt.tip)) if isinstance(inner, Frame) else []
 
 
+def _frames(error: BaseException) -> list[FrameType]:
+    """Every frame that *error*, or what it came of, has passed through."""
+    frames: dict[FrameType, None] = {}
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [error]
+    while todo:
+        each = todo.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        todo += [each.__context__, each.__cause__]
+        trace = each.__traceback__
+        while trace is not None:
+            frames[trace.tb_frame] = None
+            trace = trace.tb_next
+    return list(frames)
+
+
 class _Locals:
     """What the frames of a traceback own: trial deletion, as the garbage collector does it."""
 
@@ -68,14 +86,8 @@ class _Locals:
         self._index: dict[int, int] = {}
         self._found: list[int] = []
         self._open: list[int] = []
-        trace = error.__traceback__
-        frames: list[FrameType] = []
-        while trace is not None:
-            frames.append(trace.tb_frame)
-            trace = trace.tb_next
-        for frame in dict.fromkeys(frames):
+        for frame in _frames(error):
             self._count(gc.get_referents(frame))
-        del frames, trace
         self._spread()
 
     def _count(self, referents: list[Any]) -> None:

@@ -86,7 +86,8 @@ class Pending:
     """Something that will have an outcome; as a part of a prompt it is lazy text.
 
     ``looked`` is true when nobody has to look at a failure any more. ``children``
-    are calls that outlived the function behind this one, in program order.
+    are calls that outlived the function behind this one, in program order. ``in_loop`` says that
+    only the asyncio loop at home can finish it.
     """
 
     __slots__ = (
@@ -96,6 +97,7 @@ class Pending:
         "delivered",
         "holder",
         "home",
+        "in_loop",
         "looked",
         "outcome",
         "proxy",
@@ -108,6 +110,7 @@ class Pending:
         self.outcome: Outcome | None = None
         self.delivered = False
         self.looked = False
+        self.in_loop = False
         self.holder: str | None = None
         self.proxy: weakref.ref[Proxy] | None = None
         self.waiters: list[Waiter] | None = None

@@ -97,6 +97,7 @@ class Task(Pending):
     def run_in_loop(self, coro: Coroutine[Any, Any, Any], context: Context) -> None:
         """Run as a task of the running loop."""
         loop = asyncio.get_running_loop()
+        self.in_loop = True
         self._aio = loop.create_task(coro, context=context)
         self._aio.add_done_callback(self._looped)
 
