@@ -49,11 +49,14 @@ def _passes(value: Any) -> Any:
     return value
 
 
-def response_data(response: Response, big: Big = _passes) -> tuple[Any, ...]:
+def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]:
     """A response as plain data; *big* may put a reference in place of a text."""
     used = response.usage
     return (
-        [(big(s.text), s.finish_reason, _tokens(s.logprobs)) for s in response.samples],
+        [
+            (big(s.text) if big else s.text, s.finish_reason, s.logprobs and _tokens(s.logprobs))
+            for s in response.samples
+        ],
         (used.prompt_tokens, used.completion_tokens, used.cached_tokens),
         response.model,
         response.scores,
@@ -62,8 +65,8 @@ def response_data(response: Response, big: Big = _passes) -> tuple[Any, ...]:
     )
 
 
-def _tokens(logprobs: tuple[TokenLogprob, ...] | None) -> list[Any] | None:
-    return None if logprobs is None else [(t.token, t.logprob, t.top) for t in logprobs]
+def _tokens(logprobs: tuple[TokenLogprob, ...]) -> list[Any]:
+    return [(t.token, t.logprob, t.top) for t in logprobs]
 
 
 def response_from(data: Any, big: Any = _passes) -> Response:

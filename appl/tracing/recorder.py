@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from appl.backend import Request, Response
+from appl.backend import Request, Response, Sampling
 from appl.errors import CallCancelled, TraceWriteError
 from appl.prompt import Message, Messages, digest_of
 from appl.runtime.event import (
@@ -90,8 +90,12 @@ class _Totals:
 
     def add(self, response: Response) -> None:
         self.answered += 1
-        for name in self.tokens:
-            count = getattr(response.usage, name)
+        used = response.usage
+        for name, count in (
+            ("prompt_tokens", used.prompt_tokens),
+            ("completion_tokens", used.completion_tokens),
+            ("cached_tokens", used.cached_tokens),
+        ):
             if count is None:
                 self.unknown[name] += 1
             else:
@@ -102,7 +106,7 @@ class _Totals:
             self.cost += response.cost
 
     def as_data(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items()}
+        return dict(vars(self))
 
 
 class Recorder:
@@ -144,6 +148,7 @@ class Recorder:
         self._ids = itertools.count(1)
         self._texts, self._messages, self._nodes = _Memo(), _Memo(), _Memo()
         self._params, self._scopes, self._calls = _Memo(), _Memo(), _Memo(1 << 17)
+        self._last_params: tuple[Sampling | None, str, int] = (None, "", 0)
         self._totals = _Totals()
         self._ended: RunEnded | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -291,7 +296,7 @@ class Recorder:
         params = self._parameters(request, parts, learned)
         file = self._file(event.file, parts)
         scope, _, name = request.address.rpartition("/")
-        edges = [self._call(address) for address in event.edges[:_MAX_EDGES]]
+        edges = [self._call(address) for address in event.edges[:_MAX_EDGES]] if event.edges else ()
         number = next(self._ids)
         start = (
             "S", number, self._scopes.get(scope) or scope, name, request.ordinal, event.kind,
@@ -328,8 +333,9 @@ class Recorder:
         key = (role, content) if len(content) <= _SHORT_TEXT else digest_of(role, content)
         number = self._messages.get(key)
         if number is None:
-            number, masks = next(self._ids), list[str]()
-            stored = self._long(self._redacted(role, content, masks), masks)
+            number, masks, stored = next(self._ids), list[str](), content
+            if self._redact is not None or len(content) > LONG_TEXT:
+                stored = self._long(self._redacted(role, content, masks), masks)
             parts.append(_packed(("M", number, role, stored), masks))
             learned.append((self._messages, key, number))
         return number
@@ -362,9 +368,13 @@ class Recorder:
     def _parameters(
         self, request: Request, parts: list[bytes], learned: list[tuple[_Memo, Any, int]]
     ) -> int:
+        if self._last_params[0] is request.sampling and self._last_params[1] == request.model:
+            return self._last_params[2]
         key = (request.model, request.sampling.canonical())
         number = self._params.get(key)
-        if number is None:
+        if number is not None:
+            self._last_params = (request.sampling, request.model, number)
+        else:
             number, masks = next(self._ids), list[str]()
             stored = self._long(key[1], masks)
             parts.append(_packed(("P", number, request.model, stored), masks))
@@ -383,6 +393,15 @@ class Recorder:
         self._totals.attempts_failed += 1
 
     def _call_ended(self, event: CallEnded) -> None:
+        response = event.response
+        if response is not None and self._redact is None and _is_short(response):
+            self._totals.add(response)
+            data, at = record.response_data(response), self._at(event.at)
+            self._put("E", self._call(event.address), record.ANSWERED, data, at)
+        else:
+            self._ended_otherwise(event)
+
+    def _ended_otherwise(self, event: CallEnded) -> None:
         masks = list[str]()
         status, value = self._outcome(event, masks)
         fields = ("E", self._call(event.address), status, value, self._at(event.at))
@@ -421,6 +440,11 @@ class Recorder:
 
     def _run_ended(self, event: RunEnded) -> None:
         self._ended = event
+
+
+def _is_short(response: Response) -> bool:
+    samples = response.samples
+    return len(samples) == 1 and len(samples[0].text) <= LONG_TEXT
 
 
 def _packed(fields: tuple[Any, ...], masks: list[str]) -> bytes:

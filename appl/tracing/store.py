@@ -226,14 +226,14 @@ class Writer:
         with self._count:
             self._queue.append(data)
             self.pending += len(data)
-        self._notify()
-
-    def _notify(self) -> None:
         if not self._awake:
-            self._awake = True
-            self._wake.set()
+            self._rouse()
         if self.pending >= GROUP_BYTES and not self._hurry.is_set():
             self._hurry.set()
+
+    def _rouse(self) -> None:
+        self._awake = True
+        self._wake.set()
 
     def on_commit(self, done: Committed) -> None:
         """Call *done* on the writer thread once all that was queued before has been written.
@@ -245,7 +245,7 @@ class Writer:
             return
         self._queue.append(done)
         self._hurry.set()
-        self._notify()
+        self._rouse()
         if self.failed is not None:
             self._refuse_waiting()
 
