@@ -71,6 +71,14 @@ async def test_a_seed_of_the_backend_goes_by_where_a_request_is_asked(folder: Pa
     assert one == again != other and one[0] != one[1]
 
 
+async def test_what_follows_a_final_space_starts_with_one_unseen(backend: Embedded) -> None:
+    request = ask("Who?", AIMessage("The author is "), seed=1, n=5, logprobs=0)
+    for sample in (await backend.complete(request)).samples:
+        tokens = "".join(entry.token for entry in sample.logprobs or ())
+        assert not tokens or tokens[0] == " "
+        assert "\ufffd" in tokens or tokens[1:] == sample.text
+
+
 async def test_many_at_once_get_what_each_would_get_alone(backend: Embedded) -> None:
     requests = [ask("Hello " * (at % 5) + str(at), seed=at, max_tokens=6) for at in range(60)]
     together = await asyncio.gather(*map(backend.complete, requests))

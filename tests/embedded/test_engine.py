@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from appl_backends.embedded.engine import Engine
 from appl_backends.embedded.model import Llama, Rows, Span
-from appl_backends.embedded.sampler import Draw, log_softmax
+from appl_backends.embedded.naive import NaiveCache
+from appl_backends.embedded.sampler import TOLERANCE, Draw, log_softmax
 from appl_backends.embedded.task import Piece, Task
 from appl_backends.embedded.tokenizer import Tokenizer
 
@@ -254,3 +256,38 @@ def test_canonical_logits_depend_on_the_tokens_alone(
     busy: Engine = make_engine()
     drain(busy, *(greedy(ids[: 40 * at + 9]) for at in range(6)))
     assert (busy._canonical(ids) == make_engine()._canonical(ids)).all()
+
+
+class Noisy(Llama):
+    """A model whose logits are off by as much as is tolerated, differently for every seed."""
+
+    noise: np.random.Generator | None = None
+
+    def forward(self, spans: list[Span]) -> np.ndarray:
+        logits = super().forward(spans)
+        if self.noise is None:
+            return logits
+        error = self.noise.uniform(-TOLERANCE / 2, TOLERANCE / 2, logits.shape)
+        return logits + error.astype(np.float32)
+
+
+class NoisyEngine(Engine):
+    """Noise everywhere but where it is recomputed."""
+
+    def _canonical(self, ids: list[int]) -> np.ndarray:
+        noise, self.model.noise = self.model.noise, None
+        logits = super()._canonical(ids)
+        self.model.noise = noise
+        return logits
+
+
+def test_rounding_errors_change_no_token(folder: Path, tokenizer: Tokenizer) -> None:
+    tasks = [(prompt(at, 12), at) for at in range(12)]
+    model = Noisy.load(folder)
+    engines = [NoisyEngine(model, tokenizer, NaiveCache()) for _ in range(3)]
+    answers = []
+    for seed, engine in enumerate(engines):
+        model.noise = np.random.default_rng(seed)
+        answers.append(drain(engine, *(sampled(ids, at, tokens=40) for ids, at in tasks)))
+    assert answers[0] == answers[1] == answers[2]
+    assert all(engine.counters.recomputed for engine in engines)

@@ -172,3 +172,11 @@ def test_the_common_prefix_of_arrays() -> None:
     cases = [([], [], 0), ([1], [], 0), ([1, 2], [1, 2], 2), ([1, 2], [1, 3], 1), ([2], [1], 0)]
     for a, b, expected in cases:
         assert common(array(a), array(b)) == expected
+
+
+def test_stems_go_as_well_when_their_branches_do_not_suffice() -> None:
+    cache = RadixCache(SHAPE, 3)
+    put(cache, [1] * BLOCK)
+    put(cache, [1] * BLOCK + [2] * BLOCK)
+    put(cache, [4] * 3 * BLOCK)
+    assert cache.match(array([4] * 3 * BLOCK)) == 3 * BLOCK and cache.report().nodes == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from appl_backends.embedded.threads import BlasThreads, _openblas
 
 
