@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from report import write
 
 from appl import AIRole, gen, ppl
 from appl.runtime.run import Run
@@ -99,8 +100,7 @@ def main() -> None:
                 found.append({"program": name, "recorded": recorded, "us_a_call": row})
                 shown = "  ".join(f"{n:>6}: {us:6.1f}" for n, us in row.items())
                 print(f"{name:12} {'recorded' if recorded else 'plain':9} µs CPU a call  {shown}")
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(found, indent=1) + "\n")
+    write(arguments.json, "python benchmarks/calls.py", found)
 
 
 if __name__ == "__main__":

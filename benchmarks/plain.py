@@ -8,15 +8,15 @@ function; 150 ms for ``import appl``, which loads no heavy library.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
 import time
 import types
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
+
+from report import write
 
 from appl import ppl
 from appl.compiler import Options, translate
@@ -92,8 +92,7 @@ def main() -> None:
     }
     for name, value in found.items():
         print(f"{name:28} {value}")
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(found, indent=1) + "\n")
+    write(arguments.json, "python benchmarks/plain.py", found)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Memory of programs that all wait at once in one process: sync ones in fibers, async ones in tasks.
+"""Memory of programs that all wait at once in one process: sync ones (fibers) and async ones.
 
 Run: python benchmarks/waiting.py [--json FILE]
 Bars: 10,000 sync programs under 1 GiB, 100,000 async programs under 4 GiB (peak of the process).
@@ -13,7 +13,8 @@ import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
+
+from report import write
 
 from appl import gen, ppl
 from appl import map as appl_map
@@ -91,8 +92,7 @@ def main() -> None:
         command = [sys.executable, __file__, "--only", kind]
         rows.append(json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
         print(rows[-1])
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(rows, indent=1) + "\n")
+    write(arguments.json, "python benchmarks/waiting.py", rows)
 
 
 if __name__ == "__main__":

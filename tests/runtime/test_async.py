@@ -163,7 +163,7 @@ async def test_call_and_map_in_a_loop():
         f"{word}"
         return str(gen())
 
-    async with Run(Seeded(5, lambda r: list(r.messages)[0].content.upper())):
+    async with Run(Seeded(5, lambda r: next(iter(r.messages)).content.upper())):
         assert await call(ask, "a") == "A"
         assert await call(sync_program, "b") == "B"
         assert await appl_map(ask, "cd") == ["C", "D"]

@@ -1,0 +1,24 @@
+"""How a benchmark's figures are kept: with the command, the day and the machine."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+
+def write(path: str | None, command: str, found: Any) -> None:
+    """Write *found* to *path* as JSON, if a path is given."""
+    if path is None:
+        return
+    report = {
+        "command": command,
+        "date": datetime.date.today().isoformat(),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
+        "python": platform.python_version(),
+        "results": found,
+    }
+    Path(path).write_text(json.dumps(report, indent=1) + "\n")
