@@ -6,6 +6,7 @@ when something cannot be recorded, ``gate`` keeps the next call from being start
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -162,7 +163,12 @@ class Recorder:
             Warned: self._warned,
             RunEnded: self._run_ended,
         }
-        self._open(header, append, reason)
+        try:
+            self._open(header, append, reason)
+        except BaseException:
+            with contextlib.suppress(TraceWriteError):
+                self._writer.close()
+            raise
 
     def _open(self, header: dict[str, Any], append: bool, reason: str) -> None:
         first = b"" if append else codec.pack(("H", codec.plain(self._header(header))))
@@ -222,7 +228,11 @@ class Recorder:
         now = (time.monotonic_ns() - self._began) // 1000
         self._writer.append(codec.pack(("Z", why, said, now, self._totals.as_data())))
         self._closed = True
-        self._checked(self._writer.close)
+        try:
+            self._writer.close()
+        except TraceWriteError as error:
+            self._error = self._error or error
+        self._checked(lambda: None)
 
     def _checked(self, action: Callable[[], None]) -> None:
         """Do *action*; an error of recording stops the run, or is told once, as the user chose."""

@@ -127,6 +127,12 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(tmp_p
         Recorder(blocked / "runs" / "a.trace", {})
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_a_file_system_that_takes_no_files_is_refused() -> None:
+    with pytest.raises(TraceWriteError, match="APPL_TRACE=off"):
+        Recorder(Path("/proc/appl/runs/a.trace"), {})
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_read_only_folder_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
@@ -309,6 +315,18 @@ def test_what_cannot_be_encoded_stops_the_next_call(path: Path) -> None:
     recorder.on_event(Observed("/p.0", 0, "read", object(), 0))
     with pytest.raises(TraceWriteError, match=r"Observed cannot be recorded.*type object"):
         recorder.gate()
+    with pytest.raises(TraceWriteError, match="Observed cannot be recorded"):
+        recorder.close()
+    assert Trace.open(path).state == "finished"
+
+
+def test_a_header_that_cannot_be_written_leaves_no_lock_behind(path: Path) -> None:
+    with pytest.raises(TraceWriteError, match="No space left"):
+        Recorder(path, {}, fault=Failing(FULL, 1))
+    assert Trace.open(path).state == "crashed"
+    with pytest.raises(TypeError, match="cannot be recorded"):
+        Recorder(path.with_name("b.trace"), {"arguments": {1, 2}})
+    assert Trace.open(path.with_name("b.trace")).state == "crashed"
 
 
 def test_a_full_queue_makes_the_next_call_wait_and_drops_nothing(path: Path) -> None:
