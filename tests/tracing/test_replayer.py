@@ -321,3 +321,12 @@ def test_a_replay_can_be_recorded_and_the_copy_replays_too(path: Path) -> None:
         for p in (path, copy)
     )
     assert sorted(map(str, one)) == sorted(map(str, two))
+
+
+def test_replays_leave_nothing_behind_on_the_threads_hub(path: Path) -> None:
+    from appl.runtime.fiber import hub_here
+
+    values = recorded(path, lambda: solve("1"), Echo())
+    for _ in range(3):
+        assert again(path, lambda: solve("1")) == values
+    assert hub_here().on_sleep == []
