@@ -124,6 +124,7 @@ class Program:
         begun = False
         try:
             while True:
+                activation.resumed(frame)
                 token = FRAME.set(frame)
                 frame.thread = threading.get_ident()
                 try:
@@ -158,6 +159,7 @@ class Program:
         self._say_docstring(frame)
 
     def _close_generator(self, frame: Frame, inner: Generator[Any, Any, Any]) -> None:
+        activation.resumed(frame)
         token = FRAME.set(frame)
         try:
             inner.close()
@@ -172,6 +174,7 @@ class Program:
         begun = False
         try:
             while True:
+                activation.resumed(frame)
                 token = FRAME.set(frame)
                 frame.thread = threading.get_ident()
                 try:
@@ -219,6 +222,8 @@ class Program:
         frame, turn = self.enter(args, ctx, beside=True)
         task = Task(frame, hub_here() if self.kind == "async" else strand_here().hub)
         caller.add(task)
+        if (ctx or self.ctx) == "same":
+            activation.keep_place(caller, frame, task)
         if self.kind == "async":
             task.run_in_loop(self.aexecute(frame, turn, args, kwargs), context_for(frame))
             return Future(task)

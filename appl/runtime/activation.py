@@ -12,13 +12,14 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from appl.errors import DeadlockError
-from appl.prompt import Prompt, RoleName
+from appl.prompt import Node, Prompt, RoleName
 from appl.runtime import structure
 from appl.runtime.event import ScopeEntered
 from appl.runtime.fiber import Strand, arrive, strand_here, wait
-from appl.runtime.frame import Frame, owed
+from appl.runtime.frame import FRAME, Frame, owed
 from appl.runtime.held import unheld
 from appl.runtime.pending import Pending, Value
+from appl.runtime.place import Kept
 
 Ctx = Literal["new", "copy", "same", "resume"]
 CONTEXTS: tuple[Ctx, ...] = ("new", "copy", "same", "resume")
@@ -67,10 +68,12 @@ def enter(
     run.check_open()
     state = _state(caller, key) if ctx == "resume" else None
     role: RoleName = caller.role if ctx in ("same", "copy") else "user"
-    prompt = state.prompt if state is not None else _prompt(caller, ctx)
+    prompt = state.prompt if state is not None else _prompt(caller, ctx, beside)
     regions = () if beside else caller.regions
     frame = Frame(run, caller, caller.issue(name), prompt, role, regions)
     frame.shares = state is not None
+    if beside:
+        shelter(frame, caller)
     turn = _turn(state, caller, frame) if state is not None else None
     if run.watched:
         at = time.monotonic_ns()
@@ -78,10 +81,21 @@ def enter(
     return frame, turn
 
 
-def _prompt(caller: Frame, ctx: str) -> Prompt:
-    if ctx == "same":
+def _prompt(caller: Frame, ctx: str, beside: bool) -> Prompt:
+    if ctx == "same" and not beside:
         return caller.prompt
-    return caller.prompt.copy() if ctx == "copy" else Prompt()
+    return caller.prompt.copy() if ctx in ("copy", "same") else Prompt()
+
+
+def keep_place(caller: Frame, frame: Frame, pending: Pending) -> None:
+    """Where a ``same`` function that runs beside its caller will have said its text."""
+
+    def nodes(_: Pending) -> list[Node]:
+        tip = frame.tip()
+        return tip.since(frame.origin) if tip is not None else []
+
+    frame.shares = True
+    caller.prompt.append(caller.role, Kept(pending, nodes))
 
 
 def _state(caller: Frame, key: tuple[Any, Any]) -> State:
@@ -157,10 +171,17 @@ def heir(frame: Frame) -> Frame:
     return parent if parent is not None else frame.run.root
 
 
+def shelter(frame: Frame, caller: Frame) -> None:
+    """*frame* runs beside *caller*: note whether a region of *caller* will wait for it."""
+    frame.sheltered = caller.sheltered or bool(caller.regions)
+
+
+def resumed(frame: Frame) -> None:
+    """A generator goes on: what it starts now is started inside the regions of who resumes it."""
+    caller = FRAME.get()
+    own = tuple(region for region in frame.regions if region.belongs_to(frame))
+    frame.regions = (*caller.regions, *own) if caller is not None else own
+
+
 def _in_region(frame: Frame) -> bool:
-    around: Frame | None = frame
-    while around is not None:
-        if around.regions:
-            return True
-        around = around.parent
-    return False
+    return frame.sheltered or bool(frame.regions)

@@ -25,7 +25,8 @@ class Frame:
 
     ``shares`` is true when its prompt lives on after it. ``started`` are the calls that this frame
     answers for, in program order; an open region takes its place while it lasts. ``regions`` are
-    those around this frame, outer ones first.
+    those around this frame, outer ones first; ``sheltered`` is true when a region waits for the
+    task that it belongs to.
     """
 
     __slots__ = (
@@ -43,6 +44,7 @@ class Frame:
         "role",
         "run",
         "shares",
+        "sheltered",
         "started",
         "thread",
     )  # fmt: skip
@@ -63,6 +65,7 @@ class Frame:
         self.ended = False
         self.fresh = True
         self.shares = False
+        self.sheltered = parent is not None and parent.sheltered
         self.counts: dict[str, int] = {}
         self.generations = 0
         self.started: list[Pending] = []

@@ -22,20 +22,22 @@ _OURS = 2  # the references that the search itself holds: its list's, and getref
 
 
 def unheld(frame: Frame, left: list[Pending], error: BaseException) -> list[Pending]:
-    """Those of *left* that nobody can read once *error* has left the activation *frame*."""
-    open_ones = [pending for pending in left if not pending.done]
-    if not open_ones:
+    """Those of *left* that nobody can read once *error* has left the activation *frame*.
+
+    Among them are failures: whether a call had failed by then must make no difference.
+    """
+    if not left:
         return []
     local = _Locals(error)
-    free = {p for p in open_ones if not _said_outside(p, frame) and local.owns_pending(p)}
+    free = {p for p in left if not _said_outside(p, frame) and local.owns_pending(p)}
     _keep_prompt(frame, free)
-    kept = [pending for pending in open_ones if pending not in free]
+    kept = [pending for pending in left if pending not in free]
     while kept:
         for needed in _needs(kept.pop()):
             if needed in free:
                 free.discard(needed)
                 kept.append(needed)
-    return [pending for pending in open_ones if pending in free]
+    return [pending for pending in left if pending in free]
 
 
 def _said_outside(pending: Pending, frame: Frame) -> bool:

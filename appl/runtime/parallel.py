@@ -17,6 +17,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 from greenlet import getcurrent
 
 from appl.errors import InvalidOption
+from appl.runtime.activation import shelter
 from appl.runtime.clock import First
 from appl.runtime.event import ScopeEntered
 from appl.runtime.fiber import Stack, arrive, strand_here, wait
@@ -89,6 +90,7 @@ def _frame(caller: Frame, name: str) -> Frame:
     run.check_open()
     address = caller.issue(name)
     frame = Frame(run, caller, address, caller.prompt.copy(), caller.role)
+    shelter(frame, caller)
     if run.watched:
         at = time.monotonic_ns()
         run.emit(ScopeEntered(address, caller.address, name, None, None, at))

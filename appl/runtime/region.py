@@ -38,6 +38,10 @@ class Region:
                 del self._tips[done]
             self._prune_at = 2 * len(self._tips) + _PRUNE
 
+    def belongs_to(self, frame: Frame) -> bool:
+        """Whether this is the body of a ``try`` or ``with`` of *frame* itself."""
+        return self._frame is frame
+
     def __enter__(self) -> None:
         frame = self._frame
         if frame is not None:
@@ -54,7 +58,7 @@ class Region:
             return
         try:
             if error is None or isinstance(error, Exception):
-                structure.join(self._started)
+                structure.join(list(self._tips))
         finally:
             self._close()
         self._settle(error)
@@ -72,7 +76,7 @@ class Region:
             return
         try:
             if error is None or isinstance(error, Exception):
-                await structure.ajoin(self._started)
+                await structure.ajoin(list(self._tips))
         finally:
             self._close()
         self._settle(error)

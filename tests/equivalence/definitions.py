@@ -108,6 +108,33 @@ def risky(a: Author, asynchronous: bool = False) -> str:
     return a.need("async_risky" if asynchronous else "risky", write)
 
 
+def risky_task(a: Author) -> str:
+    """A parallel function that fails after it has left other calls behind."""
+
+    def write(name: str) -> Stmt:
+        s = Scope(futures=("q",), inner=True)
+        s.add(fstring(("risky", "q")))
+        a.bind(s, "gen()")
+        if a.chance(0.5):
+            s.add(said(a.text()))
+        y = a.bind(s, "gen(max_tokens=3)")
+        s.add(both(f"if ‹{y}› > {a.text()}:", [both(f"raise ValueError(‹{y}›)")]))
+        s.add(both(f"return {a.random.choice(['gen()', y])}"))
+        return function(f"def {name}(q):", s.out, "@ppl(parallel=True)")
+
+    return a.need("risky_task", write)
+
+
+def refusing(a: Author) -> str:
+    """An ``async def`` that awaits an answer which may be refused."""
+
+    def write(name: str) -> Stmt:
+        body = [fstring(("risky", "q")), both("return ⏳‹gen()›")]
+        return function(f"⇶def {name}(q):", body, "@ppl")
+
+    return a.need("refusing", write)
+
+
 def guarded(a: Author) -> str:
     """A function that returns from inside a ``try``."""
 

@@ -150,8 +150,23 @@ class Plain:
             return f(*args, later=True)
         return self.later(self.frames[-1].child(f.__name__), lambda: f(*args))
 
-    def map(self, f: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
-        return [self.v(f(item)) for item in items]
+    def task(self, name: str, body: Callable[[], Any]) -> Any:
+        """A task of a coroutine without decorator."""
+        above = self.frames[-1]
+        return self.within(replace(above, address=above.child(name), counts=Counter()), body)
+
+    def map(self, f: Any, items: list[Any], on_error: str = "raise", concurrency: int = 0) -> Any:
+        started = [f(item, later=True) for item in items]
+        if on_error == "raise":
+            self.marks["calls cancelled"] += any(each.error is not None for each in started)
+            return [self.v(each) for each in started]
+        return [self.caught(functools.partial(self.v, each)) for each in started]
+
+    def caught(self, body: Callable[[], Any]) -> Any:
+        try:
+            return body()
+        except Exception as error:
+            return error
 
     def fail(self, error: BaseException) -> Answer:
         for parts, tips in self.regions:
@@ -159,16 +174,17 @@ class Plain:
         self.failed.append(error)
         return Answer(error=error)
 
-    def gen(self, name: str = "gen", **sampling: Any) -> Answer:
+    def gen(self, name: str = "gen", messages: Any = None, **sampling: Any) -> Answer:
         frame = self.frames[-1]
+        parts = frame.parts if messages is None else parts_of(messages)
         ordinal = frame.counts["gen"] + frame.counts["select"]
         address = frame.child(name)
-        holes = [part for part in reversed(frame.parts) if isinstance(part.value, Answer)]
+        holes = [part for part in reversed(parts) if isinstance(part.value, Answer)]
         broken = [error for hole in holes if (error := outcome(hole.value).error)]
         if broken:
             return self.fail(min(broken, key=self.failed.index))
         stop = {"stop": tuple(sampling["stop"])} if "stop" in sampling else {}
-        asked = Asked(ordinal, render(frame.parts), sampling | stop, edges(holes))
+        asked = Asked(ordinal, render(parts), sampling | stop, edges(holes))
         self.calls[address] = asked
         try:
             text = self.model(asked.messages, asked.sampling)
@@ -239,18 +255,27 @@ class Plain:
 
     def put(self, value: Any, conversion: str = "", spec: str = "") -> None:
         frame = self.frames[-1]
-        shown = value if isinstance(value, str | Answer) else str(value)
-        frame.parts.append(Part(frame.roles[-1], shown, frame.begun, (conversion, spec)))
+        form = conversion, spec
+        if not isinstance(value, Answer):
+            value, form = shown(value, form), ("", "")
+        frame.parts.append(Part(frame.roles[-1], value, frame.begun, form))
         frame.begun = False
 
     def records(self) -> Snapshot:
         return Snapshot(tuple(self.frames[-1].parts[self.frames[-1].start :]))
 
     def convo(self) -> Snapshot:
-        return Snapshot(tuple(self.frames[-1].parts))
+        for part in self.frames[-1].parts:
+            self.v(part.value)
+        return Snapshot(tuple(Part(*each) for each in render(self.frames[-1].parts)))
 
     def unhandled(self) -> BaseException | None:
         return next((error for error in self.failed if error not in self.handled), None)
+
+
+def parts_of(messages: Snapshot | list[Part]) -> list[Part]:
+    """Explicit messages as parts; a conversation holds finished text."""
+    return list(messages.parts) if isinstance(messages, Snapshot) else messages
 
 
 def outcome(answer: Answer) -> Answer:
@@ -271,11 +296,13 @@ def edges(holes: list[Part]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def shown(value: Any, form: tuple[str, str]) -> str:
+    return format(repr(value) if form[0] == "r" else value, form[1])
+
+
 def text_of(part: Part) -> str:
-    value, (conversion, spec) = part.value, part.form
-    if isinstance(value, Answer):
-        value = outcome(value).value
-    return format(repr(value) if conversion == "r" else value, spec)
+    value = outcome(part.value).value if isinstance(part.value, Answer) else part.value
+    return shown(value, part.form)
 
 
 def render(parts: Iterable[Part]) -> Messages:

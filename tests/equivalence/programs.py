@@ -9,13 +9,24 @@ from .statements import ASYNC, SIMPLE, SYNC, mark
 from .tree import Stmt, both, printed
 
 _SHARED = """
-import asyncio, json
-from collections import Counter
+import asyncio, io, json, re
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 from types import SimpleNamespace
 from appl.errors import BackendError
 
 def shout(w):
     return w.upper() + "!"
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+@dataclass
+class Noted:
+    a: Any
+    b: Any = None
 
 class Keeper:
     def __init__(self, log):

@@ -19,7 +19,8 @@ def block(a: Author, s: Scope, size: int = 2) -> list[Stmt]:
     """A nested block of ordinary statements; what it binds is not seen outside."""
     inner = s.below()
     for _ in range(a.random.randint(1, size)):
-        a.random.choice(ORDINARY if inner.depth < 3 else SIMPLE)(a, inner)
+        choices = SIMPLE if inner.depth > 2 else ORDINARY if s.asynchronous else ANYWHERE
+        a.random.choice(choices)(a, inner)
     return inner.out
 
 
@@ -185,6 +186,133 @@ def mapped(a: Author, s: Scope) -> None:
     s.lists += (xs,)
 
 
+def triple(a: Author, s: Scope) -> None:
+    """Triple-quoted text is dedented, also when it has holes."""
+    one, two, x = a.word(), a.word(), a.future(s)
+    quotes = '"' * 3
+    if a.chance(0.5):
+        s.add(Stmt(f"{quotes}\n{one}\n  {two}\n{quotes}", f'say("{one}\\n  {two}")'))
+    else:
+        plain = f'begin()\nput("{one} ")\nput({x})\nput("\\n{two}")'
+        s.add(Stmt(f"f{quotes}{one} {{{x}}}\n  {two}\n{quotes}", plain))
+    a.bind(s, "gen()")
+
+
+def odd_holes(a: Author, s: Scope) -> None:
+    """A walrus, a nested format spec, an expression, a number and a conversion in holes."""
+    x, n, known = a.fresh("x"), a.fresh("n"), a.bind(s, a.gen())
+    s.add(both(f"{n} = {a.random.randrange(9, 14)}"))
+    shown = f"{{({x} := gen())}} {{{known}:>{{{n}}}}} {{{n}:03d}} {{{known} + 'z'}} {{{known}!a}}"
+    plain = [
+        "begin()",
+        f"put(({x} := gen()))",
+        'put(" ")',
+        f'put({known}, "", f">{{{n}}}")',
+        'put(" ")',
+        f'put({n}, "", "03d")',
+        'put(" ")',
+        f"put(‹{known}› + 'z')",
+        'put(" ")',
+        f'put({known}, "r")',
+    ]
+    s.add(mark("odd holes"), Stmt(f'f"{shown}"', "\n".join(plain)))
+    s.futures += (x,)
+    a.bind(s, "gen()")
+
+
+def seen_prompt(a: Author, s: Scope) -> None:
+    """The prompt as a value: said again, or asked about."""
+    a.say(s)
+    s.add(mark("convo"))
+    if a.chance(0.5):
+        name = a.fresh("c")
+        s.add(both(f"{name} = convo()"), said(a.text()), said(name))
+    else:
+        a.bind(s, "gen(messages=convo())")
+
+
+def quiet_calls(a: Author, s: Scope) -> None:
+    """Call statements whose results are no text, and C code that wants real strings."""
+    buf, x = a.fresh("buf"), a.bind(s, a.gen())
+    s.add(mark("ordinary code"), both(f"{buf} = io.StringIO()"))
+    s.add(Stmt(f"{buf}.write({x})", f"{buf}.write(‹{x}›)"))
+    s.add(Stmt(f"print({x}, file={buf})", f"print(‹{x}›, file={buf})"))
+    s.add(Stmt(f"[{x}, 'b'].count({x})", "pass"), said(f"{buf}.getvalue()"))
+    y = a.future(s)
+    code = [
+        f"json.dumps(«{{'a': {x}, 'b': [{y}]}}»)",
+        f"re.sub('[0-9]', ‹{x}›[:1], ‹{y}›)",
+        f"{a.text()}.replace('a', ‹{x}›)",
+        f"'-'.join(‹w› for w in ({x}, {y}))",
+        f"str(sum(len(‹w›) for w in [{x}, {y}]))",
+        f"str(any(‹w› > 'f' for w in [{x}, {y}]))",
+        f"min(«[{x}, {y}]», key=len)",
+        f"max(‹{x}›, ‹{y}›, key=lambda w: w[-1])",
+        f"'{{}} {{w}}'.format(‹{x}›, w=‹{y}›)",
+    ]
+    a.store(s, a.random.choice(code))
+
+
+def stored(a: Author, s: Scope) -> None:
+    """Places that take futures as they are."""
+    q, x = a.fresh("q"), a.future(s)
+    s.add(mark("stored futures"))
+    ways = [
+        (f"{q} = deque([{a.text()}])", f"{q}.appendleft({x})", f"{q}[0]"),
+        (f"{q} = defaultdict(list)", f"{q}['k'].append({x})", f"{q}['k'][0]"),
+        (f"{q} = Pair({x}, {a.gen()})", "", f"{q}.b"),
+        (f"{q} = Noted({x})", f"{q}.b = {a.gen()}", f"{q}.a"),
+        (f"{q} = {{}}", f"{q}.setdefault('k', {x})", f"{q}['k']"),
+        (f"{q} = list(zip([{x}], [{a.gen()}]))", "", f"{q}[0][1]"),
+        (f"{q} = [{x}, {a.text()}][:1] + [{a.gen()}]", f"{q}.extend([{x}])", f"{q}[2]"),
+        (f"{q} = list(reversed([{x}, {a.gen()}]))", "", f"{q}[1]"),
+        (f"{q} = dict(k={x})", f"{q} |= {{'m': {a.gen()}}}", f"{q}['m']"),
+    ]
+    made, changed, read = a.random.choice(ways)
+    s.add(both(made))
+    if changed:
+        s.add(said(changed) if "setdefault" in changed else both(changed))
+    s.futures += (read,)
+    s.add(fstring((a.word(), read.replace('"', "'"))))
+    a.bind(s, "gen()")
+
+
+def numbered(a: Author, s: Scope) -> None:
+    xs, i, w = a.fresh("xs"), a.fresh("i"), a.fresh("w")
+    s.add(both(f"{xs} = [{a.gen()}, {a.future(s)}]"))
+    s.add(both(f"for {i}, {w} in enumerate({xs}):", [fstring((a.word(), i), (a.word(), w))]))
+    s.add(both("else:", [said(a.text())]))
+    s.lists += (xs,)
+
+
+def spread_arguments(a: Author, s: Scope) -> None:
+    name = d.leaf(a)
+    head = a.random.choice(["*[{}]", "**{{'q': {}}}", "q={}"]).format(a.argument(s))
+    a.bind(s, f"{name}({head})")
+
+
+def short_circuit(a: Author, s: Scope) -> None:
+    x = a.bind(s, a.gen())
+    s.add(said(f"(‹{x}› and gen())"))
+    y = a.fresh("x")
+    s.add(both(f"{y} = {a.gen()} if {a.test(s)} else {a.future(s)}"))
+    s.futures += (y,)
+
+
+def removed(a: Author, s: Scope) -> None:
+    """``del`` of what the prompt holds."""
+    x, xs = a.fresh("x"), a.fresh("xs")
+    s.add(both(f"{x} = {a.gen()}"), fstring((a.word(), x)), both(f"del {x}"))
+    s.add(both(f"{xs} = [{a.gen()}]"), said(xs), both(f"{xs}.clear()"))
+    a.bind(s, "gen()")
+
+
+def captured_generator(a: Author, s: Scope) -> None:
+    """A call statement that returns a generator says its items."""
+    s.add(mark("generators"), said(f"{d.series(a)}({a.argument(s)})"))
+    a.bind(s, "gen()")
+
+
 # -- failing calls ----------------------------------------------------------------------------
 
 _CAUGHT = ["(BackendError, ValueError)", "Exception"]
@@ -260,7 +388,7 @@ def attempt_nested(a: Author, s: Scope) -> None:
         both("finally:", [said(a.text())]),
     ]
     s.add(mark("try"), both("try:", inner, region=True))
-    s.add(both("except BackendError as e:", [mark("failing calls"), fstring(("caught", "e"))]))
+    s.add(both("except (BackendError, ValueError) as e:", [mark("failing calls"), fstring(("caught", "e"))]))
     a.ask(s)
 
 
@@ -277,6 +405,65 @@ def managed(a: Author, s: Scope) -> None:
     s.add(mark("user's with"), both(f"{log} = []\n{y} = {a.text()}"))
     s.add(both(f"with Keeper({log}) as keeper:", [call, said(a.text())], region=True))
     s.add(both(f"{y} = {a.text()}"), said(log))
+    a.ask(s)
+
+
+def late_look(a: Author, s: Scope) -> None:
+    """A task that fails is started outside the ``try`` that looks at it."""
+    x, name = a.fresh("x"), d.risky_task(a)
+    start = a.random.choice([f"{name}({a.argument(s)})", f"call({name}, {a.argument(s)})"])
+    s.add(mark("try"), both(f"{x} = {start}"))
+    if a.chance(0.5):
+        a.ask(s)
+    s.add(both("try:", [both(f"{x} = str(‹{x}›)"), said(x)], region=True), *caught(a, s, x))
+    s.futures += (x,)
+    a.ask(s)
+
+
+def collected(a: Author, s: Scope) -> None:
+    """``map`` over a function that may fail, with the failures as results."""
+    xs, items = a.fresh("xs"), f"[{a.text()}, {a.argument(s)}, {a.text()}]"
+    name = d.risky(a)
+    s.add(mark("map"))
+    if a.chance(0.5):
+        s.add(both(f"{xs} = [str(w) for w in map({name}, {items}, on_error='collect')]"))
+    else:
+        body = [both(f"{xs} = map({name}, {items}, concurrency={a.random.randint(1, 3)})")]
+        s.add(both("try:", body, region=True))
+        s.add(both("except (BackendError, ValueError) as e:", [both(f"{xs} = [str(e)]")]))
+    s.lists += (xs,)
+    s.add(said(xs))
+
+
+def raised_again(a: Author, s: Scope) -> None:
+    """A handler that raises again, or something else, into an outer handler."""
+    y, e = a.fresh("x"), a.fresh("e")
+    wait = "⏳" if s.asynchronous else ""
+    inner = both(f"{y} = {wait}{d.risky(a, s.asynchronous)}({a.argument(s)})")
+    again = a.random.choice(["raise", "raise ValueError('again') from e", f"{y} = {a.text()}"])
+    body = [
+        both("try:", [inner, said(a.text())], region=True),
+        both("except BackendError as e:", [said(a.text()), both(again)]),
+        both("finally:", [said(a.text())]),
+        both(f"{y} = gen()"),
+    ]
+    s.add(mark("try"), mark("region in region"), both("try:", body, region=True), *caught(a, s, y))
+    s.futures += (y,)
+    s.add(both(f"{e} = 1"))
+
+
+def guarded_loop(a: Author, s: Scope) -> None:
+    """A region in a loop in a region, with a role and a user's manager in one ``with``."""
+    log, y = a.fresh("log"), a.fresh("x")
+    wait = "⏳" if s.asynchronous else ""
+    call = both(f"{y} = {wait}{d.risky(a, s.asynchronous)}(w)")
+    block_ = Stmt(
+        f"with AIRole(), Keeper({log}):", f"with role('assistant'), Keeper({log}):",
+        [call, walrus(a.fresh("x"), "gen()")], region=True,
+    )  # fmt: skip
+    s.add(mark("user's with"), both(f"{log} = []\n{y} = {a.text()}"))
+    s.add(both(f"for w in ({a.text()}, {a.argument(s)}):", [block_, both(f"{y} = {a.text()}")]))
+    s.add(said(log))
     a.ask(s)
 
 
@@ -465,7 +652,7 @@ def gathered(a: Author, s: Scope) -> None:
 
 def grouped(a: Author, s: Scope) -> None:
     first, second = a.fresh("task"), a.fresh("task")
-    calls = [f"{d.async_leaf(a)}({a.argument(s)})" for _ in range(2)]
+    calls = [f"{d.async_leaf(a)}({a.text()})" for _ in range(2)]  # none may fail: a group groups
     body = [
         Stmt(f"{name} = tg.create_task({call})", f"{name} = {call}")
         for name, call in zip((first, second), calls, strict=True)
@@ -483,8 +670,54 @@ def async_iterated(a: Author, s: Scope) -> None:
     s.add(mark("generators"), Stmt(f"async for {w} {head}", f"for {w} {head}", body))
 
 
+def gathered_failures(a: Author, s: Scope) -> None:
+    """Failures as results of ``gather``."""
+    xs, f = a.fresh("xs"), d.refusing(a)
+    calls = [f"{f}({w})" for w in (a.text(), a.argument(s), a.text())]
+    shown = f"⏳asyncio.gather({', '.join(calls)}, return_exceptions=True)"
+    plain = f"[{', '.join(f'caught(lambda: {call})' for call in calls)}]"
+    s.add(mark("gather"))
+    s.add(Stmt(f"{xs} = [str(w) for w in {shown}]", f"{xs} = [str(w) for w in {plain}]"))
+    s.lists += (xs,)
+
+
+def async_helper(a: Author, s: Scope) -> None:
+    """Tasks of a nested coroutine without decorator are scopes of their own."""
+    f, x, y = a.fresh("job"), a.fresh("x"), a.fresh("x")
+    ask = [both("return ⏳‹gen(messages=[UserMessage(q)])›")]
+    s.add(mark("task of a coroutine"), both(f"⇶def {f}(q):", ask))
+    words = a.text(), a.text()
+    tasks = ", ".join(f"asyncio.create_task({f}({w}))" for w in words)
+    plain = ", ".join(f"task('main.<locals>.{f}', lambda: {f}({w}))" for w in words)
+    s.add(Stmt(f"{x}, {y} = ⏳asyncio.gather({tasks})", f"{x}, {y} = ({plain})"))
+    s.strings += (x, y)
+
+
+def async_comprehension(a: Author, s: Scope) -> None:
+    xs = a.fresh("xs")
+    s.add(both(f"{xs} = [⏳{d.async_leaf(a)}(w) for w in ({a.argument(s)}, {a.text()})]"))
+    s.lists += (xs,)
+
+
+def async_spread(a: Author, s: Scope) -> None:
+    xs, f = a.fresh("xs"), d.async_leaf(a)
+    s.add(mark("gather"))
+    items = f"({a.text()}, {a.argument(s)}, {a.text()})"
+    s.add(
+        Stmt(
+            f"{xs} = list(⏳asyncio.gather(*[{f}(w) for w in {items}]))",
+            f"{xs} = [{f}(w) for w in {items}]",
+        )
+    )
+    s.lists += (xs,)
+
+
 SIMPLE: list[Template] = [ask, walrus_statement, captured, finished]
 ORDINARY: list[Template] = [*SIMPLE, roles, branch, loop, matched, mutated_list, tables]
+ANYWHERE: list[Template] = [
+    *ORDINARY,
+    *(nested, nested_statement, parallel, attempt, attempt_here, managed, helper, iterated, sets),
+]
 SYNC: list[Template] = [
     *(nested, nested_statement, contexts, kept_records, recursion, methods, comprehension),
     *(parallel, started, mapped, counted, unpacked, tuples, roles, roles, branch, branch),
@@ -494,9 +727,14 @@ SYNC: list[Template] = [
     *(helper, rebound_closure, factory, lambdas),
     *(conversation, iterated, spread, local_generator),
     *(sets, tables, keys, counted_answers),
+    *(triple, odd_holes, seen_prompt, quiet_calls, stored, numbered, spread_arguments),
+    *(short_circuit, removed, captured_generator),
+    *(late_look, collected, raised_again, guarded_loop),
 ]
 ASYNC: list[Template] = [
-    *(awaited, gathered, grouped, async_iterated) * 2,
+    *(awaited, gathered, grouped, async_iterated, async_helper) * 2,
+    *(async_comprehension, async_spread, triple, stored, numbered, short_circuit, removed),
+    *(raised_again, guarded_loop, gathered_failures, gathered_failures),
     *(attempt, attempt_here, attempt_each, attempt_nested, managed, uncaught),
     *(mutated_list, mutated_table, rebound, attribute, sets, tables, keys, counted_answers),
     *(counted, unpacked, tuples, roles, branch, loop, matched),
