@@ -9,6 +9,7 @@ import resource
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from appl.errors import TraceCorrupt, TraceLocked, TraceTooNew, TraceWriteError
 from appl.tracing import Recorder, Trace, codec, salvage, store
 from appl.tracing.store import Writer
 from appl.tracing.trace import records
+
+NOBODY = 65534
 
 
 def items(path: Path) -> list[Any]:
@@ -133,11 +136,28 @@ def test_a_file_system_that_takes_no_files_is_refused() -> None:
         Recorder(Path("/proc/appl/runs/a.trace"), {})
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder_is_refused(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(TraceWriteError, match="Permission denied"):
-        Recorder(tmp_path / "a.trace", {})
+def _record_as_nobody(folder: str, pipe: Any) -> None:
+    if os.geteuid() == 0:  # root may write everywhere
+        os.seteuid(NOBODY)
+    try:
+        Recorder(Path(folder) / "a.trace", {})
+        pipe.send("recorded")
+    except TraceWriteError as error:
+        pipe.send(str(error))
+
+
+def test_a_read_only_folder_is_refused() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        if os.geteuid() == 0:
+            os.chown(folder, NOBODY, NOBODY)
+        Path(folder).chmod(0o500)
+        ours, theirs = multiprocessing.Pipe()
+        context = multiprocessing.get_context("fork")
+        child = context.Process(target=_record_as_nobody, args=(folder, theirs))
+        child.start()
+        said = ours.recv()
+        child.join()
+    assert "Permission denied" in said
 
 
 def test_reopening_continues_the_trace(path: Path) -> None:
