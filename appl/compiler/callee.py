@@ -6,12 +6,13 @@ Invariant: recognised by object wherever an object can be had, by name only wher
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections import ChainMap
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
-from appl.compiler.names import UNKNOWN, Names, is_ppl, origin
+from appl.compiler.names import UNKNOWN, Names, is_ppl, origin, outer_names
 from appl.compiler.source import Module
 
 _BY_ORIGIN = {
@@ -50,7 +51,7 @@ class Callees:
     def ctx(self, func: ast.expr) -> str:
         """What prompt a prompt function works on; an empty string if that is not known."""
         value = self.names.object_of(func)
-        return str(getattr(getattr(value, "__appl__", None), "ctx", ""))
+        return value.ctx if isinstance(value, Published) else _ctx_of(value)
 
     def _by_name(self, func: ast.expr) -> str:
         if isinstance(func, ast.Name):
@@ -66,11 +67,11 @@ class Callees:
 
 
 class Published:
-    """Stands for one of appl's public names, or for a prompt function, in a file not imported."""
+    """Stands for one of appl's public names, or for a prompt function, and keeps neither alive."""
 
-    def __init__(self, name: str, *, program: bool = False) -> None:
+    def __init__(self, name: str, *, program: bool = False, ctx: str = "") -> None:
         self.__name__, self.__module__ = name, "appl"
-        self.is_program = program
+        self.is_program, self.ctx = program, ctx
 
 
 class _Package(ModuleType):
@@ -83,6 +84,25 @@ def is_program(value: Any) -> bool:
     if isinstance(value, Published):
         return value.is_program
     return callable(value) and hasattr(value, "__appl__")
+
+
+def _ctx_of(program: Any) -> str:
+    return str(getattr(getattr(program, "__appl__", None), "ctx", ""))
+
+
+def lasting_names(f: FunctionType) -> Mapping[str, Any]:
+    """The names that *f* sees from outside, without keeping alive what its cells hold."""
+    outer = outer_names(f)
+    cells = {name: _stand_in(outer[name]) for name in f.__code__.co_freevars}
+    return ChainMap(cells, f.__globals__)
+
+
+def _stand_in(value: Any) -> Any:
+    if is_program(value):
+        return Published(getattr(value, "__name__", ""), program=True, ctx=_ctx_of(value))
+    if name := origin(value):
+        return Published(name)
+    return value if isinstance(value, ModuleType) else UNKNOWN
 
 
 def static_names(module: Module) -> dict[str, Any]:

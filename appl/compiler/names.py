@@ -34,7 +34,7 @@ class Names:
         if isinstance(node, ast.Attribute):
             owner = self.object_of(node.value)
             if isinstance(owner, ModuleType):
-                return getattr(owner, node.attr, UNKNOWN)
+                return _member(owner, node.attr)
         return UNKNOWN
 
     def is_builtin(self, name: str) -> bool:
@@ -52,6 +52,13 @@ def outer_names(f: FunctionType) -> Mapping[str, Any]:
     """The names that *f* sees from outside: its cells, then its globals."""
     cells = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
     return ChainMap({name: _content(cell) for name, cell in cells}, f.__globals__)
+
+
+def _member(module: ModuleType, name: str) -> Any:
+    """What *module* has loaded; only our own package is asked to load what it has not."""
+    if module.__name__ == "appl":
+        return getattr(module, name, UNKNOWN)
+    return vars(module).get(name, UNKNOWN)
 
 
 def origin(value: Any) -> str:

@@ -18,7 +18,7 @@ from types import CodeType, FunctionType
 from typing import Any, Literal
 
 from appl.compiler import code as coding
-from appl.compiler.callee import Callees, static_names
+from appl.compiler.callee import Callees, lasting_names, static_names
 from appl.compiler.fence import fence, require_function
 from appl.compiler.graph import build
 from appl.compiler.ir import HOOKS_NAME, PLACEHOLDER, Graph, Hooks
@@ -45,31 +45,41 @@ class Options:
 _DEFAULT = Options()
 
 
-class Translated:
-    """A function's new code, and what is known of it before it runs.
-
-    ``docstring`` is its first string if that is documentation; ``docstring_as`` makes it so.
-    """
+class _Compiled:
+    """What is the same for every function object of one code object; refers to none of them."""
 
     def __init__(self, f: FunctionType, found: Found, options: Options, code: CodeType) -> None:
-        self.code, self.free = code, code.co_freevars
+        self.found, self.code = found, code
+        self.either_docstring = bool(options.docstring_as)
         self.kind: Kind = kind_of(f)
-        self.docstring = docstring_of(found.node, found.source, bool(options.docstring_as))
-        self.file, self.line = found.source.file, found.node.lineno
-        self.found = found
-        self._names, self._either = outer_names(f), bool(options.docstring_as)
+        self.docstring = docstring_of(found.node, found.source, self.either_docstring)
         self._placed: tuple[Hooks, CodeType] | None = None
-
-    @functools.cached_property
-    def graph(self) -> Graph:
-        """The call graph, made when it is asked for."""
-        return graph_of_found(self.found, self._names, self.kind, self._either)
 
     def placed(self, hooks: Hooks) -> CodeType:
         """The code with *hooks* in place; made once as long as the hooks are the same."""
         if self._placed is None or self._placed[0] is not hooks:
             self._placed = hooks, coding.place(self.code, hooks)
         return self._placed[1]
+
+
+class Translated:
+    """A function's new code, and what is known of it before it runs.
+
+    ``docstring`` is its first string if that is documentation; ``docstring_as`` makes it so.
+    """
+
+    def __init__(self, compiled: _Compiled, names: Mapping[str, Any]) -> None:
+        self.code, self.free = compiled.code, compiled.code.co_freevars
+        self.kind, self.docstring = compiled.kind, compiled.docstring
+        self.file, self.line = compiled.found.source.file, compiled.found.node.lineno
+        self.placed = compiled.placed
+        self._compiled, self._names = compiled, names
+
+    @functools.cached_property
+    def graph(self) -> Graph:
+        """The call graph, made when it is asked for."""
+        known = self._compiled
+        return graph_of_found(known.found, self._names, known.kind, known.either_docstring)
 
 
 def graph_of_found(
@@ -86,22 +96,24 @@ def graph_of_found(
     return build(found, Callees(names, programs, methods), kind, either_docstring)
 
 
-_known: dict[tuple[int, Options], tuple[weakref.ref[CodeType], Translated]] = {}
+_known: dict[tuple[int, Options], tuple[weakref.ref[CodeType], _Compiled]] = {}
 
 
 def translate(f: FunctionType, options: Options = _DEFAULT) -> Translated:
     """The lowered code of *f*; refuses what cannot be compiled."""
     key = id(f.__code__), options
     known = _known.get(key)
-    if known is not None and known[0]() is f.__code__:
-        return known[1]
+    if known is None or known[0]() is not f.__code__:
+        forget = weakref.ref(f.__code__, functools.partial(_forget, _known, key))
+        known = _known[key] = forget, _compiled(f, options)
+    return Translated(known[1], lasting_names(f))
+
+
+def _compiled(f: FunctionType, options: Options) -> _Compiled:
     found = find(f)
     lowered = _guarded(found, lambda: lowered_from(f, found, options))
     code = _guarded(found, lambda: coding.assemble(lowered, found, f.__code__))
-    translated = Translated(f, found, options, code)
-    forget = weakref.ref(f.__code__, functools.partial(_forget, _known, key))
-    _known[key] = forget, translated
-    return translated
+    return _Compiled(f, found, options, code)
 
 
 def _forget(known: dict[Any, Any], key: Any, _: Any) -> None:

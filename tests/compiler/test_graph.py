@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from appl.compiler import compile_graph
+from appl.compiler import compile_graph, translate
 from appl.compiler.callee import Published
 from appl.compiler.ir import OPS, Graph, InvalidGraph, Node, Region, verify
 
-from .support import define, graph
+from .support import define, graph, module
 
 OURS = {
     name: Published(name)
@@ -376,6 +376,24 @@ def test_methods_of_the_same_class_are_prompt_functions() -> None:
     talk = define(source)().talk
     ops = [node.op for node in compile_graph(talk).nodes]
     assert ops == ["param", "program", "return"]
+
+
+def test_a_closed_over_prompt_function_is_recognised() -> None:
+    space = module(
+        """
+        def make():
+            def inner(): "text"
+            inner.__appl__ = Program()
+            def f():
+                return inner()
+            return ppl(f), f
+
+        class Program: ctx = "same"
+        """
+    )
+    _, f = space["make"]()
+    node = next(node for node in translate(f).graph.nodes if node.op == "program")
+    assert node.label == "inner()"
 
 
 EXAMPLE = """

@@ -7,8 +7,10 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import gc
 import inspect
 import sys
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -690,3 +692,37 @@ def test_functions_made_in_a_loop_share_the_loops_cell() -> None:
 
         fs.append(f)
     assert [f() for f in fs] == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_compiling_keeps_nothing_of_a_closure_alive() -> None:
+    class Held:
+        pass
+
+    def make() -> tuple[Any, weakref.ref[Held]]:
+        held = Held()
+
+        @ppl
+        def f() -> Any:
+            return held, f
+
+        return f, weakref.ref(held)
+
+    _, first = make()
+    kept, second = make()
+    del _
+    gc.collect()
+    assert first() is None
+    assert kept()[0] is second()
+
+
+def test_compiling_keeps_no_module_alive() -> None:
+    class Held:
+        pass
+
+    held = Held()
+    space = module("@ppl\ndef f(): 'text'", held=held)
+    gone = weakref.ref(held)
+    space["f"]()
+    del space, held
+    gc.collect()
+    assert gone() is None
