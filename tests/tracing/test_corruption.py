@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+import resource
 import subprocess
 import sys
 import tempfile
