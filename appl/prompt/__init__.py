@@ -1,6 +1,6 @@
 """Prompts as values: messages, and the persistent chain that programs build."""
 
-from appl.prompt.chain import Messages, Node, Part, Prompt, digest_of, tagged
+from appl.prompt.chain import Messages, Node, Part, Place, Prompt, digest_of, tagged
 from appl.prompt.lazy import Formatted, Lazy, formatted
 from appl.prompt.message import (
     ROLES,
@@ -22,6 +22,7 @@ __all__ = [
     "Messages",
     "Node",
     "Part",
+    "Place",
     "Prompt",
     "RoleName",
     "SystemMessage",

@@ -16,6 +16,16 @@ from appl.prompt.message import Message, RoleName
 Part = str | Lazy
 
 
+class Place:
+    """A lazy part that stands for any number of nodes: kept for what is said there later."""
+
+    __slots__ = ()
+
+    def prompt_nodes(self) -> list[Node]:
+        """The nodes, once ``prompt_ready``; their parts may be lazy, and are then ready too."""
+        raise NotImplementedError
+
+
 def digest_of(*fields: str | bytes) -> bytes:
     """16 bytes of BLAKE2b over the length-prefixed *fields*, so that no two lists collide."""
     h = hashlib.blake2b(digest_size=16)
@@ -84,7 +94,8 @@ class Node:
     """
 
     __slots__ = (
-        "_ready", "_rendered", "hole", "lead", "length", "parent", "part", "role", "sep", "starts",
+        "_folded", "_ready", "_rendered", "hole", "lead", "length", "parent", "part", "role", "sep",
+        "starts",
     )  # fmt: skip
 
     def __init__(
@@ -101,6 +112,7 @@ class Node:
         self.sep, self.lead, self.starts = sep, lead, starts
         self.length: int = 1 + (parent.length if parent else 0)
         self._rendered: Messages | None = None
+        self._folded = False
         if isinstance(part, str):
             self.hole: Node | None = parent.hole if parent else None
             self._ready = self.hole is None
@@ -137,19 +149,21 @@ class Node:
         part = self.part
         return part if isinstance(part, str) else part.prompt_text()
 
-    def messages(self) -> Messages:
+    def messages(self) -> Messages | None:
         """The rendered conversation up to here; every lazy part must be ready.
 
-        Adjacent items of one role form one message; system text moves to the front.
+        Adjacent items of one role form one message; system text moves to the front. ``None`` when
+        all parts are places that stayed empty.
         """
-        if self._rendered is None:
+        if not self._folded:
             fresh: list[Node] = []
             node: Node | None = self
-            while node is not None and node._rendered is None:
+            while node is not None and not node._folded:
                 fresh.append(node)
                 node = node.parent
             fresh.reverse()
-            self._rendered = _fold(node._rendered if node else None, fresh)
+            self._rendered = _fold(node._rendered if node else None, _unfolded(fresh))
+            self._folded = True
         return self._rendered
 
     def since(self, start: Node | None) -> list[Node]:
@@ -182,7 +196,20 @@ def _runs(nodes: list[Node], last: RoleName | None) -> list[_Run]:
     return runs
 
 
-def _fold(before: Messages | None, nodes: list[Node]) -> Messages:
+def _unfolded(nodes: list[Node]) -> list[Node]:
+    """*nodes* with what stands in the places that were kept for others."""
+    found: list[Node] = []
+    stack = nodes[::-1]
+    while stack:
+        node = stack.pop()
+        if isinstance(node.part, Place):
+            stack += node.part.prompt_nodes()[::-1]
+        else:
+            found.append(node)
+    return found
+
+
+def _fold(before: Messages | None, nodes: list[Node]) -> Messages | None:
     chain = before
     spoken = [node for node in nodes if node.role != "system"]
     for run in _runs(spoken, before.message.role if before else None):
@@ -190,7 +217,6 @@ def _fold(before: Messages | None, nodes: list[Node]) -> Messages:
     system = [node for node in nodes if node.role == "system"]
     if system:
         chain = _front(chain, system)
-    assert chain is not None, "a node always renders to at least one message"
     return chain
 
 

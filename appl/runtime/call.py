@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from appl.backend import Emit, Request, Response, Sampling
 from appl.errors import CallCancelled
-from appl.prompt import Lazy, Messages, Node
+from appl.prompt import Lazy, Messages, Node, Place
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import CallEnded, CallStarted, Delivered
 from appl.runtime.pending import Error, Outcome, Pending, Value, explained
@@ -182,14 +182,26 @@ def sources(node: Node | None) -> Iterator[Pending]:
     """
     hole = node.hole if node is not None else None
     while hole is not None:
-        assert not isinstance(hole.part, str)
-        source = _pending(hole.part)
-        yield source
+        part = hole.part
+        assert not isinstance(part, str)
+        source = _pending(part)
+        if isinstance(part, Place) and source.done:
+            yield from _sources_in(part)
+        else:
+            yield source
         before = hole.parent.hole if hole.parent is not None else None
         asked = source.asked_after()
         if asked is not None and before is not None and asked.hole is before:
             return
         hole = before
+
+
+def _sources_in(place: Place) -> Iterator[Pending]:
+    for node in reversed(place.prompt_nodes()):
+        if isinstance(node.part, Place):
+            yield from _sources_in(node.part)
+        elif not isinstance(node.part, str):
+            yield _pending(node.part)
 
 
 def on_finish(pending: Pending, action: Callable[[Pending], None]) -> bool:

@@ -65,7 +65,7 @@ class Frame:
         self.ended = False
         self.fresh = True
         self.shares = False
-        self.sheltered = parent is not None and parent.sheltered
+        self.sheltered: bool = parent is not None and parent.sheltered
         self.counts: dict[str, int] = {}
         self.generations = 0
         self.started: list[Pending] = []

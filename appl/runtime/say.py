@@ -5,17 +5,19 @@ Invariant: a statement adds all of its items or none.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
 from appl.errors import PromptTypeError
-from appl.prompt import Formatted, Lazy, Message, Part, RoleName, formatted
+from appl.prompt import Formatted, Lazy, Message, Node, Part, RoleName, formatted
 from appl.runtime.context import Conversation, PromptRecords
 from appl.runtime.frame import Frame
 from appl.runtime.future import Future, Generation, finished
 from appl.runtime.pending import Pending, Proxy
+from appl.runtime.place import Kept, what_it_returned
 
 Item = tuple[RoleName, Part, str, str, bool]
 """Role, part, separator, lead, and whether an item starts."""
@@ -24,24 +26,43 @@ Item = tuple[RoleName, Part, str, str, bool]
 def say(frame: Frame, value: object) -> None:
     """Add what *value* says; anything that is not prompt text raises."""
     items: list[Item] = []
-    _collect(frame, value, items, _refuse)
+    _collect(frame, frame.role, value, items, _refuse)
     _append(frame, items)
 
 
 def said(frame: Frame, value: object) -> None:
     """Add what a call statement returned, if all of it can be prompt text; else nothing."""
     if isinstance(value, Future):
-        value = finished(value)
+        _say_later(frame, value)
+        return
     if isinstance(value, Mapping) or (not isinstance(value, _SAYABLE) and not _protocol(value)):
         return
     if isinstance(value, Iterable) and isinstance(value, GeneratorType):
         value = list(value)
     items: list[Item] = []
     try:
-        _collect(frame, value, items, _give_up)
+        _collect(frame, frame.role, value, items, _give_up)
     except _NotText:
         return
     _append(frame, items)
+
+
+def _say_later(frame: Frame, future: Future[Any]) -> None:
+    """Keep a place for what a program that runs beside returns; nothing if that is not text."""
+    frame.prompt.append(frame.role, _place(frame, frame.role, future))
+
+
+def _place(frame: Frame, role: RoleName, future: Future[Any]) -> Kept:
+    future._pending.keep(frame.address)
+
+    def nodes(value: object) -> list[Node]:
+        items: list[Item] = []
+        if isinstance(value, _PASSIVE):
+            with contextlib.suppress(_NotText):
+                _collect(frame, role, value, items, _give_up)
+        return [Node(None, r, p, sep=s, lead=x, starts=f) for r, p, s, x, f in items]
+
+    return Kept(future._pending, what_it_returned(nodes))
 
 
 def part_of(frame: Frame, value: object, conversion: str, spec: str) -> Part:
@@ -73,6 +94,9 @@ def _give_up(value: object) -> None:
     raise _NotText
 
 
+_PASSIVE = (str, list, tuple, Message, PromptRecords, Conversation, Generation, Future)
+"""What can be said without running code of the user's."""
+
 _SAYABLE = (
     str, list, tuple, GeneratorType, Message, PromptRecords, Conversation, Generation, Pending,
 )  # fmt: skip
@@ -87,15 +111,20 @@ def _is_template(kind: type) -> bool:
     return kind.__name__ == "Template" and kind.__module__ == "string.templatelib"
 
 
-def _collect(frame: Frame, value: object, items: list[Item], bad: Callable[[object], None]) -> None:
+def _collect(
+    frame: Frame, role: RoleName, value: object, items: list[Item], bad: Callable[[object], None]
+) -> None:
     if isinstance(value, Future):
+        if bad is _give_up:
+            items.append((role, _place(frame, role, value), "\n", "", True))
+            return
         value = finished(value)
     if value is None:
         return
     if isinstance(value, str):
-        items.append((frame.role, str.__str__(value), "\n", "", True))
+        items.append((role, str.__str__(value), "\n", "", True))
     elif isinstance(value, Generation):
-        items.append((frame.role, value._pending, "\n", "", True))
+        items.append((role, value._pending, "\n", "", True))
     elif isinstance(value, Message):
         items.append((value.role, value.content, "\n", "", True))
     elif isinstance(value, PromptRecords):
@@ -104,19 +133,19 @@ def _collect(frame: Frame, value: object, items: list[Item], bad: Callable[[obje
     elif isinstance(value, Conversation):
         items += [(m.role, m.content, "\n", "", True) for m in value.all()]
     else:
-        _collect_other(frame, value, items, bad)
+        _collect_other(frame, role, value, items, bad)
 
 
 def _collect_other(
-    frame: Frame, value: object, items: list[Item], bad: Callable[[object], None]
+    frame: Frame, role: RoleName, value: object, items: list[Item], bad: Callable[[object], None]
 ) -> None:
     kind = type(value)
     if hasattr(kind, "__prompt__"):
-        _collect(frame, value.__prompt__(), items, bad)  # type: ignore[attr-defined]
+        _collect(frame, role, value.__prompt__(), items, bad)  # type: ignore[attr-defined]
     elif _is_template(kind):
-        items += _template(frame, value)
+        items += _template(frame, role, value)
     elif isinstance(value, Lazy) and not isinstance(value, type):
-        items.append((frame.role, value, "\n", "", True))
+        items.append((role, value, "\n", "", True))
     elif (
         isinstance(value, _NOT_ITERATED)
         or not isinstance(value, Iterable)
@@ -125,13 +154,13 @@ def _collect_other(
         bad(value)
     else:
         for each in value:
-            _collect(frame, each, items, bad)
+            _collect(frame, role, each, items, bad)
 
 
 _NOT_ITERATED = (Mapping, set, frozenset, bytes, bytearray, memoryview, type, AsyncGeneratorType)
 
 
-def _template(frame: Frame, template: Any) -> list[Item]:
+def _template(frame: Frame, role: RoleName, template: Any) -> list[Item]:
     items: list[Item] = []
     for piece in template:
         part = (
@@ -139,7 +168,7 @@ def _template(frame: Frame, template: Any) -> list[Item]:
             if isinstance(piece, str)
             else part_of(frame, piece.value, piece.conversion or "", piece.format_spec)
         )
-        items.append((frame.role, part, "\n", "", not items))
+        items.append((role, part, "\n", "", not items))
     return items
 
 

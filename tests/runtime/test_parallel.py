@@ -312,3 +312,50 @@ def test_map_keeps_as_many_running_as_it_may():
     with running(Newest(lambda r: "x")):
         assert appl_map(ask, range(8), concurrency=3) == ["x"] * 8
     assert [n for n in most if n][:6] == [3] * 6
+
+
+def test_call_of_a_same_function_keeps_its_place_in_the_prompt():
+    @ppl(ctx="same")
+    def more(word):
+        f"{word}:"
+        f"{gen()}"
+
+    @ppl
+    def outer():
+        "before"
+        first = call(more, "one")
+        second = call(more, "two")
+        "after"
+        return gen(), first, second
+
+    for seed in range(4):
+        with running(Seeded(seed, lambda r: r.address[-14:-6])) as seen:
+            outer()
+        assert seen.prompts["/outer.0/gen.0"] == (
+            "user: before\none:\n0/more.0\ntwo:\n0/more.1\nafter"
+        )
+        assert seen.prompts["/outer.0/more.1/gen.0"] == "user: before\none:\n0/more.0\ntwo:"
+
+
+def test_a_program_started_by_a_statement_says_what_it_returns_without_waiting():
+    log = Log()
+
+    @ppl
+    def note(word):
+        f"{word}"
+        return gen()
+
+    @ppl
+    def outer():
+        call(note, "a")
+        call(len, "nothing to say")
+        side("b")
+        gen()
+
+    with running(
+        Seeded(1, lambda r: next(iter(r.messages)).content.upper()), instruments=[log]
+    ) as seen:
+        outer()
+    assert seen.prompts["/outer.0/gen.0"] == "user: A\nB"
+    edges = {e.request.address: e.edges for e in log.of(CallStarted)}
+    assert edges["/outer.0/gen.0"][-1] == "/outer.0/note.0/gen.0"

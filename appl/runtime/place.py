@@ -1,0 +1,57 @@
+"""Places in a prompt: kept at the call for what a program that runs beside will say there.
+
+Invariant: a place never changes the order of a prompt, whenever it is filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from appl.prompt import Lazy, Node, Place
+from appl.runtime.pending import Error, Pending, Value
+
+
+class Kept(Place):
+    """Where *pending*, when it is done, has said *nodes*."""
+
+    __slots__ = ("_made", "_nodes", "_pending")
+
+    def __init__(self, pending: Pending, nodes: Callable[[Pending], list[Node]]) -> None:
+        self._pending, self._nodes = pending, nodes
+        self._made: list[Node] | None = None
+
+    def prompt_nodes(self) -> list[Node]:
+        if self._made is None:
+            self._made = self._nodes(self._pending)
+        return self._made
+
+    def _waiting(self) -> Lazy | None:
+        for node in self.prompt_nodes():
+            if not isinstance(node.part, str) and not node.part.prompt_ready():
+                return node.part
+        return None
+
+    def prompt_ready(self) -> bool:
+        return self._pending.done and self._waiting() is None
+
+    def prompt_text(self) -> str:
+        return "".join(node.text() for node in self.prompt_nodes())
+
+    def prompt_source(self) -> object:
+        if not self._pending.done:
+            return self._pending
+        part = self._waiting()
+        return part.prompt_source() if part is not None else self._pending
+
+
+def what_it_returned(make: Callable[[object], list[Node]]) -> Callable[[Pending], list[Node]]:
+    """The nodes that *make* gives for a value; for a failure, its part, which fails the prompt."""
+
+    def nodes(pending: Pending) -> list[Node]:
+        outcome = pending.outcome
+        if isinstance(outcome, Error):
+            return [Node(None, "user", pending)]
+        assert isinstance(outcome, Value)
+        return make(outcome.value)
+
+    return nodes
