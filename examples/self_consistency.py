@@ -56,7 +56,7 @@ def _question(messages: list[list[str]]) -> str:
     return next(text for role, text in messages if role == "user")
 
 
-def main(n: int = 10, problems: int = 15) -> Iterator[str]:
+def main(n: int = 10, problems: int = 30) -> Iterator[str]:
     """Ask each of *problems* questions *n* times; compare one sample with the vote of all."""
     asked = read(PROBLEMS, problems)
     samples = [[solve(problem.question) for _ in range(n)] for problem in asked]
