@@ -4,7 +4,8 @@
 
 A step is the whole of ``Engine.step``: scheduling, forward pass, sampling at the default
 temperature, text. The products are its weight and attention products alone, attention in one call
-for the whole batch. Contexts are 256 tokens on average. Rounds of both alternate.
+for the whole batch. Contexts are 256 tokens on average. In each round steps and products alternate;
+shown are medians over the rounds, of medians within a round.
 """
 
 from __future__ import annotations
@@ -102,32 +103,31 @@ def engine_at(model: Llama, tokenizer: Tokenizer, batch: int, temperature: float
     return engine
 
 
-def timed(run: Callable[[], object], times: int) -> float:
-    """Mean seconds of *run* over *times* calls."""
+def timed(run: Callable[[], object]) -> float:
+    """Seconds of one call of *run*."""
     start = time.perf_counter()
-    for _ in range(times):
-        run()
-    return (time.perf_counter() - start) / times
+    run()
+    return time.perf_counter() - start
 
 
 def compare(folder: Path, batch: int, threads: int | None, temperature: float) -> str:
     """One line: step, products, their ratio and the tokens per second."""
     model, tokenizer = Llama.load(folder), Tokenizer(folder)
     alone = products(model, batch)
-    steps, bare, again = [], [], 0
+    rounds, again = [], 0
     with BlasThreads(threads):
         for _ in range(ROUNDS):
             engine = engine_at(model, tokenizer, batch, temperature)
-            timed(alone, 4)
-            bare.append(timed(alone, STEPS // 2))
-            steps.append(timed(engine.step, STEPS))
-            bare.append(timed(alone, STEPS // 2))
+            pairs = [(timed(engine.step), timed(alone)) for _ in range(STEPS)]
+            step, product = (statistics.median(times) for times in zip(*pairs, strict=True))
+            rounds.append((step, product, step / product))
             again += engine.counters.recomputed
-    step, product = statistics.median(steps), statistics.median(bare)
+    step, product, ratio = (statistics.median(values) for values in zip(*rounds, strict=True))
     return (
         f"batch {batch:2d}: step {step * 1e3:6.3f} ms, products {product * 1e3:6.3f} ms, "
-        f"ratio {step / product:.2f}, {batch / step:6.0f} tokens/s "
-        f"({again} of {ROUNDS * STEPS * batch} tokens recomputed)"
+        f"ratio {ratio:.2f} (rounds {min(r[2] for r in rounds):.2f} to "
+        f"{max(r[2] for r in rounds):.2f}), {batch / step:5.0f} tokens/s, "
+        f"{again} of {ROUNDS * STEPS * batch} tokens recomputed"
     )
 
 

@@ -40,6 +40,10 @@ def ask(
     return Request(address, 0, model, messages, Sampling(**options), n, sample, timeout)
 
 
+# Cannot end before many seconds of work.
+ENDLESS: dict[str, Any] = {"n": 100, "max_tokens": 900, "regex": "a{2000}"}
+
+
 def texts(response: Response) -> list[str]:
     return [sample.text for sample in response.samples]
 
@@ -105,7 +109,7 @@ async def test_streamed_chunks_add_up_on_the_loop_that_asked(backend: Embedded) 
 
 async def test_cancelling_stops_the_work(backend: Embedded) -> None:
     begun = asyncio.Event()
-    request = ask("Go on for ever", seed=1, max_tokens=900)
+    request = ask("Go on for ever", **ENDLESS)
     call = asyncio.create_task(backend.complete(request, lambda chunk: begun.set()))
     await begun.wait()
     call.cancel()
@@ -120,15 +124,17 @@ async def test_cancelling_stops_the_work(backend: Embedded) -> None:
 
 async def test_a_timeout_is_an_error_and_aborts(backend: Embedded) -> None:
     with pytest.raises(BackendTimeout, match=r"0\.01 s"):
-        await backend.complete(ask("slow", max_tokens=1000, timeout=0.01))
+        await backend.complete(ask("slow", timeout=0.01, **ENDLESS))
     await backend.complete(ask("next", max_tokens=1))
     assert backend.cache_report()["running"] == 0
 
 
 async def test_closing_fails_what_is_open_and_refuses_more(folder: Path) -> None:
     backend = Embedded(weights=folder)
-    call = asyncio.create_task(backend.complete(ask("x", max_tokens=900)))
-    await asyncio.sleep(0)
+    begun = asyncio.Event()
+    request = ask("x", **ENDLESS)
+    call = asyncio.create_task(backend.complete(request, lambda chunk: begun.set()))
+    await begun.wait()
     await backend.aclose()
     with pytest.raises(BackendError, match="closed"):
         await call

@@ -246,22 +246,26 @@ class Llama:
         attention: _Attention,
         index: int,
     ) -> None:
+        matmul, act = np.matmul, s.act
         self._normalise(s)
-        np.matmul(s.h, layer.qkv, out=s.qkv)
-        np.multiply(s.turned, turns, out=s.turned)
+        matmul(s.h, layer.qkv, s.qkv)
+        np.multiply(s.turned, turns, s.turned)
         attention.attend(index)
-        np.matmul(s.mixed, layer.out, out=s.delta)
-        np.add(s.x, s.delta, out=s.x)
+        matmul(s.mixed, layer.out, s.delta)
+        np.add(s.x, s.delta, s.x)
         self._normalise(s)
-        np.matmul(s.h, layer.gate_up, out=s.gate_up)
-        np.exp(s.gate, out=s.act)
-        np.add(s.act, 1, out=s.act)
-        np.divide(s.gate, s.act, out=s.act)
-        np.multiply(s.act, s.up, out=s.act)
-        np.matmul(s.act, layer.down, out=s.delta)
-        np.add(s.x, s.delta, out=s.x)
+        matmul(s.h, layer.gate_up, s.gate_up)
+        np.exp(s.gate, act)
+        np.add(act, 1, act)
+        np.divide(s.gate, act, act)
+        np.multiply(act, s.up, act)
+        matmul(act, layer.down, s.delta)
+        np.add(s.x, s.delta, s.x)
 
     def _normalise(self, s: _Space) -> None:
+        if len(s.x) == 1:  # the same in fewer calls, which count when there is one token
+            np.divide(s.x, math.sqrt(np.vdot(s.x, s.x) + self._eps), out=s.h)
+            return
         np.matmul(s.as_row, s.as_column, out=s.square)
         np.add(s.square, self._eps, out=s.square)
         np.sqrt(s.square, out=s.square)
@@ -302,7 +306,7 @@ class _Attention:
         self.singles = singles
         self.q, self.heads = space.q[:singles], space.heads[:singles]
         self.fresh = space.kv[:singles].transpose(1, 0, 2)
-        self.kv = spans[0].row.rows.kv
+        self.store = list(spans[0].row.rows.kv)
         self.rows = [_Views(model.shape, span) for span in spans[:singles]]
         self.slots = _slots(spans[:singles])
         self.scores, self.weights = self._score_arrays()
@@ -331,14 +335,14 @@ class _Attention:
 
     def _attend_singles(self, layer: int) -> None:
         scores, weights, matmul = self.scores, self.weights, np.matmul
-        self.kv[layer][:, self.slots] = self.fresh
+        self.store[layer][:, self.slots] = self.fresh
         for views, q in zip(self.rows, self.q, strict=True):
-            matmul(q, views.keys[layer], out=views.scores)
-        np.subtract(scores, np.maximum.reduce(scores, axis=-1, keepdims=True), out=weights)
-        np.exp(weights, out=weights)
+            matmul(q, views.keys[layer], views.scores)
+        np.subtract(scores, np.maximum.reduce(scores, axis=-1, keepdims=True), weights)
+        np.exp(weights, weights)
         for views, heads in zip(self.rows, self.heads, strict=True):
-            matmul(views.weights, views.values[layer], out=heads)
-        np.divide(self.heads, np.add.reduce(weights, axis=-1, keepdims=True), out=self.heads)
+            matmul(views.weights, views.values[layer], heads)
+        np.divide(self.heads, np.add.reduce(weights, axis=-1, keepdims=True), self.heads)
 
     def _attend_long(self, layer: int, span: Span, start: int, at: int) -> None:
         s, count = self.model.shape, len(span.tokens)
@@ -382,8 +386,8 @@ class _Views:
     def __init__(self, s: Shape, span: Span) -> None:
         kv = span.row.kv
         self.end = span.row.length + 1
-        self.keys = kv[:, : s.kv_heads, : self.end].swapaxes(2, 3)
-        self.values = kv[:, s.kv_heads :, : self.end]
+        self.keys = list(kv[:, : s.kv_heads, : self.end].swapaxes(2, 3))
+        self.values = list(kv[:, s.kv_heads :, : self.end])
         self.scores: F32
         self.weights: F32
 

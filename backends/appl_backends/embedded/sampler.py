@@ -46,19 +46,17 @@ class Picked:
 
 def pick(logits: F32, draws: Sequence[Draw], positions: Sequence[int]) -> list[Picked]:
     """Choose a token from each row of logits; minus infinity forbids a token."""
-    cold = [draw.temperature < TOLERANCE for draw in draws]
-    if all(cold):
-        return [_greedy(row) for row in logits]
-    scale = [1.0 if greedy else draw.temperature for draw, greedy in zip(draws, cold, strict=True)]
-    weights = logits - logits.max(axis=-1, keepdims=True)
-    if any(temperature != 1.0 for temperature in scale):
-        weights /= np.array(scale, np.float32)[:, None]
-    np.exp(weights, out=weights)
+    cold = {at: _greedy(logits[at]) for at, d in enumerate(draws) if d.temperature < TOLERANCE}
+    if len(cold) == len(draws):
+        return list(cold.values())
+    weights = np.subtract(logits, np.maximum.reduce(logits, axis=-1, keepdims=True))
+    if any(draw.temperature != 1.0 for draw in draws):
+        scale = [draw.temperature or 1.0 for draw in draws]
+        np.divide(weights, np.array(scale, np.float32)[:, None], weights)
+    np.exp(weights, weights)
     heaps = np.cumsum(weights, axis=-1, dtype=np.float64)
     return [
-        _greedy(logits[at])
-        if cold[at]
-        else _sampled(weights[at], heaps[at], draw, draw.uniform(positions[at]))
+        cold.get(at) or _sampled(weights[at], heaps[at], draw, draw.uniform(positions[at]))
         for at, draw in enumerate(draws)
     ]
 
