@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import inspect
 from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from appl.errors import CallCancelled
 from appl.runtime.fiber import Fiber, arrive, hub_here, run_on
 from appl.runtime.future import awaited
-from appl.runtime.parallel import in_coroutine
+from appl.runtime.parallel import in_coroutine, is_async
 from appl.runtime.pending import Error, Pending, Stop, Value
 
 
@@ -27,7 +26,7 @@ def run(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     if in_coroutine():
         return _run_in_loop(f, args, kwargs)
     with importlib.import_module("appl.session").record():
-        if inspect.iscoroutinefunction(f):
+        if is_async(f):
             return asyncio.run(f(*args, **kwargs))
         return f(*args, **kwargs)
 
@@ -39,7 +38,7 @@ async def _run_in_loop(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
 
 async def asynchronously(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """The result of *f* in a coroutine: a synchronous *f* runs in a fiber of the loop."""
-    if inspect.iscoroutinefunction(f):
+    if is_async(f):
         return await f(*args, **kwargs)
     program = _Program()
     fiber = Fiber(hub_here(), lambda: program.run(lambda: f(*args, **kwargs)), copy_context())

@@ -20,6 +20,7 @@ from greenlet import getcurrent, greenlet
 
 from appl.runtime.deadlock import blocked_loop, bound_to, deadlock, find_cycle
 from appl.runtime.pending import Deliverable, Pending
+from appl.runtime.watchdog import watch
 
 EAGER_DEPTH = 4
 SLICE = 0.05
@@ -144,6 +145,8 @@ class Hub:
         self.fibers: set[Fiber] = set()
         self.asleep = False
         self.depth = 0
+        self.turns = 0
+        self.watched = False
         self.suspects: list[Strand] = []
         self.on_sleep: list[Callable[[], None]] = []
         self.blocking: Callable[[bool], None] | None = None
@@ -176,6 +179,8 @@ class Hub:
             self._resting = False
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
                 self.loop.call_soon_threadsafe(self._step)
+        elif self.fibers and not self.watched:
+            watch(self)
 
     def tell(self, item: Deliverable) -> None:
         """Post *item* and ring."""
@@ -255,6 +260,7 @@ class Hub:
         elif self._stepper is not None and not self._settled():
             self._yield_to_loop(again=True)
         else:
+            self.turns += 1
             self.inbox.popleft().deliver()
 
     def _raise_outside(self) -> None:

@@ -53,7 +53,7 @@ def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pending:
         return pending
     caller = here(lambda: f"{_name(f)} {args!r:.400}")
     frame = _frame(caller, _name(f))
-    if inspect.iscoroutinefunction(f):
+    if is_async(f):
         return _start_coroutine(f, frame, caller, args, kwargs)
     task = Task(frame, strand_here().hub)
     caller.add(task)
@@ -110,6 +110,14 @@ def _program(f: Any) -> tuple[Any, tuple[Any, ...]]:
     if program is None or not hasattr(program, "spawn") or program.kind not in ("sync", "async"):
         return None, ()
     return program, (own,) if inspect.ismethod(f) else ()
+
+
+def is_async(f: Any) -> bool:
+    """Whether calling *f* gives a coroutine; also for ``@ppl async def`` before Python 3.12."""
+    while isinstance(f, functools.partial):
+        f = f.func
+    program = getattr(f, "__appl__", None)
+    return inspect.iscoroutinefunction(f) or getattr(program, "kind", None) == "async"
 
 
 def in_coroutine() -> bool:

@@ -221,3 +221,8 @@ def test_many_tasks():
 
 def test_call_cancelled_is_a_run_error():
     assert issubclass(CallCancelled, Exception)
+
+
+async def test_an_async_program_can_be_run_like_a_sync_one():
+    async with Run(Scripted(["x"])):
+        assert await asynchronously(ask, "a") == "x"
