@@ -239,7 +239,11 @@ class _Map:
             return error
 
     def _cancel(self) -> None:
+        """Cancel the rest; what was not started keeps its address, so that later ones have theirs."""
         for pending in self._started:
             pending.looked = True
             if not pending.done:
                 pending.cancel()
+        name = _name(self._f)
+        for _ in range(len(self._started), len(self._every)):
+            here(lambda: name).issue(name)

@@ -195,7 +195,7 @@ def chat(a: Author) -> str:
             both("r = gen()"),
         ]
         ctx = a.random.choice(["new", "copy"])
-        body = [fstring((a.word(), "q")), both("r = gen()"), both("while True:", loop)]
+        body = [fstring((a.word(), "q")), both("r = gen()"), both("for i in range(9):", loop)]
         return function(f"def {name}(q):", body, f'@ppl(ctx="{ctx}")')
 
     return a.need("chat", write)

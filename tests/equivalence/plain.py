@@ -74,6 +74,14 @@ class Asked:
     edges: tuple[str, ...]
 
 
+@dataclass(eq=False)
+class Failure:
+    """A call or task that failed, in program order; a region that raised or saw it settled it."""
+
+    error: BaseException
+    settled: bool = False
+
+
 class Resumed(Iterator[Any]):
     """A generator whose frame is installed at each resume."""
 
@@ -99,9 +107,9 @@ class Plain:
         self.calls: dict[str, Asked] = {}
         self.marks: Counter[str] = Counter()
         self.frames = [Frame("", [])]
-        self.failed: list[BaseException] = []  # in program order
-        self.handled: list[BaseException] = []  # raised where needed, or settled by a region
-        self.regions: list[tuple[list[Part], dict[int, int]]] = []
+        self.failed: list[Failure] = []
+        self.looked: list[BaseException] = []  # raised where a value was needed
+        self.regions: list[tuple[list[Part], dict[Failure, int]]] = []
         self.kept: dict[object, list[Part]] = {}
 
     def ppl(self, f: Any = None, *, ctx: str = "new", parallel: bool = False) -> Any:
@@ -140,9 +148,10 @@ class Plain:
         try:
             return Answer(body(), None, address, task=True)
         except Exception as error:
-            if not self.regions:  # what it left to nobody is dropped
+            if not self.regions:  # what it left to nobody is cancelled
                 del self.failed[start:]
-            self.handled = [each for each in self.handled if each is not error]
+                self.marks["calls cancelled"] += 1
+            self.looked = [each for each in self.looked if each is not error]
             return self.fail(error)
 
     def call(self, f: Any, *args: Any) -> Any:
@@ -158,7 +167,9 @@ class Plain:
     def map(self, f: Any, items: list[Any], on_error: str = "raise", concurrency: int = 0) -> Any:
         started = [f(item, later=True) for item in items]
         if on_error == "raise":
-            self.marks["calls cancelled"] += any(each.error is not None for each in started)
+            self.marks["calls cancelled"] += any(
+                outcome(each).error is not None for each in started
+            )
             return [self.v(each) for each in started]
         return [self.caught(functools.partial(self.v, each)) for each in started]
 
@@ -169,9 +180,9 @@ class Plain:
             return error
 
     def fail(self, error: BaseException) -> Answer:
+        self.failed.append(Failure(error))
         for parts, tips in self.regions:
-            tips[len(self.failed)] = len(parts)
-        self.failed.append(error)
+            tips[self.failed[-1]] = len(parts)
         return Answer(error=error)
 
     def gen(self, name: str = "gen", messages: Any = None, **sampling: Any) -> Answer:
@@ -182,7 +193,7 @@ class Plain:
         holes = [part for part in reversed(parts) if isinstance(part.value, Answer)]
         broken = [error for hole in holes if (error := outcome(hole.value).error)]
         if broken:
-            return self.fail(min(broken, key=self.failed.index))
+            return self.fail(next(each.error for each in self.failed if each.error in broken))
         stop = {"stop": tuple(sampling["stop"])} if "stop" in sampling else {}
         asked = Asked(ordinal, render(parts), sampling | stop, edges(holes))
         self.calls[address] = asked
@@ -195,7 +206,7 @@ class Plain:
     def v(self, x: Any) -> Any:
         while isinstance(x, Answer):
             if x.error is not None:
-                self.handled.append(x.error)
+                self.looked.append(x.error)
                 raise x.error
             x = x.value
         return x
@@ -212,7 +223,7 @@ class Plain:
     @contextmanager
     def region(self) -> Iterator[None]:
         start, parts = len(self.failed), self.frames[-1].parts
-        tips: dict[int, int] = {}
+        tips: dict[Failure, int] = {}
         self.regions.append((parts, tips))
         flying: BaseException | None = None
         try:
@@ -220,14 +231,17 @@ class Plain:
         except Exception as error:
             flying = error
         self.regions.pop()
-        inside = self.failed[start:]
-        fresh = [error for error in inside if error is flying or error not in self.handled]
-        self.handled += inside
-        if fresh:
-            flying = fresh[0]
-            del parts[tips[start + inside.index(flying)] :]
+        first = next((f for f in tips if f.error is flying or self.unseen(f)), None)
+        for failure in self.failed[start:]:
+            failure.settled = True
+        if first is not None:
+            del parts[tips[first] :]
+            raise first.error
         if flying:
             raise flying
+
+    def unseen(self, failure: Failure) -> bool:
+        return not failure.settled and failure.error not in self.looked
 
     @contextmanager
     def role(self, name: str) -> Iterator[None]:
@@ -270,7 +284,7 @@ class Plain:
         return Snapshot(tuple(Part(*each) for each in render(self.frames[-1].parts)))
 
     def unhandled(self) -> BaseException | None:
-        return next((error for error in self.failed if error not in self.handled), None)
+        return next((failure.error for failure in self.failed if self.unseen(failure)), None)
 
 
 def parts_of(messages: Snapshot | list[Part]) -> list[Part]:

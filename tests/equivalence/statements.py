@@ -88,8 +88,9 @@ def loop(a: Author, s: Scope) -> None:
 def counted(a: Author, s: Scope) -> None:
     n, x = a.fresh("n"), a.bind(s, a.gen())
     inner = s.below()
-    inner.add(both(f"{n} += 1"), fstring((a.word(), x)), both(f"{x} = gen()"))
-    s.add(both(f"{n} = 0"), both(f"while {n} < 3 and ‹{x}› > {a.text()}:", inner.out))
+    inner.add(fstring((a.word(), x)), both(f"{x} = gen()"))
+    s.add(both(f"{n} = iter([1, 2, 3])"))
+    s.add(both(f"while next({n}, 0) and ‹{x}› > {a.text()}:", inner.out))
 
 
 def matched(a: Author, s: Scope) -> None:
@@ -388,7 +389,12 @@ def attempt_nested(a: Author, s: Scope) -> None:
         both("finally:", [said(a.text())]),
     ]
     s.add(mark("try"), both("try:", inner, region=True))
-    s.add(both("except (BackendError, ValueError) as e:", [mark("failing calls"), fstring(("caught", "e"))]))
+    s.add(
+        both(
+            "except (BackendError, ValueError) as e:",
+            [mark("failing calls"), fstring(("caught", "e"))],
+        )
+    )
     a.ask(s)
 
 
@@ -563,6 +569,7 @@ def conversation(a: Author, s: Scope) -> None:
         a.bind(s, f"{it}.send(‹{a.argument(s)}›)")
         if a.chance(0.3):
             a.ask(s)
+    s.add(mark("calls cancelled"))
     if a.chance(0.5):
         s.add(mark("generator closed"), both(f"{it}.close()"))
 
@@ -573,7 +580,7 @@ def iterated(a: Author, s: Scope) -> None:
     body.futures += (w,)
     a.ask(body)
     if a.chance(0.3):
-        body.add(both("break"))
+        body.add(mark("calls cancelled"), both("break"))
     s.add(mark("generators"), both(f"for {w} in {d.series(a)}({a.argument(s)}):", body.out))
 
 
