@@ -338,7 +338,7 @@ def make_session(
 
 def _begin(session: Session, path: Path | None, say: Tell) -> Recorder | None:
     """At the first call of a run: say who answers and where the trace lies."""
-    if not session.choice.asked:
+    if not session.choice.asked and _first_time(session):
         say(
             "appl: no model is configured, so the embedded one answers (a small test model); "
             "`appl config` shows how to choose"
@@ -354,6 +354,16 @@ def _begin(session: Session, path: Path | None, say: Tell) -> Recorder | None:
         return None
     say(f"appl: recording in {shown(recorder.path)}")
     return recorder
+
+
+_told: set[str] = set()
+
+
+def _first_time(session: Session) -> bool:
+    """A program with many blocks is told once who answers."""
+    seen = session.entry.kind == "api" and "embedded" in _told
+    _told.add("embedded")
+    return not seen
 
 
 def _recorder(session: Session, path: Path | None, say: Tell) -> Recorder:
