@@ -239,7 +239,7 @@ class _Map:
             return error
 
     def _cancel(self) -> None:
-        """Cancel the rest; what was not started keeps its address, so that later ones have theirs."""
+        """Cancel the rest; what was not started keeps its address, for the sake of later calls."""
         for pending in self._started:
             pending.looked = True
             if not pending.done:
