@@ -10,7 +10,7 @@ from appl import gen, ppl
 @ppl
 def hello(name: str = "Tom"):
     """A triple-quoted docstring is documentation; what follows is the prompt."""
-    f"Hello, I am {name}. Who are you?"
+    f"Hello, I am {name}. What can you do?"
     return gen(temperature=0)
 
 
@@ -28,7 +28,7 @@ def main(name: str = "Tom") -> list[str]:
     """Four questions; none of them waits for another."""
     questions = ("Who is a baker?", "How many dogs does Olaf Brand own?", "Who is a pilot?")
     answers = [hello(name), *(from_facts(question) for question in questions)]
-    asked = (f"Hello, I am {name}. Who are you?", *questions)
+    asked = (f"Hello, I am {name}. What can you do?", *questions)
     return [f"{q:36} {a}" for q, a in zip(asked, answers, strict=True)]
 
 
