@@ -25,6 +25,19 @@ from appl.errors import BackendError
 from appl.runtime.event import Event
 from appl.runtime.run import Run
 
+__all__ = [
+    "Echo",
+    "Fake",
+    "Held",
+    "Instant",
+    "Log",
+    "Scripted",
+    "Seeded",
+    "response",
+    "running",
+    "said",
+]
+
 Answer = str | Response | BaseException
 
 

@@ -41,6 +41,18 @@ def result_of(pending: Pending) -> Any:
             raise pending.seen()
 
 
+def returned(pending: Pending) -> Any:
+    """What a function returned, waiting for it; an answer that it returned may be pending still."""
+    while True:
+        wait(pending)
+        outcome = pending.outcome
+        if type(outcome) is not Value:
+            raise pending.seen()
+        if not isinstance(outcome.value, Future):
+            return outcome.value
+        pending = outcome.value._pending
+
+
 async def awaited(pending: Pending) -> Any:
     """:func:`result_of` for coroutines."""
     while True:

@@ -15,7 +15,7 @@ from appl.errors import PromptTypeError
 from appl.prompt import Formatted, Lazy, Message, Node, Part, RoleName, formatted
 from appl.runtime.context import Conversation, PromptRecords
 from appl.runtime.frame import Frame
-from appl.runtime.future import Future, Generation, finished
+from appl.runtime.future import Future, Generation, returned
 from appl.runtime.pending import Pending, Proxy
 from appl.runtime.place import Kept, what_it_returned
 
@@ -118,7 +118,7 @@ def _collect(
         if bad is _give_up:
             items.append((role, _place(frame, role, value), "\n", "", True))
             return
-        value = finished(value)
+        value = returned(value._pending)
     if value is None:
         return
     if isinstance(value, str):
