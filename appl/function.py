@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from types import FunctionType
 from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
-from appl.compiler import Options, Translated, rebuild, translate
+from appl.compiler import Options, Translated, rebuild, require_function, translate
 from appl.errors import RunError
 from appl.prompt import RoleName
 from appl.runtime import activation
@@ -372,9 +372,7 @@ def _decorate(
     if isinstance(f, staticmethod | classmethod):
         inner = _decorate(f.__func__, ctx, docstring_as, default_return, parallel, auto_prime)
         return type(f)(inner)
-    if not isinstance(f, FunctionType):
-        raise TypeError(f"@ppl decorates a function, got {f!r:.100}")
-    program = Program(f, ctx, docstring_as, default_return, parallel, auto_prime)
+    program = Program(require_function(f), ctx, docstring_as, default_return, parallel, auto_prime)
     wrapper = functools.wraps(f)(_WRAPPERS[program.kind](program))
     wrapper.__appl__ = program  # type: ignore[attr-defined]
     return wrapper
