@@ -39,6 +39,7 @@ class Part:
     value: Any
     starts: bool = True
     form: tuple[str, str] = ("", "")
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -253,13 +254,12 @@ class Plain:
 
     def say(self, value: Any) -> None:
         frame = self.frames[-1]
-        value = self.v(value) if isinstance(value, Answer) and value.task else value
         if isinstance(value, Part):
             frame.parts.append(value)
         elif isinstance(value, Snapshot):
             frame.parts.extend(replace(part) for part in value.parts)
         elif isinstance(value, str | Answer):
-            frame.parts.append(Part(frame.roles[-1], value))
+            frame.parts.append(Part(frame.roles[-1], value, whole=True))
         elif value is not None:
             for item in value:
                 self.say(item)
@@ -304,7 +304,8 @@ def edges(holes: list[Part]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for hole, older in zip_longest(holes, holes[1:]):
         answer = outcome(hole.value)
-        found[answer.address] = None
+        if not (answer.task and hole.whole):  # what a task returned is said as text
+            found[answer.address] = None
         if older is not None and answer.before is older:
             break
     return tuple(found)

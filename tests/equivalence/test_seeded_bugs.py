@@ -1,0 +1,25 @@
+"""Bugs seeded on purpose in compiler and runtime are all found by random programs."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from .mutants import MUTANTS, UNHURT, hunt
+
+
+def test_every_seeded_bug_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        folders = [tmp_path / str(number) for number in range(len(MUTANTS))]
+        found = list(pool.map(hunt, MUTANTS, folders))
+    with capsys.disabled():
+        print(f"\n{len(MUTANTS)} seeded bugs; programs until each was found")
+        for mutant, programs in zip(MUTANTS, found, strict=True):
+            print(f"  {programs or 'not found':>9}  {mutant.file:22} {mutant.name}")
+    assert [m.name for m, programs in zip(MUTANTS, found, strict=True) if programs is None] == []
+
+
+def test_the_copy_without_a_bug_agrees(tmp_path: Path) -> None:
+    assert hunt(UNHURT, tmp_path, seeds=60) is None
