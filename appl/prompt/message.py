@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast, get_args
 
+from appl.errors import InvalidOption
+
 RoleName = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[str, ...] = get_args(RoleName)
 
@@ -60,12 +62,18 @@ class ToolMessage(_Said):
 
 
 def as_message(value: Message | dict[str, Any]) -> Message:
-    """*value* as a message; a dict needs ``role`` and ``content``, else ``ValueError``."""
+    """*value* as a message; a dict needs ``role`` and ``content``, else ``InvalidOption``."""
     if isinstance(value, Message):
         return value
+    if not isinstance(value, dict):
+        raise InvalidOption(
+            'messages are a list of UserMessage("..."), AIMessage("..."), ... or of '
+            f'{{"role": "user", "content": "..."}}, got {value!r:.80} in it'
+        )
     role, content = value.get("role"), value.get("content")
     if role not in ROLES or not isinstance(content, str):
-        raise ValueError(
-            f"a message needs a role of {', '.join(ROLES)} and a string as content, got {value!r}"
+        known = ", ".join(ROLES)
+        raise InvalidOption(
+            f"a message needs a role of {known} and a string as content, got {value!r:.200}"
         )
     return Message(cast(RoleName, role), content)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from appl.backend import Emit, Request, Response, Sampling
-from appl.errors import CallCancelled
+from appl.errors import CallCancelled, MalformedResponse
 from appl.prompt import Lazy, Messages, Node, Place
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import CallEnded, CallStarted, Delivered
@@ -106,7 +106,11 @@ class Call(Pending):
         return tuple(found)
 
     def answered(self, response: Response) -> None:
-        """The call ended well."""
+        """The call ended well, if every sample is there."""
+        if len(response.samples) < max(self.n, 1):
+            got = f"{len(response.samples)} of {self.n} samples"
+            self.failed(MalformedResponse(f"the backend answered with {got}"))
+            return
         self._end(Value(Text.of(response, 0)), response, None)
 
     def failed(self, error: BaseException) -> None:

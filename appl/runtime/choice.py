@@ -120,15 +120,14 @@ class Chosen(Pending):
 
     def _option(self, text: str) -> str | None:
         said = text.strip()
-        if said in self._options:
-            return said
-        if text in self._options:
-            return text
+        number = re.match(r"\D{0,12}?(\d{1,9})\b", said) if self._asked() else None
+        if number and 1 <= int(number[1]) <= len(self._options):
+            return self._options[int(number[1]) - 1]  # also where an option is itself a number
+        for each in (text, said):
+            if each in self._options:
+                return each
         if not self._asked():
             return None
-        number = re.match(r"\D{0,12}?(\d+)\b", said)
-        if number and 1 <= int(number[1]) <= len(self._options):
-            return self._options[int(number[1]) - 1]
         named = [each for each in self._options if each.casefold() == said.strip(".'\"").casefold()]
         return named[0] if len(named) == 1 else None
 

@@ -13,7 +13,7 @@ from appl.prompt import Lazy, Message, Messages, Node, Prompt, as_message
 from appl.runtime.fiber import wait
 from appl.runtime.frame import FRAME, Frame
 from appl.runtime.future import finished
-from appl.runtime.pending import Error, Pending
+from appl.runtime.pending import Error, Pending, Proxy
 
 
 def frame_here(what: str) -> Frame:
@@ -157,6 +157,8 @@ def _message(value: Message | dict[str, Any]) -> Message:
         value = {key: finished(item) for key, item in value.items()}
         if isinstance(value.get("content"), str):
             value["content"] = str.__str__(value["content"])
+    elif isinstance(value, Message) and isinstance(value.content, Proxy):
+        return Message(value.role, str.__str__(finished(value.content)))
     return as_message(value)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from appl.backend import Sampling
-from appl.errors import InvalidOption
+from appl.errors import InvalidOption, Unsupported
 from appl.prompt import Message, Messages, Node, Prompt, as_message
 from appl.runtime import choice
 from appl.runtime.call import Call
@@ -20,7 +20,7 @@ from appl.runtime.context import Conversation, PromptRecords
 from appl.runtime.fiber import hub_here, wait
 from appl.runtime.frame import Frame
 from appl.runtime.future import Generation, finished
-from appl.runtime.options import require, sampling_of, stops
+from appl.runtime.options import check_model, check_number, require, sampling_of, stops
 from appl.runtime.pending import Proxy
 from appl.runtime.resolve import taking_futures
 from appl.runtime.run import Run, here
@@ -116,13 +116,20 @@ def _generate(
     run = frame.run
     run.check_open()
     fields, n = asked.fields, asked.n
+    asked.model = _model(asked.model)
+    if asked.model is not None:
+        check_model(run.profile, asked.model)
     run.complete_fields(fields)
     if fields["regex"] is not None or fields["grammar"] is not None:
         _check_constraints(run, fields["regex"], fields["grammar"])
-    if n != 1 and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
-        raise InvalidOption(f"gen(n=...) takes a whole number of samples, got {n!r}")
+    if n != 1 or asked.timeout is not None or asked.priority != 0:
+        check_number("n", n, 1, whole=True)
+        check_number("timeout", asked.timeout, 0)
+        check_number("priority", asked.priority, None)
     sampling = sampling_of(run.profile, fields, asked.extra)
     if choices is not None:
+        if n != 1:
+            raise Unsupported(f"a choice is made once: gen(choices=..., n={n}) is not there yet")
         choices = choice.checked(choices)
         sampling = choice.sampling_for(run.profile, sampling, choices, normalize, method)
     call = _call(frame, kind, asked.messages, asked.model, sampling)
@@ -153,8 +160,19 @@ def _call(
     return Call(frame, home, kind, node, given, model or frame.run.model, sampling, _source())
 
 
+def _model(model: Any) -> str | None:
+    """The name of a model; a generation may be one."""
+    model = finished(model)
+    if model is not None and not isinstance(model, str):
+        raise InvalidOption(f"gen(model=...) takes the name of a model, got {model!r:.80}")
+    return str.__str__(model) if model is not None else None
+
+
 def _given(messages: Said) -> tuple[Node | None, Messages | None]:
     """Explicit messages: as they are if all is there, else as a prompt with pending parts."""
+    if isinstance(messages, Generation):
+        return _pending_prompt([{"role": "user", "content": messages}]), None
+    messages = finished(messages)
     if isinstance(messages, str):
         return None, Messages.of([Message("user", str.__str__(messages))])
     if isinstance(messages, PromptRecords):
@@ -162,18 +180,33 @@ def _given(messages: Said) -> tuple[Node | None, Messages | None]:
         for part in messages.nodes():
             prompt.append(part.role, part.part, sep=part.sep, lead=part.lead, starts=part.starts)
         return prompt.tip, None
-    every = messages.all() if isinstance(messages, Conversation) else list(messages)
-    if any(isinstance(m, dict) and isinstance(m.get("content"), Proxy) for m in every):
+    every = _listed(messages)
+    if any(isinstance(_content(message), Proxy) for message in every):
         return _pending_prompt(every), None
     return None, Messages.of(as_message(message) for message in every)
+
+
+def _listed(messages: Any) -> list[Any]:
+    if isinstance(messages, Conversation):
+        return messages.all()
+    if isinstance(messages, Message | dict):
+        return [messages]
+    if not isinstance(messages, Iterable):
+        raise InvalidOption(f"gen(messages=...) takes text or a list, got {messages!r:.80}")
+    return [finished(message) for message in messages]
+
+
+def _content(message: Message | dict[str, Any]) -> Any:
+    return message.get("content") if isinstance(message, dict) else getattr(message, "content", "")
 
 
 def _pending_prompt(every: Iterable[Message | dict[str, Any]]) -> Node | None:
     prompt = Prompt()
     for message in every:
-        content = message.get("content") if isinstance(message, dict) else None
-        if isinstance(message, dict) and isinstance(content, Proxy):
-            role = as_message({"role": finished(message.get("role")), "content": ""}).role
+        content = _content(message)
+        if isinstance(content, Proxy):
+            role = message.get("role") if isinstance(message, dict) else message.role
+            role = as_message({"role": finished(role), "content": ""}).role
             prompt.append(role, content._pending)
             content._pending.keep("")
         else:

@@ -6,10 +6,12 @@ Invariant: equal options give the same ``Sampling`` object, so that its canonica
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from appl.backend import Profile, Sampling
-from appl.errors import InvalidOption, UnknownOption, Unsupported, nearest
+from appl.errors import InvalidOption, ModelNotFound, UnknownOption, Unsupported, nearest
+from appl.runtime.future import finished
 
 KNOWN = (
     "model", "messages", "max_tokens", "stop", "temperature", "top_p", "seed", "n", "tools",
@@ -17,6 +19,11 @@ KNOWN = (
     "max_relay_rounds", "logprobs", "timeout", "priority", "cache", "normalize", "method",
 )  # fmt: skip
 LATER = ("tools", "tool_choice", "response_format", "stream", "max_relay_rounds", "cache")
+
+_NUMBERS: tuple[tuple[str, float | None, float | None, bool], ...] = (
+    ("max_tokens", 1, None, True), ("temperature", 0, None, False), ("top_p", 0, 1, False),
+    ("logprobs", 0, None, True), ("seed", None, None, True),
+)  # fmt: skip
 
 _made: dict[tuple[Any, ...], Sampling] = {}
 _MOST = 4096
@@ -26,7 +33,8 @@ def sampling_of(profile: Profile, fields: dict[str, Any], extra: dict[str, Any])
     """The sampling of *fields* (named as in ``Sampling``) and the backend's own options."""
     for name in extra:
         _check_known(name, profile)
-    key = (*fields.items(), *sorted(extra.items()))
+    values = (*fields.values(), *extra.values())
+    key = (*fields.items(), *sorted(extra.items()), *map(type, values))  # 1 is not 1.0 here
     try:
         made = _made.get(key)
     except TypeError:  # an unhashable option of the backend
@@ -34,7 +42,7 @@ def sampling_of(profile: Profile, fields: dict[str, Any], extra: dict[str, Any])
     if made is None:
         made = _make(fields, extra)
         if len(_made) < _MOST:
-            _made[tuple((name, value) for name, value in key)] = made
+            _made[key] = made
     return made
 
 
@@ -53,16 +61,11 @@ def _make(fields: dict[str, Any], extra: dict[str, Any]) -> Sampling:
 
 
 def _check(fields: dict[str, Any]) -> None:
-    for name, low, high in (("max_tokens", 1, None), ("temperature", 0, None), ("top_p", 0, 1),
-                            ("logprobs", 0, None)):  # fmt: skip
-        value = fields.get(name)
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InvalidOption(f"gen({name}=...) takes a number, got {value!r}")
-        if value < low or (high is not None and value > high):
-            limits = f"at least {low}" + (f" and at most {high}" if high is not None else "")
-            raise InvalidOption(f"gen({name}=...) must be {limits}, got {value!r}")
+    for name, low, high, whole in _NUMBERS:
+        check_number(name, fields.get(name), low, high, whole)
+    for name in ("regex", "grammar"):
+        if not isinstance(fields.get(name), str | None):
+            raise InvalidOption(f"gen({name}=...) takes a string, got {fields[name]!r:.80}")
     if (pattern := fields.get("regex")) is not None:
         try:
             re.compile(pattern)
@@ -70,16 +73,41 @@ def _check(fields: dict[str, Any]) -> None:
             raise InvalidOption(f"gen(regex=...): {error}") from error
 
 
+def check_number(
+    name: str, value: Any, low: float | None, high: float | None = None, whole: bool = False
+) -> None:
+    """Refuse a *value* that is neither ``None`` nor a number within the limits."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        kind = "a whole number" if whole else "a number"
+        raise InvalidOption(f"gen({name}=...) takes {kind}, got {value!r:.80}")
+    if value != value or (low is not None and value < low) or (high is not None and value > high):
+        limits = f"at least {low}" + (f" and at most {high}" if high is not None else "")
+        raise InvalidOption(f"gen({name}=...) must be {limits}, got {value!r}")
+
+
 def stops(value: Any) -> tuple[str, ...]:
     """``stop=`` as a tuple of strings."""
-    if value is None:
-        return ()
+    value = finished(value)
     if isinstance(value, str):
         value = (value,)
-    found = tuple(str(each) for each in value)
+    found = tuple(map(finished, value)) if isinstance(value, Iterable) else (value,)
+    if not all(isinstance(each, str) for each in found):
+        raise InvalidOption(f"gen(stop=...) takes a string or a list of strings, got {value!r:.80}")
+    found = tuple(map(str.__str__, found))
     if "" in found:
         raise InvalidOption("gen(stop=...): an empty string would stop every answer at once")
     return found
+
+
+def check_model(profile: Profile, model: str) -> None:
+    """Refuse a model that the backend says it does not have."""
+    if profile.models and model not in profile.models:
+        raise ModelNotFound(
+            f"backend {profile.name!r} has no model {model!r}{nearest(model, profile.models)} "
+            f"(it has: {', '.join(profile.models)})"
+        )
 
 
 def require(profile: Profile, feature: str, option: str) -> None:

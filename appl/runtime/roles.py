@@ -34,7 +34,10 @@ class Role:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        frame, role = self._before.pop()
+        here = FRAME.get()  # one object may be in use by several programs, that wait in between
+        last = len(self._before) - 1
+        found = (i for i in range(last, -1, -1) if self._before[i][0] is here)
+        frame, role = self._before.pop(next(found, last))
         frame.role = role
 
     async def __aenter__(self) -> None:

@@ -126,7 +126,7 @@ def _collect(
     elif isinstance(value, Generation):
         items.append((role, value._pending, "\n", "", True))
     elif isinstance(value, Message):
-        items.append((value.role, value.content, "\n", "", True))
+        items.append((value.role, part_of(frame, value.content, "", ""), "\n", "", True))
     elif isinstance(value, PromptRecords):
         if value.prompt is not frame.prompt:  # else its items are here already
             items += [(n.role, n.part, n.sep, n.lead, n.starts) for n in value.nodes()]

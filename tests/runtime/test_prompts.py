@@ -19,7 +19,14 @@ from appl import (
     records,
     select,
 )
-from appl.errors import ChoiceError, InvalidOption, RunError, UnknownOption, Unsupported
+from appl.errors import (
+    ChoiceError,
+    InvalidOption,
+    ModelNotFound,
+    RunError,
+    UnknownOption,
+    Unsupported,
+)
 from appl.testing import Echo, Scripted, running
 
 
@@ -311,3 +318,11 @@ def test_samples():
         g = gen(messages="x", n=3)
         assert len(g.samples) == 3
         assert g == g.samples[0]
+
+
+def test_a_model_that_the_backend_does_not_have_is_refused_before_any_call():
+    with running(Echo(models=("small", "large"))) as seen:
+        with pytest.raises(ModelNotFound, match="did you mean 'large'"):
+            gen("lagre", messages="x")
+        gen("small", messages="x")
+    assert [request.model for request in seen.requests] == ["small"]
