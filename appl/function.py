@@ -130,6 +130,7 @@ class Program:
                 try:
                     if not begun:
                         begun = True
+                        frame.run.suspended[frame] = None
                         self._begin_generator(frame, turn)
                     out = step()
                 except StopIteration as stop:
@@ -150,6 +151,7 @@ class Program:
                 activation.fail(frame, error)
             raise
         finally:
+            frame.run.suspended.pop(frame, None)
             if turn is not None:
                 turn.over()
 
@@ -180,6 +182,7 @@ class Program:
                 try:
                     if not begun:
                         begun = True
+                        frame.run.suspended[frame] = None
                         if turn is not None:
                             await activation.abegin(turn)
                         self._say_docstring(frame)
@@ -202,6 +205,7 @@ class Program:
                 activation.fail(frame, error)
             raise
         finally:
+            frame.run.suspended.pop(frame, None)
             if turn is not None:
                 turn.over()
 

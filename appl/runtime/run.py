@@ -75,6 +75,7 @@ class Run:
         self.root = Frame(self, None, "", Prompt())
         self.task = _current_task()
         self.scopes: list[Frame] = []
+        self.suspended: dict[Frame, None] = {}  # of generators that have begun and not ended
         self.tasks = TaskScopes()
         self.quiet = quiet_for(self)
         self._lock = threading.Lock()
@@ -222,8 +223,8 @@ class Run:
     def started(self) -> list[Pending]:
         """What the run answers for, in program order."""
         found = list(self.root.started)
-        for scope in self.scopes:
-            found += scope.started
+        for frame in (*self.scopes, *self.suspended):
+            found += frame.started
         return found
 
     def _end(self, error: BaseException | None) -> None:
