@@ -1,0 +1,220 @@
+"""What random programs found: each is a program on which scheduled and naive runs once differed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from appl import call, convo, gen, map, ppl, select
+from appl.errors import BackendError
+from appl.runtime.event import CallEnded, CallStarted
+from appl.testing import Echo, Log, Scripted, Seeded, running, said
+
+BOTH = pytest.mark.parametrize("sequential", [True, False], ids=["naive", "scheduled"])
+
+
+def answer(request: Any) -> str | BackendError:
+    text = said(request)
+    return BackendError("refused") if text.endswith("bad") else "ok"
+
+
+def addresses(log: Log) -> list[str]:
+    return sorted(event.request.address for event in log.of(CallStarted))
+
+
+@ppl
+def ask(question: str) -> Any:
+    f"{question}"
+    return gen()
+
+
+@ppl(parallel=True)
+def leaves_a_failure_behind(question: str) -> Any:
+    f"{question}"
+    _unread = gen()
+    "more"
+    y = gen()
+    if y:
+        raise ValueError("own failure")
+
+
+@ppl
+def again(n: int) -> Any:
+    f"{n}"
+    return gen() if n == 0 else again(n - 1)
+
+
+def test_a_function_of_a_module_may_call_itself() -> None:
+    log = Log()
+    with running(Echo(), instruments=[log]):
+        assert again(2)
+    assert addresses(log) == ["/again.0/again.0/again.0/gen.0"]
+
+
+@ppl
+def choosing() -> Any:
+    "Choose."
+    return [select(["left", "right"]), gen(), select(["left", "right"])]
+
+
+def test_select_and_gen_are_counted_apart() -> None:
+    log = Log()
+    with running(Scripted(lambda _: "left"), instruments=[log]):
+        choosing()
+    found = addresses(log)
+    assert found == ["/choosing.0/gen.0", "/choosing.0/select.0", "/choosing.0/select.1"]
+
+
+@ppl
+def recovering() -> Any:
+    "before"
+    try:
+        f"very {gen()} bad"
+        f"{gen()}"
+        gen()
+    except BackendError:
+        "sorry"
+    return gen(), convo()
+
+
+@BOTH
+def test_a_failed_answer_is_not_left_in_the_prompt(sequential: bool) -> None:
+    refuse_first = Scripted(lambda r: BackendError("no") if said(r).endswith("very ") else "ok")
+    with running(refuse_first, sequential=sequential):
+        final, prompt = recovering()
+        assert final == "ok"
+    assert [m.content for m in prompt] == ["before\nvery \nsorry"]
+
+
+@ppl
+def first_failure() -> Any:
+    try:
+        leaves_a_failure_behind("bad")
+    except (BackendError, ValueError) as error:
+        return str(error)
+
+
+@BOTH
+def test_what_a_failed_task_left_behind_failed_before_the_task(sequential: bool) -> None:
+    with running(Scripted(answer), sequential=sequential):
+        assert first_failure() == "refused"
+
+
+@ppl
+def looks_later() -> Any:
+    task = leaves_a_failure_behind("bad")
+    try:
+        return str(task)
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_task_left_to_nobody_is_dropped_under_every_schedule(seed: int) -> None:
+    with running(Seeded(seed, answer)):
+        assert looks_later() == "own failure"
+
+
+@ppl
+def maps() -> Any:
+    try:
+        map(ask, ["good", "bad", "good", "good"], concurrency=1)
+    except BackendError:
+        "sorry"
+    return ask("after")
+
+
+@BOTH
+def test_items_that_map_did_not_start_keep_their_addresses(sequential: bool) -> None:
+    log = Log()
+    with running(Scripted(answer), sequential=sequential, instruments=[log]):
+        maps()
+    assert addresses(log)[-1] == "/maps.0/ask.4/gen.0"
+
+
+@ppl
+def series(question: str) -> Any:
+    f"{question}"
+    while True:
+        yield gen()
+
+
+@ppl
+def resumes_in_a_region() -> Any:
+    answers = series("bad")
+    try:
+        next(answers)
+    except BackendError as error:
+        return f"caught {error}"
+
+
+@BOTH
+def test_a_region_waits_for_the_calls_of_a_generator_resumed_in_it(sequential: bool) -> None:
+    with running(Scripted(answer), sequential=sequential):
+        assert resumes_in_a_region() == "caught refused"
+
+
+@ppl
+def said_and_left() -> Any:
+    for answer in series("fine"):
+        f"{answer}"
+        last = gen()
+        break
+    return last
+
+
+@BOTH
+def test_leaving_a_generator_keeps_an_answer_that_the_prompt_holds(sequential: bool) -> None:
+    with running(Scripted(answer), sequential=sequential):
+        assert said_and_left() == "ok"
+
+
+KEPT: list[Any] = []
+
+
+@ppl
+def leaves_open() -> None:
+    KEPT.append(series("fine"))
+    next(KEPT[-1])
+
+
+def test_a_run_waits_for_the_calls_of_a_generator_that_stays_open() -> None:
+    log = Log()
+    with running(Seeded(1), instruments=[log]):
+        leaves_open()
+    assert [event.address for event in log.of(CallEnded)] == ["/leaves_open.0/series.0/gen.0"]
+    KEPT.clear()
+
+
+@ppl
+def nested_regions() -> Any:
+    try:
+        x = ask("bad")
+        try:
+            f"{x}"
+            gen()
+        except ValueError:
+            "never"
+    except BackendError:
+        "outer"
+    return convo()
+
+
+@BOTH
+def test_an_outer_region_goes_back_to_where_its_own_call_failed(sequential: bool) -> None:
+    with running(Scripted(answer), sequential=sequential):
+        assert [m.content for m in nested_regions()] == ["outer"]
+
+
+@ppl
+def started_and_asked() -> Any:
+    one = call(ask, "good")
+    return [ask(one), one]
+
+
+@BOTH
+def test_a_call_goes_out_with_the_answer_of_a_task(sequential: bool) -> None:
+    with running(Echo(), sequential=sequential) as backend:
+        started_and_asked()
+    assert backend.prompts["/started_and_asked.0/ask.1/gen.0"].startswith("user: ")
