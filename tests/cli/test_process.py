@@ -13,15 +13,20 @@ ECHO = {"APPL_BACKEND": "appl.testing:Echo"}
 
 def test_a_failure_that_nobody_looked_at_makes_the_exit_code_1(project: Project) -> None:
     project.write(
-        "script.py",
-        "import atexit\nfrom prog import ask\nfrom appl import gen\n"
-        "atexit.register(print, 'atexit ran')\n"
-        "gen(model='nobody', messages=[{'role': 'user', 'content': 'x'}])\nprint('end')\n",
+        "failing.py",
+        "from appl.errors import BackendError\nfrom appl.testing import Scripted\n"
+        "def backend(): return Scripted(lambda request: BackendError('no luck'))\n",
     )
-    done = project.python("script.py", APPL_BACKEND="embedded")
+    project.write(
+        "script.py",
+        "import atexit\nfrom prog import ask\natexit.register(print, 'atexit ran')\n"
+        "ask('x')\nprint('end')\n",
+    )
+    done = project.python("script.py", APPL_BACKEND="failing:backend")
     assert done.code == 1
     assert done.out == "end\natexit ran\n"
-    assert "no model 'nobody'" in done.err
+    assert "BackendError: no luck" in done.err
+    assert "in call /ask.0/gen.0" in done.err
     trace = Trace.open(project.traces[0])
     assert (trace.state, trace.reason) == ("finished", "failed")
 
