@@ -87,3 +87,9 @@ def test_the_problems_say_how_they_were_made() -> None:
         in (EXAMPLES / "self_consistency.py").read_text()
     )
     assert len((EXAMPLES / "problems.jsonl").read_text().splitlines()) == 40
+
+
+def test_the_graph_in_the_readme_is_the_one_that_is_printed(tmp_path: Path) -> None:
+    shown = (ROOT / "README.md").read_text().split("**Graph**")[1].split("```\n")[1]
+    out, _ = appl(tmp_path, "graph", f"{EXAMPLES / 'interview.py'}:interview")
+    assert out.replace(f"{ROOT}/", "") == shown
