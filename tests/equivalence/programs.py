@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .author import Author, Scope
-from .statements import ASYNC, SIMPLE, SYNC, mark
-from .tree import Stmt, both, printed
+from .statements import ASYNC, SIMPLE, SYNC
+from .tree import Stmt, both, mark, printed
 
 _SHARED = """
 import asyncio, io, json, re

@@ -210,7 +210,7 @@ def test_an_outer_region_goes_back_to_where_its_own_call_failed(sequential: bool
 @ppl
 def started_and_asked() -> Any:
     one = call(ask, "good")
-    return [ask(one), one]
+    return [ask(one), one]  # type: ignore[arg-type]
 
 
 @BOTH
