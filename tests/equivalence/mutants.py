@@ -90,9 +90,7 @@ MUTANTS = (
     Mutant(
         "a generator speaks in the frame of whoever resumes it",
         "function.py",
-        "                    if not begun:\n                        begun = True\n"
         "                        self._begin_generator(frame, turn)\n",
-        "                    if not begun:\n                        begun = True\n"
         "                        self._begin_generator(frame, turn)\n"
         "                    elif frame.parent is not None:\n"
         "                        FRAME.set(frame.parent)\n",
