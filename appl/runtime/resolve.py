@@ -6,6 +6,7 @@ Invariant: all futures are waited for before any container is changed, so a fail
 from __future__ import annotations
 
 import array
+import asyncio
 import collections
 import dataclasses
 import functools
@@ -16,7 +17,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from typing import Any, TypeVar
 
 from appl.runtime.future import awaited, result_of
-from appl.runtime.pending import Proxy
+from appl.runtime.pending import Pending, Proxy
+from appl.runtime.tasks import OWN_CODE
 from appl.runtime.text import Text
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -197,8 +199,34 @@ def prepared(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     return functools.partial(f, *_final(args, found), **_final_named(kwargs, found))
 
 
+_AWAITING = frozenset(
+    map(id, (asyncio.gather, asyncio.wait_for, asyncio.shield, asyncio.ensure_future,
+             asyncio.as_completed))
+)  # fmt: skip
+"""What awaits its arguments itself: a future is given to it as a coroutine."""
+
+
+async def _value(pending: Pending) -> Any:
+    try:
+        return await awaited(pending)
+    except asyncio.CancelledError:
+        pending.cancel()
+        raise
+
+
+OWN_CODE.add(_value.__code__)
+
+
+def _awaitable(value: Any) -> Any:
+    if isinstance(value, Proxy):
+        return _value(value._pending)
+    return [_awaitable(each) for each in value] if type(value) in (list, tuple, set) else value
+
+
 async def aprepared(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """:func:`prepared` in a coroutine."""
+    if id(f) in _AWAITING:
+        return functools.partial(f, *map(_awaitable, _unwrapped(args)), **kwargs)
     if takes_futures(f):
         if args and _hashes_first(f):
             args = (await aresolve(args[0]), *args[1:])
