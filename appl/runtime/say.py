@@ -6,9 +6,13 @@ Invariant: a statement adds all of its items or none.
 from __future__ import annotations
 
 import contextlib
+import itertools
+import linecache
+import re
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from types import AsyncGeneratorType, GeneratorType
+from types import AsyncGeneratorType, FrameType, GeneratorType
 from typing import Any
 
 from appl.errors import PromptTypeError
@@ -83,11 +87,26 @@ class _NotText(Exception):
 
 
 def _refuse(value: object) -> None:
-    kind = type(value).__name__
+    kind, shown = type(value).__name__, _as_written()
     raise PromptTypeError(
-        f'a bare expression of type {kind} is not prompt text; write f"{{value}}" to say it, '
-        f"or _ = value to leave it out of the prompt (got {value!r:.80})"
+        f'a bare expression of type {kind} is not prompt text; write f"{{{shown}}}" to say it, '
+        f"or _ = {shown} to leave it out of the prompt (got {value!r:.80})"
     )
+
+
+def _as_written() -> str:
+    """The expression of the statement that runs, as its line has it, if it is a simple one."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("appl."):
+        frame = frame.f_back
+    if frame is None:
+        return "value"
+    places = itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
+    line, last, start, stop = next(places, (None, None, None, None))
+    if line is None or line != last:
+        return "value"
+    written = linecache.getline(frame.f_code.co_filename, line).encode()[start:stop].decode()
+    return written if re.fullmatch(r"\w[\w.\[\]]*", written) else "value"
 
 
 def _give_up(value: object) -> None:
