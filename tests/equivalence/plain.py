@@ -41,6 +41,14 @@ class Part:
     form: tuple[str, str] = ("", "")
     whole: bool = False
 
+    @property
+    def open(self) -> bool:
+        """Whether this is an answer; text that a task returned and a statement said is text."""
+        if not isinstance(self.value, Answer):
+            return False
+        last = outcome(self.value)
+        return not (self.whole and last.task and last.error is None)
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -191,7 +199,7 @@ class Plain:
         parts = frame.parts if messages is None else parts_of(messages)
         ordinal = frame.counts["gen"] + frame.counts["select"]
         address = frame.child(name)
-        holes = [part for part in reversed(parts) if isinstance(part.value, Answer)]
+        holes = [part for part in reversed(parts) if part.open]
         broken = [error for hole in holes if (error := outcome(hole.value).error)]
         if broken:
             return self.fail(next(each.error for each in self.failed if each.error in broken))
@@ -304,8 +312,7 @@ def edges(holes: list[Part]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for hole, older in zip_longest(holes, holes[1:]):
         answer = outcome(hole.value)
-        if not (answer.task and hole.whole):  # what a task returned is said as text
-            found[answer.address] = None
+        found[answer.address] = None
         if older is not None and answer.before is older:
             break
     return tuple(found)
