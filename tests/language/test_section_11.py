@@ -1,0 +1,42 @@
+"""Errors: one tree, and messages that say what to write."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from appl import errors, gen, ppl
+from appl.errors import ApplError, PromptSyntaxError
+from appl.testing import Echo, running
+
+
+def test_every_error_is_in_the_drawn_tree():
+    kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
+    for kind in kinds:
+        if kind.__module__ == errors.__name__:
+            assert issubclass(kind, ApplError)
+            assert kind.__name__ in (errors.__doc__ or "")
+
+
+def test_a_refusal_has_file_line_and_caret():
+    with pytest.raises(PromptSyntaxError, match="write ") as caught:
+
+        @ppl(ctx="same", parallel=True)
+        def refused():
+            pass
+
+    error = caught.value
+    assert isinstance(error, SyntaxError) and error.filename == __file__
+    assert error.lineno and error.offset and error.text
+
+
+@pytest.mark.parametrize("name", ["tools", "response_format", "stream", "cache"])
+def test_what_is_not_there_yet_says_so(name):
+    with running(Echo()), pytest.raises(ApplError, match=f"{name}=.* is not there yet"):
+        gen(messages="x", **{name: "any"})
+
+
+def test_a_context_that_does_not_exist_names_those_that_do():
+    with pytest.raises(ValueError, match="new, copy, same, resume"):
+        ppl(ctx="copyy")
