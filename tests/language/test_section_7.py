@@ -34,7 +34,7 @@ def echo():
     """Every `appl.run` answers with the echo, and records nothing."""
     init(backend="appl.testing:Echo", trace=False)
     yield
-    init()
+    init(backend=None, trace=None)
 
 
 def echoed(word):
