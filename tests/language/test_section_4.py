@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextvars
+import dataclasses
+import enum
 import functools
 import threading
+
+import pytest
 
 from appl import call, convo, gen, grow, ppl, records
 from appl.testing import Echo, running
@@ -152,3 +156,42 @@ def test_records_are_what_was_added_and_convo_is_all():
 
     with running(Echo()):
         assert outer() == ("in", "user: out\nin")
+
+
+@dataclasses.dataclass(slots=True, frozen=True)
+class Frozen:
+    word: str
+
+    @ppl(ctx="resume")
+    def talk(self):
+        f"{self.word}"
+        _ = gen()
+
+
+@dataclasses.dataclass
+class Unhashable:
+    word: str
+
+    @ppl(ctx="resume")
+    def talk(self):
+        f"{self.word}"
+        _ = gen()
+
+
+class Kind(enum.Enum):
+    ONE = "one"
+
+    @ppl(ctx="resume")
+    def talk(self):
+        f"{self.value}"
+        _ = gen()
+
+
+@pytest.mark.parametrize("owner", [Frozen("one"), Unhashable("one"), Kind.ONE])
+def test_any_object_may_have_a_state(owner):
+    def twice():
+        owner.talk()
+        owner.talk()
+
+    assert prompts(twice) == ["user: one", "user: one\none"]
+    assert prompts(twice) == ["user: one", "user: one\none"]  # another run starts anew

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import copy
 import doctest
+import functools
 import linecache
 import pickle
 import subprocess
@@ -13,7 +16,7 @@ import types
 import pytest
 
 from appl import gen, ppl
-from appl.testing import Echo, Scripted, running
+from appl.testing import Echo, Held, Scripted, running
 
 
 @ppl
@@ -138,3 +141,104 @@ def test_finally_runs_when_a_call_fails():
     with running(Scripted([ValueError("no")])), pytest.raises(ValueError, match="no"):
         program()
     assert order == ["finally"]
+
+
+def test_what_other_decorators_make_of_a_program_works():
+    @functools.lru_cache
+    @ppl
+    def cached(word):
+        f"{word}"
+        return str(gen())
+
+    class Thing:
+        @functools.cached_property
+        @ppl
+        def told(self):
+            "told"
+            return str(gen())
+
+    thing = Thing()
+    with running(Echo()) as seen:
+        assert cached("a") == cached("a") and thing.told == thing.told
+    assert len(seen.requests) == 2
+
+
+def test_context_managers_are_made_of_generators():
+    @contextlib.contextmanager
+    @ppl
+    def opened():
+        "in"
+        yield str(gen())
+        "out"
+
+    @contextlib.asynccontextmanager
+    @ppl
+    async def aopened():
+        "in"
+        yield await gen()
+
+    @ppl
+    async def program():
+        async with aopened() as answer:
+            return str(answer)
+
+    with running(Echo()), opened() as answer:
+        assert asyncio.run(program()) == answer
+
+
+def test_an_answer_that_is_returned_from_a_try_body_is_looked_at_there():
+    @ppl
+    def program():
+        try:
+            return gen()
+        except ValueError:
+            return "handled"
+
+    with running(Scripted([ValueError("no")])):
+        assert program() == "handled"
+
+
+def test_a_suppressed_failure_leaves_no_text():
+    @ppl
+    def program():
+        with contextlib.suppress(ValueError):
+            "before the call"
+            f"{gen()} and after it"
+        "then"
+        return gen()
+
+    with running(Scripted([ValueError("no"), "ok"])) as seen:
+        assert program() == "ok"
+    assert seen.prompts["/program.0/gen.1"] == "user: before the call\nthen"
+
+
+def test_every_failure_of_a_group_of_tasks_is_handled():
+    groups = []
+
+    @ppl
+    async def failing():
+        await gen()
+
+    @ppl
+    async def program():
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(failing())
+        except* ValueError as group:
+            groups.append(group)
+
+    with running(Scripted([ValueError("no")])):
+        asyncio.run(program())
+    assert [str(error) for error in groups[0].exceptions] == ["no"]
+
+
+def test_leaving_the_interpreter_aborts_what_is_below():
+    @ppl
+    def program():
+        _ = gen()
+        sys.exit(3)
+
+    backend = Held()
+    with pytest.raises(SystemExit), running(backend):
+        program()
+    assert len(backend.requests) == len(backend.aborted)
