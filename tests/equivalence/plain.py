@@ -209,6 +209,7 @@ class Plain:
         try:
             text = self.model(asked.messages, asked.sampling)
         except BackendError as error:
+            self.marks["failing calls"] += 1
             return self.fail(error)
         return Answer(text, None, address, holes[0] if holes else None)
 

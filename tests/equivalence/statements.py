@@ -322,7 +322,7 @@ _CAUGHT = ["(BackendError, ValueError)", "Exception"]
 def caught(a: Author, s: Scope, y: str) -> list[Stmt]:
     """The handler, and perhaps ``else`` and ``finally``."""
     kind, e = a.random.choice(_CAUGHT), a.fresh("e")
-    handler = [mark("failing calls"), both(f"{y} = {a.text()}"), fstring(("caught", e))]
+    handler = [mark("handlers"), both(f"{y} = {a.text()}"), fstring(("caught", e))]
     clauses = [both(f"except {kind} as {e}:", handler)]
     if a.chance(0.3):
         clauses.append(both("else:", [said(a.text())]))
@@ -365,7 +365,7 @@ def attempt_each(a: Author, s: Scope) -> None:
     wait = "⏳" if s.asynchronous else ""
     call = both(f"{y} = {wait}{d.risky(a, s.asynchronous)}({i})")
     leave = both(f"if ‹{y}› > {a.text()}:", [both("break")])
-    handler = [mark("failing calls"), said(a.text()), both("continue")]
+    handler = [mark("handlers"), said(a.text()), both("continue")]
     inner = [
         both("try:", [call, leave] if a.chance(0.5) else [call, said(y)], region=True),
         both("except (BackendError, ValueError):", handler),
@@ -392,7 +392,7 @@ def attempt_nested(a: Author, s: Scope) -> None:
     s.add(
         both(
             "except (BackendError, ValueError) as e:",
-            [mark("failing calls"), fstring(("caught", "e"))],
+            [mark("handlers"), fstring(("caught", "e"))],
         )
     )
     a.ask(s)
