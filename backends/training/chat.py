@@ -8,7 +8,16 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-SPECIAL = ["<s>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|call|>", "<pad>"]
+SPECIAL = [
+    "<s>",
+    "<|end|>",
+    "<|system|>",
+    "<|user|>",
+    "<|assistant|>",
+    "<|tool|>",
+    "<|call|>",
+    "<pad>",
+]
 BOS, END, SYSTEM, USER, ASSISTANT, TOOL, CALL, PAD = range(8)
 ROLES = {"system": SYSTEM, "user": USER, "assistant": ASSISTANT, "tool": TOOL}
 TEMPLATE = (

@@ -30,7 +30,13 @@ def as_dicts(messages: list[Message], prefill: str = "") -> Conversation:
     out: Conversation = []
     for role, text in messages:
         if role == "call":
-            out.append({"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": json.loads(text)}]})
+            out.append(
+                {
+                    "role": "assistant",
+                    "content": "",
+                    "tool_calls": [{"type": "function", "function": json.loads(text)}],
+                }
+            )
         else:
             out.append({"role": role, "content": text})
     return [*out, {"role": "assistant", "content": prefill}] if prefill else out
@@ -38,19 +44,55 @@ def as_dicts(messages: list[Message], prefill: str = "") -> Conversation:
 
 def torch_generate(folder: Path, device: str) -> Generate:
     """The weights of a folder in plain torch."""
-    import chat
-    import network
-    import torch
-    from tokenizers import Tokenizer
+    import chat  # noqa: PLC0415
+    import network  # noqa: PLC0415
+    import torch  # noqa: PLC0415
+    from tokenizers import Tokenizer  # noqa: PLC0415
 
-    weights, shape = network.load(folder, device, torch.bfloat16 if device == "cuda" else torch.float32)
+    weights, shape = network.load(
+        folder, device, torch.bfloat16 if device == "cuda" else torch.float32
+    )
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     sampler = network.Sampler(weights, shape)
 
-    def generate(conversations: list[Conversation], temperature: float, n: int, seed: int, max_tokens: int) -> list[str]:
+    def generate(
+        conversations: list[Conversation], temperature: float, n: int, seed: int, max_tokens: int
+    ) -> list[str]:
         prompts = [chat.prompt(tokenizer, c) for c in conversations for _ in range(n)]
         ids = sampler.generate(prompts, temperature, max_tokens, seed)
         return tokenizer.decode_batch(ids, skip_special_tokens=False)
+
+    return generate
+
+
+def engine_generate(folder: Path) -> Generate:
+    """The same weights in the NumPy engine that ships with them."""
+    sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
+    import chat  # noqa: PLC0415
+    from tokenizers import Tokenizer  # noqa: PLC0415
+
+    from appl_backends.embedded import Embedded  # noqa: PLC0415
+    from appl_backends.embedded.sampler import Draw  # noqa: PLC0415
+    from appl_backends.embedded.task import Finished, Task  # noqa: PLC0415
+
+    engine = Embedded(weights=folder, max_batch=64, threads=None).engine
+    engine._banned[chat.CALL] = 0.0  # the backend offers no tools, the model can
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+    def generate(
+        chats: list[Conversation], heat: float, n: int, seed: int, limit: int
+    ) -> list[str]:
+        tasks = []
+        for at, messages in enumerate(chats):
+            draws = [Draw(heat, 1.0, seed + at, i) for i in range(n)]
+            tasks.append(Task(chat.prompt(tokenizer, messages), draws, limit))
+            engine.submit(tasks[-1])
+        texts: dict[int, list[str]] = {}
+        while not engine.idle:
+            for outcome in engine.step():
+                if isinstance(outcome, Finished):
+                    texts[id(outcome.task)] = [s.text for s in outcome.response.samples]
+        return [text for task in tasks for text in texts[id(task)]]
 
     return generate
 
@@ -66,9 +108,20 @@ def _tool_result(example: Example, text: str) -> str | None:
             return result
         if tool["parameters"]["required"] == ["expression"]:
             return value_of(argument)
-        same = simple(argument.removeprefix("the ")) == simple(next(iter(json.loads(wanted)["arguments"].values())))
+        same = simple(argument.removeprefix("the ")) == simple(
+            next(iter(json.loads(wanted)["arguments"].values()))
+        )
         return result if same else "nothing found"
-    except (ValueError, KeyError, StopIteration, SyntaxError, NameError, TypeError, AttributeError, ZeroDivisionError):
+    except (
+        ValueError,
+        KeyError,
+        StopIteration,
+        SyntaxError,
+        NameError,
+        TypeError,
+        AttributeError,
+        ZeroDivisionError,
+    ):
         return None
 
 
@@ -77,9 +130,15 @@ def _with_tools(generate: Generate, examples: list[Example]) -> list[str]:
     first = generate([as_dicts(e.messages) for e in examples], 0.0, 1, 0, 120)
     answers, again = list(first), []
     for i, (e, text) in enumerate(zip(examples, first, strict=True)):
-        result = _tool_result(e, text) if e.results and text.startswith("<|call|>") else None
+        result = (
+            _tool_result(e, text)
+            if e.results and text.startswith(("<|call|>", '{"name"'))
+            else None
+        )
         if result is not None:
-            again.append((i, [*e.messages, ("call", text.removeprefix("<|call|>")), ("tool", result)]))
+            again.append(
+                (i, [*e.messages, ("call", text.removeprefix("<|call|>")), ("tool", result)])
+            )
         elif e.results:
             answers[i] = ""
     finals = generate([as_dicts(m) for _, m in again], 0.0, 1, 0, 120) if again else []
@@ -88,7 +147,9 @@ def _with_tools(generate: Generate, examples: list[Example]) -> list[str]:
     return answers
 
 
-def skill_scores(generate: Generate, skills: list[str], number: int, failures: list[dict[str, Any]]) -> dict[str, float]:
+def skill_scores(
+    generate: Generate, skills: list[str], number: int, failures: list[dict[str, Any]]
+) -> dict[str, float]:
     """The share of held-out examples that pass, greedy."""
     scores = {}
     for skill in skills:
@@ -100,7 +161,10 @@ def skill_scores(generate: Generate, skills: list[str], number: int, failures: l
             texts = [e.prefill + t for e, t in zip(examples, texts, strict=True)]
         good = [passed(e.check, t) for e, t in zip(examples, texts, strict=True)]
         wrong = [(e, t) for e, t, ok in zip(examples, texts, good, strict=True) if not ok]
-        failures += [{"skill": skill, "messages": e.messages, "wanted": e.answer[1], "got": t} for e, t in wrong[:25]]
+        failures += [
+            {"skill": skill, "messages": e.messages, "wanted": e.answer[1], "got": t}
+            for e, t in wrong[:25]
+        ]
         scores[skill] = sum(good) / len(good)
     return scores
 
@@ -117,11 +181,15 @@ def interval(values: list[float], seed: int = 0) -> tuple[float, float]:
     return means[50], means[1949]
 
 
-def arithmetic(generate: Generate, number: int, temperature: float, samples: int = 10) -> dict[str, Any]:
+def arithmetic(
+    generate: Generate, number: int, temperature: float, samples: int = 10
+) -> dict[str, Any]:
     """One sample, the majority of ten, greedy; and the paired interval of the vote's gain over one sample."""
     examples = generator.held_out("arithmetic", number, seed=11)
     chats = [as_dicts(e.messages) for e in examples]
-    greedy = [passed(e.check, t) for e, t in zip(examples, generate(chats, 0.0, 1, 0, 160), strict=True)]
+    greedy = [
+        passed(e.check, t) for e, t in zip(examples, generate(chats, 0.0, 1, 0, 160), strict=True)
+    ]
     texts = generate(chats, temperature, samples, 5, 160)
     singles, votes, gains = [], [], []
     for i, e in enumerate(examples):
@@ -133,7 +201,9 @@ def arithmetic(generate: Generate, number: int, temperature: float, samples: int
         votes.append(top == value)
         gains.append(float(votes[-1]) - float(bool(singles[-1])))
     low, high = interval(gains)
-    mean = sum(_final(t) == str(examples[i // samples].check["value"]) for i, t in enumerate(texts)) / len(texts)
+    mean = sum(
+        _final(t) == str(examples[i // samples].check["value"]) for i, t in enumerate(texts)
+    ) / len(texts)
     return {
         "problems": number, "temperature": temperature, "one_sample": sum(map(bool, singles)) / number, "mean_of_samples": mean,
         "vote_of_10": sum(votes) / number, "gain": sum(gains) / number, "gain_low": low, "gain_high": high, "greedy": sum(greedy) / number,
@@ -153,18 +223,30 @@ def with_tools(messages: Conversation, tools: list[dict[str, Any]] | None) -> Co
 def handwritten(generate: Generate, show: bool = False) -> dict[str, tuple[int, int]]:
     """Right and all of the hand-written prompts, by skill."""
     rows = [json.loads(line) for line in HANDWRITTEN.read_text().splitlines() if line.strip()]
-    texts = generate([with_tools(row["messages"], row.get("tools")) for row in rows], 0.0, 1, 0, 200)
+    texts = generate(
+        [with_tools(row["messages"], row.get("tools")) for row in rows], 0.0, 1, 0, 200
+    )
     out: dict[str, tuple[int, int]] = {}
     for row, text in zip(rows, texts, strict=True):
         right, total = out.get(row["skill"], (0, 0))
         ok = passed(row["check"], text)
         out[row["skill"]] = (right + ok, total + 1)
         if show and not ok:
-            print(json.dumps({"prompt": row["messages"][-1]["content"][-200:], "check": row["check"], "got": text}))
+            print(
+                json.dumps(
+                    {
+                        "prompt": row["messages"][-1]["content"][-200:],
+                        "check": row["check"],
+                        "got": text,
+                    }
+                )
+            )
     return out
 
 
-def report(generate: Generate, number: int, problems: int, temperature: float, folder: Path | None = None) -> dict[str, Any]:
+def report(
+    generate: Generate, number: int, problems: int, temperature: float, folder: Path | None = None
+) -> dict[str, Any]:
     """Print the table; write it and some failures into the folder."""
     failures: list[dict[str, Any]] = []
     scores = skill_scores(generate, list(generator.SKILLS), number, failures)
@@ -176,16 +258,35 @@ def report(generate: Generate, number: int, problems: int, temperature: float, f
         table = handwritten(generate)
         result["handwritten"] = table
         right, total = sum(r for r, _ in table.values()), sum(t for _, t in table.values())
-        print(f"hand-written prompts: {right} of {total} ({right / total:.0%}); " + ", ".join(f"{s} {r}/{t}" for s, (r, t) in sorted(table.items())))
+        print(
+            f"hand-written prompts: {right} of {total} ({right / total:.0%}); "
+            + ", ".join(f"{s} {r}/{t}" for s, (r, t) in sorted(table.items()))
+        )
     for each in [temperature]:
         row = arithmetic(generate, problems, each)
         result.setdefault("arithmetic", []).append(row)
-        print("arithmetic: " + ", ".join(f"{k} {v:.3f}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), flush=True)
+        print(
+            "arithmetic: "
+            + ", ".join(
+                f"{k} {v:.3f}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()
+            ),
+            flush=True,
+        )
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "report.json").write_text(json.dumps(result, indent=1))
-        (folder / "failures.jsonl").write_text("".join(json.dumps(f, ensure_ascii=False) + "\n" for f in failures))
+        (folder / "failures.jsonl").write_text(
+            "".join(json.dumps(f, ensure_ascii=False) + "\n" for f in failures)
+        )
     return result
+
+
+def _engine(name: str, weights: Path) -> Generate:
+    if name == "numpy":
+        return engine_generate(weights)
+    import torch  # noqa: PLC0415
+
+    return torch_generate(weights, "cuda" if torch.cuda.is_available() else "cpu")
 
 
 def main() -> None:
@@ -195,12 +296,17 @@ def main() -> None:
     parser.add_argument("--number", type=int, default=300)
     parser.add_argument("--arithmetic", type=int, default=1000)
     parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--engine", choices=["torch", "numpy"], default="torch")
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()
-    import torch
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    report(torch_generate(options.weights, device), options.number, options.arithmetic, options.temperature, options.report)
+    generate = _engine(options.engine, options.weights)
+    report(
+        generate,
+        options.number,
+        options.arithmetic,
+        options.temperature,
+        options.report,
+    )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from skills import arithmetic, choose, drill, extract, facts, judge, persona, quotation, smalltalk, tools, writing
+from skills import (
+    arithmetic,
+    choose,
+    drill,
+    extract,
+    facts,
+    judge,
+    persona,
+    quotation,
+    smalltalk,
+    tools,
+    writing,
+)
 from skills.core import Draw, Example, Message
 
 SKILLS: dict[str, tuple[float, Callable[[Draw], Example]]] = {
@@ -39,11 +51,16 @@ def held_out(skill: str, number: int, seed: int = 7) -> list[Example]:
     return [SKILLS[skill][1](Draw(f"held-{skill}-{seed}-{i}", held=True)) for i in range(number)]
 
 
-def training(seed: int | str, number: int) -> Iterator[Example]:
-    """Examples for training: never a withheld phrasing or name."""
+def training(
+    seed: int | str, number: int, focus: dict[str, float] | None = None
+) -> Iterator[Example]:
+    """Examples for training: never a withheld phrasing or name; `focus` multiplies the shares of skills."""
     draw = Draw(f"train-{seed}")
     makers = [*(maker for _, maker in SKILLS.values()), drill.sample]
-    weights = [*(weight for weight, _ in SKILLS.values()), DRILL]
+    weights = [
+        *(weight * (focus or {}).get(name, 1.0) for name, (weight, _) in SKILLS.items()),
+        DRILL * (focus or {}).get("drill", 1.0),
+    ]
     for maker in draw.rng.choices(makers, weights, k=number):
         draw.used = []
         yield maker(draw)
@@ -65,8 +82,15 @@ def main() -> None:
     for skill in SKILLS if options.skill == "all" else [options.skill]:
         for i in range(options.number):
             prefix = "held" if options.held_out else "show"
-            example = SKILLS[skill][1](Draw(f"{prefix}-{skill}-{options.seed}-{i}", held=options.held_out))
-            print(json.dumps({"skill": skill, "messages": conversation(example), "check": example.check}, ensure_ascii=False))
+            example = SKILLS[skill][1](
+                Draw(f"{prefix}-{skill}-{options.seed}-{i}", held=options.held_out)
+            )
+            print(
+                json.dumps(
+                    {"skill": skill, "messages": conversation(example), "check": example.check},
+                    ensure_ascii=False,
+                )
+            )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,11 @@ from torch import Tensor
 try:
     from torch.nn.attention.varlen import varlen_attn
 
-    CAUSAL: dict[str, Any] = {"window_size": (-1, 0)} if "window_size" in inspect.signature(varlen_attn).parameters else {"is_causal": True}
+    CAUSAL: dict[str, Any] = (
+        {"window_size": (-1, 0)}
+        if "window_size" in inspect.signature(varlen_attn).parameters
+        else {"is_causal": True}
+    )
 except ImportError:  # an older torch: training on the GPU then needs a newer one
     varlen_attn = None  # type: ignore[assignment]
     CAUSAL = {}
@@ -47,12 +51,26 @@ def fresh(shape: Shape, seed: int, device: str) -> dict[str, Tensor]:
     """Initial weights: each matrix of all layers in one tensor."""
     generator = torch.Generator().manual_seed(seed)
     w, kv, q = shape.width, shape.kv_heads * shape.head, shape.heads * shape.head
-    sizes = {"q": (q, w), "k": (kv, w), "v": (kv, w), "o": (w, q), "gate": (shape.inner, w), "up": (shape.inner, w), "down": (w, shape.inner)}
-    weights = {n: torch.randn(shape.layers, *s, generator=generator) * s[1] ** -0.5 for n, s in sizes.items()}
+    sizes = {
+        "q": (q, w),
+        "k": (kv, w),
+        "v": (kv, w),
+        "o": (w, q),
+        "gate": (shape.inner, w),
+        "up": (shape.inner, w),
+        "down": (w, shape.inner),
+    }
+    weights = {
+        n: torch.randn(shape.layers, *s, generator=generator) * s[1] ** -0.5
+        for n, s in sizes.items()
+    }
     for name in ("o", "down"):
         weights[name] *= (2 * shape.layers) ** -0.5
     weights |= {n: torch.ones(shape.layers, w) for n in ("n1", "n2")}
-    weights |= {"norm": torch.ones(w), "embed": torch.randn(shape.vocab, w, generator=generator) * 0.03}
+    weights |= {
+        "norm": torch.ones(w),
+        "embed": torch.randn(shape.vocab, w, generator=generator) * 0.03,
+    }
     return {n: t.to(device).requires_grad_() for n, t in weights.items()}
 
 
@@ -64,7 +82,9 @@ def rms(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 def rotary(positions: Tensor, shape: Shape) -> tuple[Tensor, Tensor]:
     """cos and sin of every position, in the halves convention."""
-    inverse = shape.theta ** (-torch.arange(0, shape.head, 2, device=positions.device).float() / shape.head)
+    inverse = shape.theta ** (
+        -torch.arange(0, shape.head, 2, device=positions.device).float() / shape.head
+    )
     angles = positions.float()[..., None] * inverse
     return torch.cat([angles.cos()] * 2, -1), torch.cat([angles.sin()] * 2, -1)
 
@@ -81,12 +101,34 @@ def packed_attention(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, longest: i
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     if q.is_cuda:
         return varlen_attn(q, k, v, starts, starts, longest, longest, **CAUSAL)  # type: ignore[return-value]
+    step = int(starts[1])
+    if step * (len(starts) - 1) == len(q) and bool(
+        (starts == torch.arange(len(starts)) * step).all()
+    ):
+        q, k, v = (t.view(-1, step, t.shape[1], t.shape[2]).transpose(1, 2) for t in (q, k, v))
+        return (
+            F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            .transpose(1, 2)
+            .reshape(-1, q.shape[1], q.shape[3])
+        )
     document = torch.bucketize(torch.arange(len(q)), starts[1:].long(), right=True)
-    mask = (document[:, None] == document[None]) & torch.ones(len(q), len(q), dtype=torch.bool).tril()
-    return F.scaled_dot_product_attention(q.transpose(0, 1), k.transpose(0, 1), v.transpose(0, 1), attn_mask=mask).transpose(0, 1)
+    mask = (document[:, None] == document[None]) & torch.ones(
+        len(q), len(q), dtype=torch.bool
+    ).tril()
+    return F.scaled_dot_product_attention(
+        q.transpose(0, 1), k.transpose(0, 1), v.transpose(0, 1), attn_mask=mask
+    ).transpose(0, 1)
 
 
-def hidden(weights: dict[str, Tensor], ids: Tensor, positions: Tensor, starts: Tensor, longest: int, shape: Shape, dtype: torch.dtype) -> Tensor:
+def hidden(
+    weights: dict[str, Tensor],
+    ids: Tensor,
+    positions: Tensor,
+    starts: Tensor,
+    longest: int,
+    shape: Shape,
+    dtype: torch.dtype,
+) -> Tensor:
     """The last hidden states of a packed row."""
     w = {n: t.to(dtype) for n, t in weights.items()}
     cos, sin = (t.to(dtype) for t in rotary(positions, shape))
@@ -103,13 +145,29 @@ def hidden(weights: dict[str, Tensor], ids: Tensor, positions: Tensor, starts: T
     return rms(x, w["norm"], shape.eps)
 
 
-def loss_of(weights: dict[str, Tensor], ids: Tensor, positions: Tensor, factors: Tensor, starts: Tensor, longest: int, shape: Shape, dtype: torch.dtype) -> Tensor:
+def loss_of(
+    weights: dict[str, Tensor],
+    ids: Tensor,
+    positions: Tensor,
+    factors: Tensor,
+    starts: Tensor,
+    longest: int,
+    shape: Shape,
+    dtype: torch.dtype,
+) -> Tensor:
     """Weighted next-token loss; `factors[i]` weighs the prediction of token i."""
-    x = hidden(weights, ids, positions, starts, longest, shape, dtype)
-    logits = F.linear(x[:-1], weights["embed"].to(dtype)).float()
-    losses = F.cross_entropy(logits, ids[1:], reduction="none")
+    x, wanted, counted = (
+        hidden(weights, ids, positions, starts, longest, shape, dtype)[:-1],
+        ids[1:],
+        factors[1:],
+    )
+    if not x.is_cuda:  # a processor spends most of its time on the logits: only those of answers
+        chosen = counted > 0.5
+        x, wanted, counted = x[chosen], wanted[chosen], counted[chosen]
+    logits = F.linear(x, weights["embed"].to(dtype)).float()
+    losses = F.cross_entropy(logits, wanted, reduction="none")
     penalty = 1e-4 * logits.logsumexp(-1).pow(2)
-    return ((losses + penalty) * factors[1:]).sum() / factors[1:].sum()
+    return ((losses + penalty) * counted).sum() / counted.sum()
 
 
 def export(weights: dict[str, Tensor], shape: Shape, folder: Path, temperature: float) -> None:
@@ -118,7 +176,11 @@ def export(weights: dict[str, Tensor], shape: Shape, folder: Path, temperature: 
     for short, name in NAMES.items():
         out |= {f"model.layers.{i}.{name}.weight": weights[short][i] for i in range(shape.layers)}
     folder.mkdir(parents=True, exist_ok=True)
-    save_file({n: t.detach().to(torch.bfloat16).cpu().contiguous() for n, t in out.items()}, folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(
+        {n: t.detach().to(torch.bfloat16).cpu().contiguous() for n, t in out.items()},
+        folder / "model.safetensors",
+        metadata={"format": "pt"},
+    )
     config = {
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": shape.vocab, "hidden_size": shape.width,
         "intermediate_size": shape.inner, "num_hidden_layers": shape.layers, "num_attention_heads": shape.heads,
@@ -127,7 +189,15 @@ def export(weights: dict[str, Tensor], shape: Shape, folder: Path, temperature: 
         "attention_dropout": 0.0, "mlp_bias": False, "tie_word_embeddings": True, "use_cache": True, "torch_dtype": "bfloat16",
         "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 7,
     }  # fmt: skip
-    generation = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 7, "do_sample": True, "temperature": temperature, "top_p": 1.0, "max_new_tokens": 256}
+    generation = {
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+        "pad_token_id": 7,
+        "do_sample": True,
+        "temperature": temperature,
+        "top_p": 1.0,
+        "max_new_tokens": 256,
+    }
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     (folder / "generation_config.json").write_text(json.dumps(generation, indent=1) + "\n")
 
@@ -140,8 +210,14 @@ def load(folder: Path, device: str, dtype: torch.dtype) -> tuple[dict[str, Tenso
         kv_heads=config["num_key_value_heads"], head=config["head_dim"], inner=config["intermediate_size"],
     )  # fmt: skip
     raw = {n: t.to(device, dtype) for n, t in load_file(folder / "model.safetensors").items()}
-    weights = {s: torch.stack([raw[f"model.layers.{i}.{n}.weight"] for i in range(shape.layers)]) for s, n in NAMES.items()}
-    return weights | {"embed": raw["model.embed_tokens.weight"], "norm": raw["model.norm.weight"]}, shape
+    weights = {
+        s: torch.stack([raw[f"model.layers.{i}.{n}.weight"] for i in range(shape.layers)])
+        for s, n in NAMES.items()
+    }
+    return weights | {
+        "embed": raw["model.embed_tokens.weight"],
+        "norm": raw["model.norm.weight"],
+    }, shape
 
 
 class Sampler:
@@ -152,14 +228,18 @@ class Sampler:
         self.device, self.dtype = weights["embed"].device, weights["embed"].dtype
 
     @torch.no_grad()
-    def generate(self, prompts: list[list[int]], temperature: float, limit: int, seed: int) -> list[list[int]]:
+    def generate(
+        self, prompts: list[list[int]], temperature: float, limit: int, seed: int
+    ) -> list[list[int]]:
         """Ids after each prompt, up to and without `<|end|>`."""
         order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
         out: list[list[int]] = [[] for _ in prompts]
         torch.manual_seed(seed)
         for at in range(0, len(order), self.rows):
             part = order[at : at + self.rows]
-            for i, ids in zip(part, self._batch([prompts[i] for i in part], temperature, limit), strict=True):
+            for i, ids in zip(
+                part, self._batch([prompts[i] for i in part], temperature, limit), strict=True
+            ):
                 out[i] = ids
         return out
 
@@ -169,14 +249,27 @@ class Sampler:
         for i, p in enumerate(prompts):
             ids[i, longest - len(p) :] = torch.tensor(p, device=self.device)
         pad = torch.tensor([longest - len(p) for p in prompts], device=self.device)
-        cache = torch.zeros(s.layers, 2, n, s.kv_heads, longest + limit, s.head, device=self.device, dtype=self.dtype)
+        cache = torch.zeros(
+            s.layers,
+            2,
+            n,
+            s.kv_heads,
+            longest + limit,
+            s.head,
+            device=self.device,
+            dtype=self.dtype,
+        )
         done = torch.zeros(n, dtype=torch.bool, device=self.device)
         made: list[Tensor] = []
         start = 0
         for _ in range(limit):
             logits = self._step(ids, start, pad, cache).float()
             start += ids.shape[1]
-            token = logits.argmax(-1) if temperature == 0 else torch.multinomial((logits / temperature).softmax(-1), 1)[:, 0]
+            token = (
+                logits.argmax(-1)
+                if temperature == 0
+                else torch.multinomial((logits / temperature).softmax(-1), 1)[:, 0]
+            )
             token = torch.where(done, torch.ones_like(token), token)
             made.append(token)
             done |= token == 1
@@ -197,14 +290,25 @@ class Sampler:
         x = F.embedding(ids, self.w["embed"])
         for i in range(s.layers):
             y = rms(x, self.w["n1"][i], s.eps)
-            q = turn(F.linear(y, self.w["q"][i]).view(n, t, s.heads, s.head), cos, sin).transpose(1, 2)
-            k = turn(F.linear(y, self.w["k"][i]).view(n, t, s.kv_heads, s.head), cos, sin).transpose(1, 2)
+            q = turn(F.linear(y, self.w["q"][i]).view(n, t, s.heads, s.head), cos, sin).transpose(
+                1, 2
+            )
+            k = turn(
+                F.linear(y, self.w["k"][i]).view(n, t, s.kv_heads, s.head), cos, sin
+            ).transpose(1, 2)
             v = F.linear(y, self.w["v"][i]).view(n, t, s.kv_heads, s.head).transpose(1, 2)
             cache[i, 0, :, :, start:end], cache[i, 1, :, :, start:end] = k, v
             group = s.heads // s.kv_heads
             ks, vs = (cache[i, j, :, :, :end].repeat_interleave(group, 1) for j in (0, 1))
-            y = F.scaled_dot_product_attention(q, ks, vs, attn_mask=mask).transpose(1, 2).reshape(n, t, -1)
+            y = (
+                F.scaled_dot_product_attention(q, ks, vs, attn_mask=mask)
+                .transpose(1, 2)
+                .reshape(n, t, -1)
+            )
             x = x + F.linear(y, self.w["o"][i])
             y = rms(x, self.w["n2"][i], s.eps)
-            x = x + F.linear(F.silu(F.linear(y, self.w["gate"][i])) * F.linear(y, self.w["up"][i]), self.w["down"][i])
+            x = x + F.linear(
+                F.silu(F.linear(y, self.w["gate"][i])) * F.linear(y, self.w["up"][i]),
+                self.w["down"][i],
+            )
         return F.linear(rms(x[:, -1], self.w["norm"], s.eps), self.w["embed"])

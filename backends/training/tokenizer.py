@@ -34,11 +34,18 @@ def train(number: int = 150_000) -> Tokenizer:
     """The tokenizer, the same for the same number of conversations."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(PATTERN), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        [
+            pre_tokenizers.Split(Regex(PATTERN), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=SIZE, special_tokens=SPECIAL, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False, min_frequency=20
+        vocab_size=SIZE,
+        special_tokens=SPECIAL,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+        min_frequency=20,
     )
     tokenizer.train_from_iterator(texts(number), trainer)
     return tokenizer
@@ -47,7 +54,9 @@ def train(number: int = 150_000) -> Tokenizer:
 def save(tokenizer: Tokenizer, folder: Path) -> None:
     """Write tokenizer.json and tokenizer_config.json."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "tokenizer.json").write_text(json.dumps(json.loads(tokenizer.to_str()), ensure_ascii=False, separators=(",", ":")))
+    (folder / "tokenizer.json").write_text(
+        json.dumps(json.loads(tokenizer.to_str()), ensure_ascii=False, separators=(",", ":"))
+    )
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "bos_token": "<s>",
@@ -59,7 +68,9 @@ def save(tokenizer: Tokenizer, folder: Path) -> None:
         "model_max_length": 4096,
         "chat_template": TEMPLATE,
     }
-    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n")
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps(config, indent=1, ensure_ascii=False) + "\n"
+    )
 
 
 def main() -> None:

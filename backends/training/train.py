@@ -14,13 +14,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import torch
-from torch import Tensor
-
 import data
 import evaluate
 import network
 import tokenizer as tokenizers_
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
 
 ADAM = ("embed", "norm", "n1", "n2")
 
@@ -73,9 +73,9 @@ class Optimizer:
         w.sub_(rate * m_hat / (v_hat.sqrt() + 1e-8))
 
 
-def rate_at(share: float, peak: float) -> float:
-    """Warm-up, plateau, and a linear descent over the last 45 %."""
-    return peak * min(1.0, share / 0.01 + 0.02, (1 - share) / 0.45 + 0.002)
+def rate_at(share: float, peak: float, descent: float) -> float:
+    """Warm-up, plateau, and a linear descent at the end."""
+    return peak * min(1.0, share / 0.01 + 0.02, (1 - share) / descent + 0.002)
 
 
 def to_device(batch: data.Batch, device: str) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
@@ -85,7 +85,13 @@ def to_device(batch: data.Batch, device: str) -> tuple[Tensor, Tensor, Tensor, T
     factors = torch.from_numpy(batch.factors.astype("float32")).to(device, non_blocking=True)
     at = torch.arange(len(ids), device=device, dtype=torch.int32)
     begin = starts[(torch.searchsorted(starts, at, right=True) - 1).clamp(min=0)]
-    return ids, at - begin, factors, torch.cat([starts, torch.tensor([len(ids)], device=device, dtype=torch.int32)]), batch.longest
+    return (
+        ids,
+        at - begin,
+        factors,
+        torch.cat([starts, torch.tensor([len(ids)], device=device, dtype=torch.int32)]),
+        batch.longest,
+    )
 
 
 def prefetched(batches: Iterator[data.Batch], device: str) -> Iterator[Any]:
@@ -105,17 +111,36 @@ def train(options: argparse.Namespace, device: str) -> tuple[dict[str, Tensor], 
     """Train for so many seconds or steps."""
     shape = network.Shape(vocab=options.vocab)
     weights = network.fresh(shape, options.seed, device)
+    if options.resume:
+        weights = {
+            n: t.float().requires_grad_()
+            for n, t in network.load(options.resume, device, torch.float32)[0].items()
+        }
     print(f"parameters {sum(w.numel() for w in weights.values()):,}", flush=True)
     optimizer = Optimizer(weights, 0.1)
-    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    dtype = torch.bfloat16
     loss_of = torch.compile(network.loss_of, dynamic=False) if device == "cuda" else network.loss_of
-    source = prefetched(data.stream(options.out / "tokenizer.json", options.seed, options.size, options.workers), device)
+    focus = {skill: float(factor) for skill, _, factor in (f.partition("=") for f in options.focus)}
+    source = prefetched(
+        data.stream(
+            options.out / "tokenizer.json",
+            options.seed,
+            options.size,
+            options.workers,
+            device == "cpu",
+            focus,
+        ),
+        device,
+    )
     begun = time.time()
     start, waited, window = begun, 0.0, []
     for step in range(options.steps):
         if step == 10:
             start = time.time()
-        share = max((time.time() - start) / options.seconds if options.seconds else 0.0, step / options.steps)
+        share = max(
+            (time.time() - start) / options.seconds if options.seconds else 0.0,
+            step / options.steps,
+        )
         if share >= 1:
             break
         before = time.time()
@@ -123,16 +148,23 @@ def train(options: argparse.Namespace, device: str) -> tuple[dict[str, Tensor], 
         waited += time.time() - before
         loss = loss_of(weights, *batch[:4], batch[4], shape, dtype)
         loss.backward()
-        optimizer.step(rate_at(share, options.rate))
         window.append(loss.detach())
+        if step % options.sum == options.sum - 1:
+            optimizer.step(rate_at(share, options.rate, options.descent))
         if step % options.log == options.log - 1:
             value = torch.stack(window).mean().item()
             window.clear()
             done = (step + 1) * options.size
-            print(f"step {step + 1} {share:.0%} loss {value:.4f} tokens {done / 1e6:.0f}M {done / (time.time() - begun) / 1e6:.2f}M/s waited {waited:.0f}s {time.time() - begun:.0f}s", flush=True)
+            print(
+                f"step {step + 1} {share:.0%} loss {value:.4f} tokens {done / 1e6:.0f}M {done / (time.time() - begun) / 1e6:.2f}M/s waited {waited:.0f}s {time.time() - begun:.0f}s",
+                flush=True,
+            )
             if not math.isfinite(value):
                 raise SystemExit("the loss is not finite")
-    print(f"trained {step} steps, {step * options.size / 1e6:.0f}M tokens in {time.time() - begun:.0f}s", flush=True)
+    print(
+        f"trained {step} steps, {step * options.size / 1e6:.0f}M tokens in {time.time() - begun:.0f}s",
+        flush=True,
+    )
     return weights, shape
 
 
@@ -140,9 +172,24 @@ def main() -> None:
     """Tokenizer, training, export, evaluation."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the folder of the weights")
+    parser.add_argument("--resume", type=Path, help="go on from these weights and their tokenizer")
+    parser.add_argument(
+        "--focus",
+        nargs="*",
+        default=[],
+        metavar="SKILL=FACTOR",
+        help="multiply the shares of skills",
+    )
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument(
+        "--descent", type=float, default=0.45, help="the share of the run in which the rate falls"
+    )
     parser.add_argument("--seconds", type=float, default=480.0)
     parser.add_argument("--steps", type=int, default=10**6)
     parser.add_argument("--size", type=int, default=131072, help="tokens of a step")
+    parser.add_argument(
+        "--sum", type=int, default=1, help="batches whose gradients are added up for a step"
+    )
     parser.add_argument("--rate", type=float, default=4e-3)
     parser.add_argument("--workers", type=int, default=14)
     parser.add_argument("--seed", type=int, default=1)
@@ -155,12 +202,19 @@ def main() -> None:
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(options.seed)
+    if options.threads:
+        torch.set_num_threads(options.threads)
     torch.set_float32_matmul_precision("high")
-    tokenizers_.save(tokenizers_.train(150_000 if device == "cuda" else 20_000), options.out)
+    if options.resume:
+        tokenizers_.save(Tokenizer.from_file(str(options.resume / "tokenizer.json")), options.out)
+    else:
+        tokenizers_.save(tokenizers_.train(), options.out)
     weights, shape = train(options, device)
     network.export(weights, shape, options.out, options.temperature)
     generate = evaluate.torch_generate(options.out, device)
-    evaluate.report(generate, options.number, options.arithmetic, options.temperature, options.report)
+    evaluate.report(
+        generate, options.number, options.arithmetic, options.temperature, options.report
+    )
 
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@ from skills import stories, words
 from skills.core import Check, Draw, Example, Pool, system
 from skills.stories import Story
 
-TERSE = 0.28
+TERSE = 0.2
 """The share of one-line solutions where the prompt does not ask for steps."""
-ASK_STEPS = Pool("arith.steps", """
+ASK_STEPS = Pool(
+    "arith.steps",
+    """
 Think step by step.
-Show your work.
+[Show your work|Explain how you get there|Explain your steps|Explain the result|Take care with each step].
 [Write out|Explain] [your reasoning|the steps|each step].
 Let's think step by step.
 Solve it step by step.
@@ -24,13 +26,16 @@ Think carefully.
 Please [think|reason] step by step.
 [Do|Solve|Take] it one step at a time.
 [Give|Write] the steps[| first].
-Explain how you get the [answer|result].
+[Explain|Say|Tell me] how you get the [answer|result].
 Use one line for each step.
 Show how you calculate it.
 Step by step[|, please].
 Write your [work|calculation|reasoning].
-""")
-ASK_END = Pool("arith.end", """
+""",
+)
+ASK_END = Pool(
+    "arith.end",
+    """
 End with a line "Answer: N".
 [Finish|End] with "Answer:" and the number.
 [Put|Write] the [result|final answer] [on|in] the last line as "Answer: N".
@@ -44,8 +49,11 @@ Your last line: "Answer: N".
 Close with "Answer: " and the number.
 Use the format "Answer: N" [for|in] the last line.
 At the end write "Answer: N".
-""")
-LEAD = Pool("arith.lead", """
+""",
+)
+LEAD = Pool(
+    "arith.lead",
+    """
 Solve this problem.\\n
 Solve:\\n
 [Here is a|A] [word problem|problem|math problem|puzzle]:\\n
@@ -62,10 +70,13 @@ Exercise:\\n
 [Read|Look at] this [problem|task] [carefully|] and solve it.\\n
 Math: 
 [Think about|Consider] this: 
-""")
+""",
+)
 
 
-GAIN = Pool("arith.gain", """
+GAIN = Pool(
+    "arith.gain",
+    """
 {S} [buys|gets|finds|adds|collects|makes|earns] {k} [more|new|extra|other] {n}.
 [Then|Later|After that|Next], {s} [finds|receives|gets|is given|buys] {k} more[ {n}|].
 [A friend|{f}|Then {f}|Later {f}] [gives|hands|brings|sends] {S} {k} [more |]{n}.
@@ -88,8 +99,11 @@ The next [day|week|morning], {s} [finds|buys|makes|gets] {k} more [of them|].
 [Then|Later|Next] {f} gives {k} {n} to {S}.
 {S} [finds|discovers] {k} [old|new|hidden|forgotten] {n} [at home|in a drawer|under the bed|outside].
 {S} [increases|raises] the number of {n} by {k}.
-""")
-LOSE = Pool("arith.lose", """
+""",
+)
+LOSE = Pool(
+    "arith.lose",
+    """
 {S} [gives|gives away|hands over|passes] {k} [of them |{n} |]to {f}.
 [Then|Later|After that], {s} [loses|breaks|drops|gives away|takes away|hands out] {k} {n}.
 {S} [sells|uses|uses up|gives away|takes away|throws away] {k} of [them|the {n}].
@@ -113,8 +127,11 @@ The next [day|week|morning], {s} [sells|loses|gives away|uses] {k} of them.
 {S} decides to [sell|give away|throw away|return] {k} {n}.
 {f} and the others [eat|use|take|need] {k} of the {n}.
 The number of {n} [falls|goes down|drops] by {k}.
-""")
-BAGS = Pool("arith.bags", """
+""",
+)
+BAGS = Pool(
+    "arith.bags",
+    """
 {S} [buys|gets|packs|adds|makes] {a} [new |more |]{c} with {b} {n} [each|in each|apiece].
 [Then|Later|Next], {s} [buys|brings|gets|adds] {a} {c} [of|that hold|with] {b} {n} each.
 {f} brings {a} {c}, each with {b} {n}.
@@ -135,8 +152,11 @@ In {a} {c} there are {b} more {n} each.
 {S} has {a} [more|other] {c} [at home|too|as well] with {b} {n} in [each|every one].
 [A truck|{f}] delivers {a} {c}. [Every|Each] one of them has {b} {n}.
 Then come {a} {c}, {b} {n} [each|per piece|in each one].
-""")
-LOSE_BAGS = Pool("arith.losebags", """
+""",
+)
+LOSE_BAGS = Pool(
+    "arith.losebags",
+    """
 {S} [gives|gives away] {b} {n} to each of {a} [friends|people|guests].
 [Then {s}|{S}] [uses|needs|sells|loses|gives away|eats] {b} {n} [a day|every day|each day] for {a} days.
 {a} [children|friends|people] [each take|take|eat|get] {b} {n}[ each|].
@@ -152,8 +172,11 @@ For {a} days {s} gives away {b} {n} every day.
 {S} [sells|trades|donates] {a} {c} of {b} {n}.
 {S} [gives away|throws away|ships] {a} {c} with {b} {n} in each.
 [Each|Every one] of the {a} [children|neighbours|guests] [takes|eats|receives] {b} {n}.
-""")
-SHARE = Pool("arith.share", """
+""",
+)
+SHARE = Pool(
+    "arith.share",
+    """
 {S} [shares|divides|splits] them [equally|fairly|evenly] [among|between] {k} [friends|children|people]. How many {n} does each friend get?
 The {n} are [put|divided|split] into {k} equal [{c}|groups|{c}]. How many {n} are in each of the {c}?
 {S} [packs|puts|sorts] them into [{c}|groups|{c}] of {k}[ {n}|] each. How many [{c} does {s} fill|does {s} get|does that make]?
@@ -168,8 +191,11 @@ The {n} are [divided|shared out] among {k} [people|children|classes]. How many [
 Each of {k} friends gets the same number of {n}. How many is that?
 {S} arranges them in {k} equal rows. How many {n} are in [a|one] row?
 How many groups of {k} {n} can {S} make?
-""")
-TIMES = Pool("arith.times", """
+""",
+)
+TIMES = Pool(
+    "arith.times",
+    """
 Then the number of {n} is [multiplied by {k}|made {k} times as large].
 {S} [gets|has|makes] {k} times as many {n} as before.
 Now {S} gets {k} times as many {n} as before in total.
@@ -180,8 +206,11 @@ The next day {s} has {k} times that many {n}.
 The {n} [grow|increase] to {k} times the number.
 The number of {n} becomes {k} times as large.
 Then {S} has {k} times as many.
-""")
-START = Pool("arith.start", """
+""",
+)
+START = Pool(
+    "arith.start",
+    """
 [First, |To begin with, |At first, ||||]{S} has {k} {n}.
 {S} [starts with|begins with|first takes|got|found|had] {k} {n}[| last week| yesterday].
 At first {S} has {k} {n}.
@@ -201,8 +230,11 @@ In a {o} there are {k} {n}. [They belong to {S}.|It belongs to {S}.]
 {S}'s [collection|{o}|shop|farm] has {k} {n}.
 {S} is the owner of {k} {n}.
 A [shop|farm|school|market] [run by|of] {S} has {k} {n}.
-""")
-HOW_MANY = Pool("arith.howmany", """
+""",
+)
+HOW_MANY = Pool(
+    "arith.howmany",
+    """
 How many {n} [does {S} have|remain|are left|are there] [now|in the end|at the end|in total|]?
 How many {n} are there [now|in the end|in total]?
 [What is|Give|Find|Tell me|Calculate] the [|final |total ]number of {n} [now|in the end|that {S} has]?
@@ -220,23 +252,42 @@ How many {n} [can {S} count|does {S} count] now?
 How many does {S} have [now|in the end|left]?
 And how many {n} are there now?
 How many are there [now|in the end]?
-""")
+""",
+)
 
 
 def _plus(draw: Draw, story: Story, slot: dict[str, str]) -> None:
     k = draw.num(2, 99) if draw.chance(0.6) else draw.num(10, 350)
-    story.step(draw.say(GAIN, k=k, **slot), story.value, "+", k, draw.pick(["More", "After that", "Add"]))
+    story.step(
+        draw.say(GAIN, k=k, **slot), story.value, "+", k, draw.pick(["More", "After that", "Add"])
+    )
 
 
 def _minus(draw: Draw, story: Story, slot: dict[str, str]) -> None:
-    k = draw.num(1, max(1, story.value - 1)) if story.value < 60 or draw.chance(0.5) else draw.num(2, 60)
-    story.step(draw.say(LOSE, k=k, **slot), story.value, "-", k, draw.pick(["Left", "After that", "Take away"]))
+    k = (
+        draw.num(1, max(1, story.value - 1))
+        if story.value < 60 or draw.chance(0.5)
+        else draw.num(2, 60)
+    )
+    story.step(
+        draw.say(LOSE, k=k, **slot),
+        story.value,
+        "-",
+        k,
+        draw.pick(["Left", "After that", "Take away"]),
+    )
 
 
 def _bags(draw: Draw, story: Story, slot: dict[str, str]) -> None:
     a, b = _room(draw)
     before = story.value
-    new = story.step(draw.say(BAGS, a=a, b=b, **slot), a, "*", b, draw.pick(["New", f"{a} times {b}", "The new ones"]))
+    new = story.step(
+        draw.say(BAGS, a=a, b=b, **slot),
+        a,
+        "*",
+        b,
+        draw.pick(["New", f"{a} times {b}", "The new ones"]),
+    )
     story.step("", before, "+", new, draw.pick(["Together", "Sum", "In total"]))
 
 
@@ -247,7 +298,13 @@ def _lose_bags(draw: Draw, story: Story, slot: dict[str, str]) -> None:
         return _plus(draw, story, slot)
     b = draw.num(2, min(most, 40))
     before = story.value
-    gone = story.step(draw.say(LOSE_BAGS, a=a, b=b, **slot), a, "*", b, draw.pick(["Gone", f"{a} times {b}", "Used"]))
+    gone = story.step(
+        draw.say(LOSE_BAGS, a=a, b=b, **slot),
+        a,
+        "*",
+        b,
+        draw.pick(["Gone", f"{a} times {b}", "Used"]),
+    )
     story.step("", before, "-", gone, draw.pick(["Left", "Rest"]))
     return None
 
@@ -256,7 +313,9 @@ def _times(draw: Draw, story: Story, slot: dict[str, str]) -> None:
     if story.value > 160:
         return _minus(draw, story, slot)
     k = draw.num(2, 6)
-    story.step(draw.say(TIMES, k=k, **slot), story.value, "*", k, draw.pick(["Times", f"{k} times"]))
+    story.step(
+        draw.say(TIMES, k=k, **slot), story.value, "*", k, draw.pick(["Times", f"{k} times"])
+    )
     return None
 
 
@@ -275,7 +334,14 @@ def collection(draw: Draw, wordy: bool) -> Story:
     who, friend = draw.firsts(2)
     noun = words.plural(draw.pick(words.COUNTABLE)) if draw.chance(0.9) else draw.word() + "s"
     box = draw.pick(words.CONTAINERS)
-    slot = {"S": who, "s": draw.pick(["he", "she", who]), "f": friend, "n": noun, "c": words.plural(box), "o": box}
+    slot = {
+        "S": who,
+        "s": draw.pick(["he", "she", who]),
+        "f": friend,
+        "n": noun,
+        "c": words.plural(box),
+        "o": box,
+    }
     story = Story(draw.num(3, 60) if draw.chance(0.5) else draw.num(20, 400), wordy=wordy)
     story.said.append(draw.say(START, k=story.value, **slot))
     moves = draw.pick([1, 2, 2, 2, 3, 3])
@@ -288,7 +354,9 @@ def collection(draw: Draw, wordy: bool) -> Story:
     return story
 
 
-PRICE = Pool("arith.price", """
+PRICE = Pool(
+    "arith.price",
+    """
 A shop sells {x} for {p} {u} each and {y} for {q} {u} each. {S} buys {a} {x} and {b} {y}. How much does {S} pay?
 {X} [cost|are] {p} {u} [each|apiece]. {Y} [cost|are] {q} {u} [each|apiece]. What do {a} {x} and {b} {y} cost together?
 {S} [buys|collects|orders|takes] {a} {x} [at|for|worth] {p} {u} each and {b} {y} [at|for|worth] {q} {u} each. What is the total price?
@@ -307,8 +375,15 @@ The price of one of the {x} is {p} {u}, the price of one of the {y} is {q} {u}. 
 {S} pays {p} {u} for each of {a} {x} and {q} {u} for each of {b} {y}. How [much|many {u}] is that [together|altogether|in all]?
 {S} [packs|collects] {a} {x} worth {p} {u} each and {b} {y} worth {q} {u} each. What are they worth together?
 {S} wants {a} {x} and {b} {y}. [Each|One] of the {x} is {p} {u}, [each|one] of the {y} is {q} {u}. How much [money does {S} need|is it]?
-""")
-CHANGE = Pool("arith.change", """
+A [shop|store|stand] sells {x} for {p} {u} and {y} for {q} {u}. {S} buys {a} {x} and {b} {y}. How [much does {s} pay|many {u} is that|much is that]?
+{X} are {p} {u}, {y} are {q} {u}. {S} [buys|takes|wants] {a} {x} and {b} {y}. How much [does {s} pay|is that]?
+[One|A single] of the {x} costs {p} {u}, one of the {y} {q} {u}. How much are {a} {x} and {b} {y}?
+{S} buys {a} {x} for {p} {u} each and {b} {y} for {q} {u} each. How much [money does {s} spend|does {s} spend|does that cost][ in total|]?
+""",
+)
+CHANGE = Pool(
+    "arith.change",
+    """
 {S} pays with {m} {u}. How much [change|money] does {s} get back?
 {S} has {m} {u}. How many {u} are left?
 {S} pays with a {m} {u} note. What is the change?
@@ -319,11 +394,16 @@ From {m} {u}, how [much|many {u}] [is|are] left?
 {S} puts {m} {u} on the table. How much change is that?
 There were {m} {u} in {S}'s [purse|wallet|pocket]. How [much|many {u}] [is|are] left [after that|]?
 How [much|many {u}] does {S} get back from {m} {u}?
-""")
+""",
+)
 
 
 def _room(draw: Draw) -> tuple[int, int]:
-    return (draw.num(2, 9), draw.num(2, 20)) if draw.chance(0.62) else (draw.num(3, 19), draw.num(11, 49))
+    return (
+        (draw.num(2, 9), draw.num(2, 20))
+        if draw.chance(0.62)
+        else (draw.num(3, 19), draw.num(11, 49))
+    )
 
 
 def prices(draw: Draw, wordy: bool) -> Story:
@@ -332,7 +412,15 @@ def prices(draw: Draw, wordy: bool) -> Story:
     (a, p), (b, q) = _room(draw), _room(draw)
     unit = draw.pick(["dollars", "euros", "dollars", "coins", "pounds", "cents"])
     who = draw.first()
-    slot = {"x": x, "y": y, "X": x.capitalize(), "Y": y.capitalize(), "u": unit, "S": who, "s": draw.pick(["he", "she", who])}
+    slot = {
+        "x": x,
+        "y": y,
+        "X": x.capitalize(),
+        "Y": y.capitalize(),
+        "u": unit,
+        "S": who,
+        "s": draw.pick(["he", "she", who]),
+    }
     story = Story(0, wordy=wordy)
     text = draw.say(PRICE, a=a, p=p, b=b, q=q, **slot)
     first = story.step("", a, "*", p, f"{x.capitalize()}")
@@ -340,7 +428,31 @@ def prices(draw: Draw, wordy: bool) -> Story:
     total = story.step("", first, "+", second, "Total")
     story.question = text
     if draw.chance(0.35):
-        money = draw.pick([m for m in (20, 50, 100, 150, 200, 250, 300, 400, 500, 600, 800, 1000, 1200, 1500, 2000, 3000) if m > total] or [total + 15])
+        money = draw.pick(
+            [
+                m
+                for m in (
+                    20,
+                    50,
+                    100,
+                    150,
+                    200,
+                    250,
+                    300,
+                    400,
+                    500,
+                    600,
+                    800,
+                    1000,
+                    1200,
+                    1500,
+                    2000,
+                    3000,
+                )
+                if m > total
+            ]
+            or [total + 15]
+        )
         body = text.split(". ")
         asked = body.pop() if len(body) > 1 else ""
         if asked and "sells" not in text.split(" ")[1]:
@@ -349,7 +461,9 @@ def prices(draw: Draw, wordy: bool) -> Story:
     return story
 
 
-DAILY = Pool("arith.daily", """
+DAILY = Pool(
+    "arith.daily",
+    """
 {S} [reads|writes|prints] {b} pages a day for {a} days[ and then|. After that {s} reads] {k} pages more. How many pages is that in total?
 {S} [works|practises] {b} minutes a day on {a} days and {k} minutes on the last day. How many minutes is that [in total|altogether]?
 {S} runs {b} rounds on each of {a} days and {k} rounds on the day after. How many rounds is that?
@@ -371,8 +485,11 @@ A [theatre|cinema|stadium] has {a} rows with {b} seats each and {k} extra seats.
 A [farmer|gardener] plants {a} rows with {b} trees [in each|each]. [There are already|Then come] {k} [other|more] trees. How many trees are there?
 [A ticket|An hour|A lesson|A night] costs {b} dollars. {S} [takes|pays for|books] {a} and pays {k} dollars [extra|for food|for the trip]. How much is that [in total|]?
 {S} puts {b} {o} on each of {a} plates and {k} {o} in a bowl. How many {o} are there?
-""")
-DAILY_MINUS = Pool("arith.dailyminus", """
+""",
+)
+DAILY_MINUS = Pool(
+    "arith.dailyminus",
+    """
 A book has {m} pages. {S} reads {b} pages a day for {a} days. How many pages are left?
 A hall has {m} seats. {a} groups of {b} people come in. How many seats are [free|empty]?
 A farm has {m} eggs. {S} sells {a} boxes of {b} eggs. How many eggs are left?
@@ -390,13 +507,19 @@ A [school|club|town] has {m} [dollars|euros]. It buys {a} {o} for {b} [dollars|e
 A farmer [has|picks] {m} {o} and sells {a} {c} with {b} {o} [each|in each]. How many {o} [remain|does the farmer keep]?
 {S} [saves|has saved] {m} dollars and [pays|spends] {b} dollars [a month|a week] for {a} [months|weeks]. How many dollars [remain|are left]?
 From {m} {o}, {a} {c} with {b} {o} each are [sold|taken away|given away]. How many {o} are left?
-""")
+""",
+)
 
 
 def daily(draw: Draw, wordy: bool) -> Story:
     """So many a day, then some more; or taken from a supply."""
     (a, b), who = _room(draw), draw.first()
-    slot = {"S": who, "s": draw.pick(["he", "she", who]), "o": words.plural(draw.pick(words.COUNTABLE)), "c": words.plural(draw.pick(words.CONTAINERS))}
+    slot = {
+        "S": who,
+        "s": draw.pick(["he", "she", who]),
+        "o": words.plural(draw.pick(words.COUNTABLE)),
+        "c": words.plural(draw.pick(words.CONTAINERS)),
+    }
     story = Story(0, wordy=wordy)
     if draw.chance(0.5):
         k = draw.num(2, 120)
@@ -411,7 +534,9 @@ def daily(draw: Draw, wordy: bool) -> Story:
     return story
 
 
-COMPARE = Pool("arith.compare", """
+COMPARE = Pool(
+    "arith.compare",
+    """
 {A} has {k} {n}. {B} has {d} more than {A}. {C} has {m} times as many as {B}. How many {n} do the three have together?
 {A} [found|collected] {k} {n}, {B} [found|collected] {d} more than {A}, and {C} [found|collected] {m} times as many as {B}. How many {n} is that in total?
 {A} is {k} years old. {B} is {d} years older than {A}, and {C} is {m} times as old as {B}. What is the sum of their ages?
@@ -423,8 +548,11 @@ On Monday {A} [sees|counts|sells] {k} {n}, on Tuesday {d} more than on Monday, a
 {A} [has|owns] {k} {n}, {B} [has|owns] {d} more, {C} [has|owns] {m} times as many as {B}. What is the total?
 A red box has {k} {n}. A blue box has {d} more {n} than the red one. A green box has {m} times as many as the blue one. How many {n} are there in all?
 In the first week there are {k} {n}, in the second {d} more, in the third {m} times as many as in the second. How many {n} are there in all [three weeks|]?
-""")
-COMPARE_TWO = Pool("arith.comparetwo", """
+""",
+)
+COMPARE_TWO = Pool(
+    "arith.comparetwo",
+    """
 {A} has {k} {n}. {B} has {m} times as many. How many {n} do they have [together|in total]?
 {A} has {k} {n} and {B} has {m} times as many. {C} has {d} {n}. How many do the three have [together|in total]?
 {A} is {k} years old. {B} is {m} times as old. [In {d} years, how|How] old will {B} be in {d} years?
@@ -436,7 +564,8 @@ COMPARE_TWO = Pool("arith.comparetwo", """
 One box holds {k} {n}. Another box holds {m} times as many. How many {n} are in both?
 {A} has {k} {n}. {B} has half as many as {A}. How many {n} is that together?
 {A} picked {k} {n}, {B} half as many. How many did they pick together?
-""")
+""",
+)
 
 
 def compare(draw: Draw, wordy: bool) -> Story:
@@ -463,7 +592,9 @@ def compare(draw: Draw, wordy: bool) -> Story:
     return story
 
 
-SUM = Pool("arith.sum", """
+SUM = Pool(
+    "arith.sum",
+    """
 What is {e}?
 Compute {e}.
 [Calculate|Work out] {e}.
@@ -485,7 +616,8 @@ How much do you get for {e}?
 [Find|Give] {e}.
 What number is {e}?
 Please tell me what {e} is.
-""")
+""",
+)
 
 
 def expression(draw: Draw) -> Story:
@@ -511,9 +643,17 @@ def expression(draw: Draw) -> Story:
     elif form == 5:
         x, y = draw.num(50, 900), draw.num(2, 400)
         x, y = max(x, y), min(x, y)
-        text, _ = (f"{x} - {y}", story.step("", x, "-", y, "")) if draw.chance(0.5) else (f"{x} + {y}", story.step("", x, "+", y, ""))
+        text, _ = (
+            (f"{x} - {y}", story.step("", x, "-", y, ""))
+            if draw.chance(0.5)
+            else (f"{x} + {y}", story.step("", x, "+", y, ""))
+        )
     else:
-        text, _ = (f"{c} + {a} * {b}", story.step("", c, "+", story.step("", a, "*", b, ""), "")) if draw.chance(0.6) else (f"{a} * {b}", story.step("", a, "*", b, ""))
+        text, _ = (
+            (f"{c} + {a} * {b}", story.step("", c, "+", story.step("", a, "*", b, ""), ""))
+            if draw.chance(0.6)
+            else (f"{a} * {b}", story.step("", a, "*", b, ""))
+        )
     if draw.chance(0.2):
         text = text.replace(" ", "")
     story.question = draw.say(SUM, e=text)
@@ -529,7 +669,11 @@ def _chain(story: Story) -> str:
         if last is None:
             text = left
         elif a == last:
-            text = f"({text}) {op} {b}" if op in "*/" and any(o in text for o in "+-") else f"{text} {op} {b}"
+            text = (
+                f"({text}) {op} {b}"
+                if op in "*/" and any(o in text for o in "+-")
+                else f"{text} {op} {b}"
+            )
         else:
             return ""
         last = result
@@ -544,7 +688,9 @@ def _merged(story: Story) -> str:
     for left, _, result in parts:
         a, op, b = left.split(" ")
         a, b = (known.pop(x, x) for x in (a, b))
-        a, b = (f"({x})" if " " in x and (op in "*/" or (op == "-" and x == b)) else x for x in (a, b))
+        a, b = (
+            f"({x})" if " " in x and (op in "*/" or (op == "-" and x == b)) else x for x in (a, b)
+        )
         known[result] = last = f"{a} {op} {b}"
     return f"{last} = {parts[-1][2]}"
 

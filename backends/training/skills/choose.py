@@ -5,7 +5,9 @@ from __future__ import annotations
 from skills import knowledge, words
 from skills.core import Draw, Example, Message, Pool, equals, system
 
-ENDING = Pool("choose.ending", """
+ENDING = Pool(
+    "choose.ending",
+    """
 Choose one of: {o}
 Choose one of: {o}.
 Choose: {o}
@@ -25,8 +27,11 @@ Which one: {o3}?
 Options: {o}\\nAnswer:
 Your options: {o}. Answer with the option only.
 ({o1})
-""")
-LETTERS_END = Pool("choose.letters", """
+""",
+)
+LETTERS_END = Pool(
+    "choose.letters",
+    """
 Answer with the letter.
 Answer with the letter only.
 [Reply|Answer] with [A, B or C|one letter|the letter].
@@ -37,8 +42,11 @@ Answer:
 Reply with the letter of the [right|correct|best] option.
 The letter only, please.
 [Just|Only] the letter.
-""")
-SENTIMENT_ASK = Pool("choose.sentiment", """
+""",
+)
+SENTIMENT_ASK = Pool(
+    "choose.sentiment",
+    """
 Is this review positive or negative?
 What is the sentiment of this [review|text|comment]?
 [Classify|Label] this [review|comment].
@@ -50,11 +58,98 @@ Decide whether this [review|opinion|comment] is [positive or negative|good or ba
 Read this review and choose its sentiment.
 Is the following [opinion|text] positive or negative?
 [Classify|Label] the sentiment[ of the text|].
-""")
-GOOD = _GOOD = "good great lovely wonderful excellent fantastic perfect delicious friendly clean fast fresh beautiful helpful kind warm amazing brilliant nice superb pleasant charming tasty comfortable useful".split()
-BAD = "bad terrible awful horrible rude dirty slow cold broken disappointing boring poor ugly noisy stale useless expensive late burnt nasty unfriendly dreadful uncomfortable salty dull".split()
-NEUTRAL = "average ordinary normal okay usual standard medium acceptable".split()
-ASPECTS = "food|service|room|staff|film|book|soup|waiter|hotel|delivery|bed|music|coffee|view|story|phone|driver|breakfast|shop|camera|battery|actor|garden|meal|trip|game|concert|teacher|product|screen|cake|place|price".split("|")
+""",
+)
+GOOD = _GOOD = [
+    "good",
+    "great",
+    "lovely",
+    "wonderful",
+    "excellent",
+    "fantastic",
+    "perfect",
+    "delicious",
+    "friendly",
+    "clean",
+    "fast",
+    "fresh",
+    "beautiful",
+    "helpful",
+    "kind",
+    "warm",
+    "amazing",
+    "brilliant",
+    "nice",
+    "superb",
+    "pleasant",
+    "charming",
+    "tasty",
+    "comfortable",
+    "useful",
+]
+BAD = [
+    "bad",
+    "terrible",
+    "awful",
+    "horrible",
+    "rude",
+    "dirty",
+    "slow",
+    "cold",
+    "broken",
+    "disappointing",
+    "boring",
+    "poor",
+    "ugly",
+    "noisy",
+    "stale",
+    "useless",
+    "expensive",
+    "late",
+    "burnt",
+    "nasty",
+    "unfriendly",
+    "dreadful",
+    "uncomfortable",
+    "salty",
+    "dull",
+]
+NEUTRAL = ["average", "ordinary", "normal", "okay", "usual", "standard", "medium", "acceptable"]
+ASPECTS = [
+    "food",
+    "service",
+    "room",
+    "staff",
+    "film",
+    "book",
+    "soup",
+    "waiter",
+    "hotel",
+    "delivery",
+    "bed",
+    "music",
+    "coffee",
+    "view",
+    "story",
+    "phone",
+    "driver",
+    "breakfast",
+    "shop",
+    "camera",
+    "battery",
+    "actor",
+    "garden",
+    "meal",
+    "trip",
+    "game",
+    "concert",
+    "teacher",
+    "product",
+    "screen",
+    "cake",
+    "place",
+    "price",
+]
 FEEL = {
     "positive": "I [love|loved|really liked|enjoyed] it.|I will come [again|back].|[Highly recommended|I recommend it to everyone].|Thank you so much!|Everything worked [well|perfectly].|[What a|A] [lovely|great|wonderful] {t}!|I am very happy with the {t}.|Best {t} ever!|The {t} made my day.|[Five stars|Ten out of ten].|I had a [great|wonderful|lovely] time.|We [smiled|laughed] the whole evening.|It works [great|very well].|I could not be happier.",
     "negative": "I [hate|hated|did not like|disliked] it.|I will never come [again|back].|[I do not recommend it|Stay away].|I want my money back.|It broke after [one day|a week].|[What a|A] [terrible|horrible|sad] {t}!|I am [angry|unhappy|disappointed] with the {t}.|Worst {t} ever.|The {t} ruined my day.|[One star|Zero stars].|It was a waste of [time|money].|We waited for [an hour|two hours].|It does not work.|Never again.|I was bored.|Nobody helped us.",
@@ -71,7 +166,15 @@ def _opinion(draw: Draw, mood: str) -> str:
         if roll < 0.4:
             other = draw.pick(ASPECTS)
             word = draw.pick(lists[mood])
-            parts.append(draw.free("The {t} was [very |so |really |]{w}[| and the {u} was {v}].", t=thing, w=word, u=other, v=draw.pick(lists[mood])))
+            parts.append(
+                draw.free(
+                    "The {t} was [very |so |really |]{w}[| and the {u} was {v}].",
+                    t=thing,
+                    w=word,
+                    u=other,
+                    v=draw.pick(lists[mood]),
+                )
+            )
         elif roll < 0.55 and mood != "neutral":
             bad = draw.pick(BAD if mood == "positive" else GOOD)
             parts.append(draw.free("The {t} was not {w}[ at all|].", t=thing, w=bad))
@@ -95,16 +198,33 @@ def _top(text: str) -> list[str]:
 
 def sentiment(draw: Draw) -> tuple[str, list[str], str]:
     """A review and its mood."""
-    labels = draw.pick([["positive", "negative"], ["positive", "negative", "neutral"], ["positive", "negative"], ["good", "bad"], ["happy", "unhappy"], ["like", "dislike"]])
+    labels = draw.pick(
+        [
+            ["positive", "negative"],
+            ["positive", "negative", "neutral"],
+            ["positive", "negative"],
+            ["good", "bad"],
+            ["happy", "unhappy"],
+            ["like", "dislike"],
+        ]
+    )
     index = draw.num(0, len(labels) - 1)
     text = _opinion(draw, ["positive", "negative", "neutral"][index])
     ask = draw.say(SENTIMENT_ASK)
     quoted = f'"{text}"' if draw.chance(0.6) else text
-    joined = f"{ask} {quoted}" if draw.chance(0.6) else f"{ask}\n{quoted}" if draw.chance(0.6) else f"{quoted}\n{ask}"
+    joined = (
+        f"{ask} {quoted}"
+        if draw.chance(0.6)
+        else f"{ask}\n{quoted}"
+        if draw.chance(0.6)
+        else f"{quoted}\n{ask}"
+    )
     return joined, labels, labels[index]
 
 
-KIND_OF = Pool("choose.kindof", """
+KIND_OF = Pool(
+    "choose.kindof",
+    """
 [Which|What] kind of thing is {x}?
 What is {x}?
 [Which|What] category does {x} belong to?
@@ -121,10 +241,13 @@ Which group is right for the word {w}?
 Name the category of {w}.
 Which label fits {w}?
 The word is {w}. What is it?
-""")
-WHICH_IS = Pool("choose.whichis", """
+""",
+)
+WHICH_IS = Pool(
+    "choose.whichis",
+    """
 Which of these is {k}?
-Which one is {k}?
+[Which|Which one|Which word|Which of these|Which of them] [is {k}|belongs to the kind "{K}"|is in the group "{K}"|goes into the group {K}|is of the kind {K}]?
 [Pick|Choose|Find] the word that is {k}.
 Which word is {k}?
 One of these is {k}. Which one?
@@ -139,15 +262,19 @@ What is {k} here?
 Which belongs to the group "{K}"?
 I am looking for {k}. Which one is it?
 [Say|Tell me] which one is {k}.
-""")
-ODD = Pool("choose.odd", """
-Which [word|one] does not [belong|fit]?
+""",
+)
+ODD = Pool(
+    "choose.odd",
+    """
+Which [word|one] [does not belong|does not fit|is the odd one|is not of the same kind|is unlike the others]?
 [Find|Name] the odd one out.
 Which of these is different from the others?
 Which word is [not like the others|the odd one out]?
 One word does not fit. Which one?
 [Pick|Choose] the one that does not belong[ with the others|].
-""")
+""",
+)
 
 
 def _category(draw: Draw, skip: tuple[str, ...] = ()) -> str:
@@ -171,8 +298,30 @@ def _categories(draw: Draw, number: int) -> list[str]:
 
 
 def _noun_phrase(category: str, word: str) -> str:
-    bare = ("sport", "country", "city", "day of the week", "month", "language", "school subject", "metal", "drink", "colour", "meal", "season")
-    return word if category in bare or word.endswith("s") and category == "tool" or category == "vegetable" and word in ("spinach", "lettuce", "broccoli", "celery", "garlic", "kale") else words.article(word)
+    bare = (
+        "sport",
+        "country",
+        "city",
+        "day of the week",
+        "month",
+        "language",
+        "school subject",
+        "metal",
+        "drink",
+        "colour",
+        "meal",
+        "season",
+    )
+    return (
+        word
+        if category in bare
+        or (word.endswith("s") and category == "tool")
+        or (
+            category == "vegetable"
+            and word in ("spinach", "lettuce", "broccoli", "celery", "garlic", "kale")
+        )
+        else words.article(word)
+    )
 
 
 def kind(draw: Draw) -> tuple[str, list[str], str]:
@@ -182,7 +331,11 @@ def kind(draw: Draw) -> tuple[str, list[str], str]:
     word = draw.pick(words.CATEGORIES[right])
     labels = [words.CATEGORY_SHORT.get(c, c) for c in categories]
     phrase = _noun_phrase(right, word)
-    return draw.say(KIND_OF, x=phrase, X=knowledge.cap(phrase), w=word), draw.shuffled(labels), labels[0]
+    return (
+        draw.say(KIND_OF, x=phrase, X=knowledge.cap(phrase), w=word),
+        draw.shuffled(labels),
+        labels[0],
+    )
 
 
 def which(draw: Draw) -> tuple[str, list[str], str]:
@@ -201,7 +354,9 @@ def odd(draw: Draw) -> tuple[str, list[str], str]:
     return draw.say(ODD), draw.shuffled([*chosen, other]), other
 
 
-TOPIC_ASK = Pool("choose.topic", """
+TOPIC_ASK = Pool(
+    "choose.topic",
+    """
 What is this message about?
 [Which|What] topic is this message about?
 [Route|Sort] this message.
@@ -212,7 +367,8 @@ What does the customer want?
 Choose [a|the] label for this message.
 [Which|What] category fits this [message|email]?
 Topic of the message:
-""")
+""",
+)
 TOPICS: dict[str, str] = {
     "billing": "I was charged twice.|My invoice is wrong.|Why did I pay {n} dollars?|I [need|want] a receipt for my payment.|The bill is too high.|My card was charged by mistake.|There is an error on my invoice.|You took {n} dollars too much from my account.|Can I pay by card?",
     "delivery": "My parcel has not arrived.|Where is my package?|The {t} was sent to the wrong address.|When will my order arrive?|The courier did not come.|My order is late.|I am still waiting for the {t}.|The box came damaged in the mail.|How long does shipping take?",
@@ -231,8 +387,19 @@ TOPICS: dict[str, str] = {
     "science": "Researchers found a new planet.|The experiment measured light.|Scientists study how bees fly.|The telescope saw a distant star.",
     "money": "The bank raised its rates.|Shares fell by {n} percent.|The company made a profit.|Prices went up again.",
 }  # fmt: skip
-SYN = {"technical": ["technical", "technical support", "support"], "account": ["account", "login"], "hours": ["opening hours", "hours"], "delivery": ["delivery", "shipping"], "money": ["money", "business"]}
-RIVALS = [{"refund", "billing", "money", "complaint"}, {"delivery", "refund", "travel"}, {"food", "health"}, {"complaint", "technical", "delivery"}]
+SYN = {
+    "technical": ["technical", "technical support", "support"],
+    "account": ["account", "login"],
+    "hours": ["opening hours", "hours"],
+    "delivery": ["delivery", "shipping"],
+    "money": ["money", "business"],
+}
+RIVALS = [
+    {"refund", "billing", "money", "complaint"},
+    {"delivery", "refund", "travel"},
+    {"food", "health"},
+    {"complaint", "technical", "delivery"},
+]
 
 
 def topic(draw: Draw) -> tuple[str, list[str], str]:
@@ -240,16 +407,28 @@ def topic(draw: Draw) -> tuple[str, list[str], str]:
     shop = draw.chance(0.65)
     pool = list(TOPICS)[:7] if shop else list(TOPICS)[7:]
     right = draw.pick(pool)
-    others = [t for t in draw.shuffled(pool) if t != right and not any(t in r and right in r for r in RIVALS)][: draw.num(1, 3)]
+    others = [
+        t
+        for t in draw.shuffled(pool)
+        if t != right and not any(t in r and right in r for r in RIVALS)
+    ][: draw.num(1, 3)]
     text = draw.free(draw.pick(_top(TOPICS[right])), n=draw.num(10, 99), t=draw.pick(words.NOUNS))
     names = {t: draw.pick(SYN.get(t, [t])) for t in [right, *others]}
     quoted = draw.pick(['"{}"', "{}", '"{}"', "Message: {}"]).format(text)
     ask = draw.say(TOPIC_ASK)
-    joined = f"{ask} {quoted}" if draw.chance(0.5) else f"{ask}\n{quoted}" if draw.chance(0.5) else f"{quoted}\n{ask}"
+    joined = (
+        f"{ask} {quoted}"
+        if draw.chance(0.5)
+        else f"{ask}\n{quoted}"
+        if draw.chance(0.5)
+        else f"{quoted}\n{ask}"
+    )
     return joined, draw.shuffled(list(names.values())), names[right]
 
 
-SIZE_ASK = Pool("choose.size", """
+SIZE_ASK = Pool(
+    "choose.size",
+    """
 Which number is the {w}?
 Which of these [numbers |]is the {w}?
 What is the {w} number?
@@ -257,18 +436,29 @@ What is the {w} number?
 [Name|Give] the {w} of these numbers.
 Which one is the {w}?
 Say which [value|number] is {w}.
-""")
+""",
+)
 
 
 def size(draw: Draw) -> tuple[str, list[str], str]:
     """Numbers; the largest or the smallest."""
     top = draw.pick([20, 100, 1000])
     numbers = draw.some(range(1, top), draw.num(2, 4))
-    word, right = draw.pick([("largest", max(numbers)), ("biggest", max(numbers)), ("smallest", min(numbers)), ("highest", max(numbers)), ("lowest", min(numbers))])
+    word, right = draw.pick(
+        [
+            ("largest", max(numbers)),
+            ("biggest", max(numbers)),
+            ("smallest", min(numbers)),
+            ("highest", max(numbers)),
+            ("lowest", min(numbers)),
+        ]
+    )
     return draw.say(SIZE_ASK, w=word), [str(n) for n in numbers], str(right)
 
 
-USE_ASK = Pool("choose.use", """
+USE_ASK = Pool(
+    "choose.use",
+    """
 What do you need to {u}?
 Which of these do you use to {u}?
 {S} wants to {u}. What should {s} take?
@@ -279,7 +469,8 @@ What would you use to {u}?
 To {u}, which of these is useful?
 With what can you {u}?
 What is the right thing to {u}?
-""")
+""",
+)
 
 
 def use(draw: Draw) -> tuple[str, list[str], str]:
@@ -299,23 +490,30 @@ def use(draw: Draw) -> tuple[str, list[str], str]:
 def from_text(draw: Draw) -> tuple[str, list[str], str]:
     """A text in the prompt names the right option."""
     qa = knowledge.any_qa(draw)
-    while not qa.wrong or len(qa.bare) > 30 or any(w.casefold() == qa.bare.casefold() for w in qa.wrong):
+    while (
+        not qa.wrong
+        or len(qa.bare) > 30
+        or any(w.casefold() == qa.bare.casefold() for w in qa.wrong)
+    ):
         qa = knowledge.any_qa(draw)
     others = list(dict.fromkeys(qa.wrong))[: draw.num(1, 3)]
     facts = draw.pick(["", "", "Text: ", "Facts: "]) + " ".join(qa.facts)
     return facts + draw.pick([" ", "\n"]) + qa.question, draw.shuffled([qa.bare, *others]), qa.bare
 
 
-OFFER = Pool("choose.offer", """
+OFFER = Pool(
+    "choose.offer",
+    """
 {S} only {l} {x}. What should we [offer|give] {S}?
-{S} likes {x} but not {y}. What should we buy for {S}?
+{S} likes {x} [but not {y}|and cannot have {y}|and cannot stand {y}|but dislikes {y}]. What should we [buy for|give|give to|offer] {S}?
 {S} hates {y} and loves {x}. Which one would {S} choose?
 {S} cannot [have|stand] {y}. {S} likes {x}. What do we give {S}?
 {S}'s favourite is {x}. What will {S} choose?
 We asked {S}. The answer was: {x}, please. What does {S} want?
 {S} always takes {x}. What will {S} take today?
 {S} does not want {y}. What does {S} take?
-""")
+""",
+)
 
 
 def offer(draw: Draw) -> tuple[str, list[str], str]:
@@ -328,7 +526,9 @@ def offer(draw: Draw) -> tuple[str, list[str], str]:
     return text, draw.shuffled(options), options[0]
 
 
-SAME = Pool("choose.same", """
+SAME = Pool(
+    "choose.same",
+    """
 Which option is {x}?
 Find {x}.
 Where is {x}?
@@ -339,12 +539,17 @@ Pick {x}, please.
 I want {x}.
 {S} wants {x}. Which option?
 Select {x}.
-""")
+""",
+)
 
 
 def same(draw: Draw) -> tuple[str, list[str], str]:
     """The option is named outright."""
-    maker = draw.pick([draw.noun, draw.first, draw.word, draw.city, lambda: str(draw.num(1, 999))])
+
+    def number() -> str:
+        return str(draw.num(1, 999))
+
+    maker = draw.pick([draw.noun, draw.first, draw.word, draw.city, number])
     options = list(dict.fromkeys(maker() for _ in range(draw.num(2, 4))))
     right = draw.pick(options)
     return draw.say(SAME, x=right, S=draw.first()), options, right
@@ -363,10 +568,20 @@ def _worded(draw: Draw, text: str, options: list[str]) -> str:
     quoted = [f'"{o}"' for o in options] if draw.chance(0.08) else options
     listed = ", ".join(quoted)
     either = words.listing(quoted, "or")
-    slots = {"o": listed, "o2": words.listing(quoted), "o3": either, "O3": knowledge.cap(either), "o1": "/".join(options)}
+    slots = {
+        "o": listed,
+        "o2": words.listing(quoted),
+        "o3": either,
+        "O3": knowledge.cap(either),
+        "o1": "/".join(options),
+    }
     roll = draw.rng.random()
     if roll < 0.1:
-        return f"{text}\n" + "\n".join(f"- {o}" for o in options) + draw.pick(["", "\nChoose one.", "\nAnswer with one of them."])
+        return (
+            f"{text}\n"
+            + "\n".join(f"- {o}" for o in options)
+            + draw.pick(["", "\nChoose one.", "\nAnswer with one of them."])
+        )
     if roll < 0.18:
         return f"{draw.say(ENDING, **slots)}\n{text}"
     if roll < 0.24:
@@ -376,7 +591,21 @@ def _worded(draw: Draw, text: str, options: list[str]) -> str:
 
 def sample(draw: Draw) -> Example:
     """One choice of any kind, options as words or with letters."""
-    makers = [sentiment, sentiment, kind, which, which, odd, topic, size, use, from_text, from_text, offer, same]
+    makers = [
+        sentiment,
+        sentiment,
+        kind,
+        which,
+        which,
+        odd,
+        topic,
+        size,
+        use,
+        from_text,
+        from_text,
+        offer,
+        same,
+    ]
     maker = draw.pick(makers)
     text, options, right = maker(draw)
     options = list(dict.fromkeys(options))

@@ -93,7 +93,9 @@ class Draw:
                 out.append(str(slots[part[0]]))
             else:
                 chosen = self.pick(part)
-                out.append(_SLOT.sub(lambda m: str(slots[m[1]]), chosen) if "{" in chosen else chosen)
+                out.append(
+                    _SLOT.sub(lambda m: str(slots[m[1]]), chosen) if "{" in chosen else chosen
+                )
         return "".join(out)
 
     def free(self, pattern: str, **slots: Any) -> str:
@@ -171,18 +173,73 @@ class Example:
     templates: list[str] = field(default_factory=list)
 
 
-LABELS = (
-    "Text Input Sentence Message Note Notes Facts Context Data Passage Source Document Paragraph Content Story Email Letter Report Article Info "
-    "Information Background Body Sample Record Entry Description Statement Case Example Material Summary Details Quote Line Item Comment Review "
-    "Content Page Post Reading About Given Task Memo Excerpt Snippet Draft Log"
-).split()
+LABELS = [
+    "Text",
+    "Input",
+    "Sentence",
+    "Message",
+    "Note",
+    "Notes",
+    "Facts",
+    "Context",
+    "Data",
+    "Passage",
+    "Source",
+    "Document",
+    "Paragraph",
+    "Content",
+    "Story",
+    "Email",
+    "Letter",
+    "Report",
+    "Article",
+    "Info",
+    "Information",
+    "Background",
+    "Body",
+    "Sample",
+    "Record",
+    "Entry",
+    "Description",
+    "Statement",
+    "Case",
+    "Example",
+    "Material",
+    "Summary",
+    "Details",
+    "Quote",
+    "Line",
+    "Item",
+    "Comment",
+    "Review",
+    "Content",
+    "Page",
+    "Post",
+    "Reading",
+    "About",
+    "Given",
+    "Task",
+    "Memo",
+    "Excerpt",
+    "Snippet",
+    "Draft",
+    "Log",
+]
 
 
 def label(draw: Draw) -> str:
     """A word that stands before a text and is not part of it."""
     word = words.syllables(draw.rng, 2).capitalize() if draw.chance(0.15) else draw.pick(LABELS)
     roll = draw.rng.random()
-    return word.upper() if roll < 0.06 else word.lower() if roll < 0.14 else f"The {word.lower()}" if roll < 0.24 else word
+    return (
+        word.upper()
+        if roll < 0.06
+        else word.lower()
+        if roll < 0.14
+        else f"The {word.lower()}"
+        if roll < 0.24
+        else word
+    )
 
 
 SYSTEM = Pool(
@@ -197,10 +254,13 @@ Follow the instructions [exactly|carefully].
 You are a [polite|friendly] assistant [who answers|that answers] [briefly|clearly|politely].
 [Help|Assist] the user.
 Read the [task|message|question] [carefully|twice] and answer it.
-You answer in English.
+[You answer in English|Speak English|Use English|Reply in English].
 This is a test.
 You are a [precise|reliable|thoughtful] assistant. [Keep it short|Do not add anything|Be honest].
 Give [short|clear|correct] answers.
+[Answer|Reply to|You answer] [the|all|any] [questions|messages][ of the user| you get|].
+[Your task|Your job] is to [help|answer questions|help the user].
+You are [polite|friendly|honest|careful] and [brief|clear|helpful].
 """,
 )
 

@@ -10,20 +10,29 @@ Question = tuple[str, str]
 
 
 def _things(draw: Draw, number: int) -> list[str]:
-    maker = draw.pick([draw.noun, draw.first, draw.word, draw.city, lambda: str(draw.num(1, 999)), draw.full])
+    maker = draw.pick(
+        [draw.noun, draw.first, draw.word, draw.city, lambda: str(draw.num(1, 999)), draw.full]
+    )
     return list(dict.fromkeys(maker() for _ in range(number)))
 
 
 def letters(draw: Draw) -> tuple[str, Callable[[], Question]]:
     """Options with letters: the letter of a thing, the thing of a letter."""
     things = _things(draw, draw.num(2, 5))
-    style = draw.pick(["{l}) {o}", "{l}. {o}", "{l}: {o}", "({l}) {o}", "Answer {l}: {o}", "Option {l}: {o}"])
-    text = draw.pick(["\n", "\n", " "]).join(style.format(l="ABCDE"[i], o=o) for i, o in enumerate(things))
+    style = draw.pick(
+        ["{l}) {o}", "{l}. {o}", "{l}: {o}", "({l}) {o}", "Answer {l}: {o}", "Option {l}: {o}"]
+    )
+    text = draw.pick(["\n", "\n", " "]).join(
+        style.format(l="ABCDE"[i], o=o) for i, o in enumerate(things)
+    )
 
     def ask() -> Question:
         at = draw.num(0, len(things) - 1)
         if draw.chance(0.7):
-            return draw.free("[Which letter has {o}?|Which letter is {o}?|{o}?|Where is {o}?|Letter of {o}?]", o=things[at]), "ABCDE"[at]
+            return draw.free(
+                "[Which letter has {o}?|Which letter is {o}?|{o}?|Where is {o}?|Letter of {o}?]",
+                o=things[at],
+            ), "ABCDE"[at]
         return draw.free("[What is {l}?|{l}?|What does {l} say?]", l="ABCDE"[at]), things[at]
 
     return text, ask
@@ -52,14 +61,22 @@ def equality(draw: Draw) -> tuple[str, Callable[[], Question]]:
 
     def ask() -> Question:
         thing = draw.pick([str(draw.num(1, 9999)), draw.word(), draw.full(), draw.noun()])
-        other = draw.pick(_things(draw, 2)) if draw.chance(0.5) else str(draw.num(1, 9999)) if thing.isdigit() else thing + draw.pick("aeins")
+        other = (
+            draw.pick(_things(draw, 2))
+            if draw.chance(0.5)
+            else str(draw.num(1, 9999))
+            if thing.isdigit()
+            else thing + draw.pick("aeins")
+        )
         if thing.isdigit() and draw.chance(0.5):
             digits = list(thing)
             at = draw.num(0, len(digits) - 1)
             digits[at] = str((int(digits[at]) + draw.num(1, 9)) % 10)
             other = "".join(digits)
         second = thing if draw.chance(0.5) else other
-        return draw.free("[Is {a} the same as {b}?|Are {a} and {b} the same?|{a} = {b}?]", a=thing, b=second), "Yes" if second == thing else "No"
+        return draw.free(
+            "[Is {a} the same as {b}?|Are {a} and {b} the same?|{a} = {b}?]", a=thing, b=second
+        ), "Yes" if second == thing else "No"
 
     return draw.pick(["", "Same or not?", "Compare."]), ask
 
@@ -79,7 +96,10 @@ def true_false(draw: Draw) -> tuple[str, Callable[[], Question]]:
             shown = draw.pick([value, wrong])
             return f"{a} {op} {b} = {shown}?", "Yes" if shown == value else "No"
         first = draw.pick([value, wrong])
-        return f"{a} {op} {b}\nA: {first}\nB: {value + wrong - first}", "A" if first == value else "B"
+        return (
+            f"{a} {op} {b}\nA: {first}\nB: {value + wrong - first}",
+            "A" if first == value else "B",
+        )
 
     return draw.pick(["", "Check these.", "Right or wrong?"]), ask
 
@@ -98,10 +118,14 @@ def copying(draw: Draw) -> tuple[str, Callable[[], Question]]:
 
 def sample(draw: Draw) -> Example:
     """Two to eight questions on one list."""
-    text, ask = draw.pick([letters, letters, pairs, pairs, equality, true_false, true_false, copying])(draw)
+    text, ask = draw.pick(
+        [letters, letters, pairs, pairs, equality, true_false, true_false, copying]
+    )(draw)
     asked = [ask() for _ in range(draw.num(2, 8))]
     turns: list[Message] = []
     for question, answer in asked:
         turns += [("user", question), ("assistant", answer)]
     turns[0] = ("user", f"{text}\n{asked[0][0]}".strip())
-    return Example("drill", turns[:1], turns[1], contains(asked[0][1]), turns[2:], templates=draw.used)
+    return Example(
+        "drill", turns[:1], turns[1], contains(asked[0][1]), turns[2:], templates=draw.used
+    )

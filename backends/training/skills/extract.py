@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from skills import knowledge, people, schemas, words
+from skills import knowledge, people, words
 from skills.core import Draw, Example, Message, Pool, label, system
 
-ASK = Pool("extract.ask", """
+ASK = Pool(
+    "extract.ask",
+    """
 [Extract|Give|Output|Find|Get] {f} as [JSON|a JSON object][.|:]
 Extract the fields {f} as JSON.
 Return a JSON object with the fields {f}.
@@ -49,18 +51,33 @@ Your task: extract {f}. Output JSON only.
 Extract the following fields as JSON: {f}.
 Extract {f} from [this|the following] text as JSON.
 Read this and answer with a JSON object that has the [keys|fields] {f}.
-""")
-SHAPE = Pool("extract.shape", """
-Fill this JSON [from|with] the text: {f}
+[Keys|Fields|Wanted|Required|Needed|Names]: {f}[. JSON.|. Return JSON.|. Write JSON.|. As JSON.|. Give JSON.|. Output JSON.]
+[Fill|Complete|Make|Fill in] [a|the|one] JSON [object|record] with [the keys|the fields|] {f}.
+[Keys|Fields|Wanted|Required|Needed]: {f}[.|] [Return|Reply with|Answer in|Only|Output only] JSON.
+[Your task|The task|Task|Job]: [extract|find|get|return] {f}. [Output JSON only.|JSON only.|Answer in JSON.|Return JSON.]
+[Give|Get|Return|Extract|Write|Find|Record|Store] {f} [as|in] JSON.
+[Extract|Take|Copy] {f} [from|out of] [the text|this|the following] [and return JSON|as JSON|into JSON].
+JSON with {f}[:|.|]
+[Extract|Return|Output|Wanted]: {f} [as JSON|in JSON|(JSON)].
+""",
+)
+SHAPE = Pool(
+    "extract.shape",
+    """
+[Fill this JSON|Fill in this JSON|Fill the JSON] [from|with] the text: {f}
 Use this [form|format|shape|skeleton]: {f}
 Return JSON like this: {f}
 [Extract the data|Read the text]. [Output format|Format|Output|Shape]: {f}
 Complete {f} from the text.
 The answer must [look like|have the form] {f}
 Extract the data as JSON in this shape: {f}
-""")
-TEXT = Pool("extract.text", """
-\\nText: {t}
+[Extract the data|Extract|Parse the text|Read the text|Data][ as JSON|][.|] [Format|Form|JSON|Output|Shape|Template][:| -] {f}
+""",
+)
+TEXT = Pool(
+    "extract.text",
+    """
+\\n[Text|Input|Message|Content|Data|Note]: {t}
 \\n{t}
 \\n"{t}"
 \\n\\n{t}
@@ -82,15 +99,19 @@ TEXT = Pool("extract.text", """
 \\n{L}:\\n{t}
 \\n{L}: "{t}"
  {L}: {t}
-""")
-BEFORE = Pool("extract.before", """
+""",
+)
+BEFORE = Pool(
+    "extract.before",
+    """
 {t}\\n{a}
 {L}: {t}\\n{a}
 {t}\\n\\n{a}
 Text: {t}\\n{a}
 "{t}"\\n{a}
 Here is a text: {t}\\n{a}
-""")
+""",
+)
 KINDS: dict[str, list[str]] = {
     "city": ["city", "town", "place"], "job": ["job", "profession", "occupation"], "age": ["age"], "year": ["birth_year", "year", "born"],
     "email": ["email", "mail"], "phone": ["phone", "phone_number", "telephone"], "company": ["company", "employer"], "food": ["food", "favourite_food"],
@@ -113,28 +134,40 @@ def person_text(draw: Draw) -> tuple[str, dict[str, Any]]:
     who = people.person(draw, keys, name=draw.full() if draw.chance(0.7) else "")
     record: dict[str, Any] = {draw.pick(["name", "name", "full_name", "person"]): who.name}
     record |= {draw.pick(KINDS[k]): _bare(k, who.facts[k]) for k in keys}
-    return (_compact(draw, who) if draw.chance(0.5) else people.describe(draw, who, draw.shuffled(keys))), record
+    return (
+        _compact(draw, who) if draw.chance(0.5) else people.describe(draw, who, draw.shuffled(keys))
+    ), record
 
 
 def _compact(draw: Draw, who: people.Person) -> str:
     keys = list(who.facts)
     name = who.name
     if "age" in keys:
-        name += draw.pick([", {a},", " ({a})", ", aged {a},", ", {a} years old,"]).format(a=who.facts["age"])
+        name += draw.pick([", {a},", " ({a})", ", aged {a},", ", {a} years old,"]).format(
+            a=who.facts["age"]
+        )
         keys.remove("age")
-    phrases = [draw.say(people.ATTRIBUTES[k].says, **people.slots(k, who.name, who.facts[k])) for k in keys]
+    phrases = [
+        draw.say(people.ATTRIBUTES[k].says, **people.slots(k, who.name, who.facts[k])) for k in keys
+    ]
     if not phrases:
         return f"{name.rstrip(',')} is here."
-    start = draw.pick(["", "", "My friend ", "This is about our guest: ", "Yesterday we met "]) if phrases else ""
+    start = (
+        draw.pick(["", "", "My friend ", "This is about our guest: ", "Yesterday we met "])
+        if phrases
+        else ""
+    )
     if start.startswith("Yesterday"):
         return f"{start}{name.rstrip(',')}, who {words.listing(phrases)}."
     return f"{start}{name} {words.listing(phrases)}."
 
 
-ORDER = Pool("extract.order", """
+ORDER = Pool(
+    "extract.order",
+    """
 Please send {q} {p} at {x} {u} each[| to {c}].
 I would like to order {q} {p} for {x} {u} each.
-{n} ordered {q} {p} at {x} {u} each[| on {d}].
+[{n} ordered|Order by {n}:|New order by {n}:] {q} [x |]{p} at {x} {u} each[| on {d}].
 {n} bought {q} {p} for {x} {u} each in {c}.
 Order from {n}: {q} {p}, {x} {u} each, ship to {c}.
 {q} {p} at a price of {x} {u} were sold to {n} [on {d}|].
@@ -147,19 +180,33 @@ Hello, this is {n}. Send me {q} {p} ({x} {u} each).
 {n} needs {q} {p} before {d} and pays {x} {u} each.
 New order: {q} x {p}, {x} {u}, for {n}.
 Can you deliver {q} {p} to {c}? {n} offers {x} {u} each.
-""")
+""",
+)
 
 
 def order_text(draw: Draw) -> tuple[str, dict[str, Any]]:
     """An order: product, quantity, price and perhaps name, city, day."""
     noun = words.plural(draw.pick(words.NOUNS)) if draw.chance(0.85) else draw.word() + "s"
-    values = {"q": draw.num(2, 99), "p": noun, "x": draw.num(2, 300), "u": draw.pick(["dollars", "euros", "pounds"]), "n": draw.person(), "c": draw.city(), "d": draw.pick(words.DAYS)}
+    values = {
+        "q": draw.num(2, 99),
+        "p": noun,
+        "x": draw.num(2, 300),
+        "u": draw.pick(["dollars", "euros", "pounds"]),
+        "n": draw.person(),
+        "c": draw.city(),
+        "d": draw.pick(words.DAYS),
+    }
     index = draw.say(ORDER, **{k: "{" + k + "}" for k in values})
     text = index.format(**values)
     record: dict[str, Any] = {"product": values["p"]}
     record[draw.pick(["price", "unit_price"])] = values["x"]
     record[draw.pick(["quantity", "amount", "number"])] = values["q"]
-    for key, names in (("u", ["currency"]), ("n", ["customer", "name", "buyer"]), ("c", ["city"]), ("d", ["day", "date"])):
+    for key, names in (
+        ("u", ["currency"]),
+        ("n", ["customer", "name", "buyer"]),
+        ("c", ["city"]),
+        ("d", ["day", "date"]),
+    ):
         if "{" + key + "}" in index and draw.chance(0.5):
             record[draw.pick(names)] = values[key]
     return text, record
@@ -167,11 +214,45 @@ def order_text(draw: Draw) -> tuple[str, dict[str, Any]]:
 
 def event_text(draw: Draw) -> tuple[str, dict[str, Any]]:
     """A meeting, concert, trip: what, day, time, place."""
-    what = draw.pick(["concert", "meeting", "party", "lesson", "match", "film", "talk", "market", "wedding", "exam", "trip", "dinner", "workshop", "lunch"])
-    day, hour, place = draw.pick(words.DAYS), f"{draw.num(1, 12)} {draw.pick(['am', 'pm'])}", draw.city() if draw.chance(0.5) else "the " + draw.pick(words.ROOMS)
+    what = draw.pick(
+        [
+            "concert",
+            "meeting",
+            "party",
+            "lesson",
+            "match",
+            "film",
+            "talk",
+            "market",
+            "wedding",
+            "exam",
+            "trip",
+            "dinner",
+            "workshop",
+            "lunch",
+        ]
+    )
+    day, hour, place = (
+        draw.pick(words.DAYS),
+        f"{draw.num(1, 12)} {draw.pick(['am', 'pm'])}",
+        draw.city() if draw.chance(0.5) else "the " + draw.pick(words.ROOMS),
+    )
     who = draw.person()
-    text = draw.free("[The {w} is on {d} at {h} in {p}.|On {d} at {h} there is a {w} in {p}.|{n} invites you to a {w} on {d} at {h} in {p}.|Do not forget: {w} with {n} on {d}, {h}, in {p}.|The {w} with {n} takes place in {p} on {d} at {h}.]".replace("{w}", what).replace("{d}", day).replace("{h}", hour).replace("{p}", place).replace("{n}", who))
-    record: dict[str, Any] = {draw.pick(["event", "what", "title"]): what, draw.pick(["day", "date"]): day, draw.pick(["time", "start"]): hour, draw.pick(["place", "location", "where"]): place}
+    text = draw.free(
+        "[The {w} is on {d} at {h} in {p}.|On {d} at {h} there is a {w} in {p}.|{n} invites you to a {w} on {d} at {h} in {p}.|Do not forget: {w} with {n} on {d}, {h}, in {p}.|The {w} with {n} takes place in {p} on {d} at {h}.]".replace(
+            "{w}", what
+        )
+        .replace("{d}", day)
+        .replace("{h}", hour)
+        .replace("{p}", place)
+        .replace("{n}", who)
+    )
+    record: dict[str, Any] = {
+        draw.pick(["event", "what", "title"]): what,
+        draw.pick(["day", "date"]): day,
+        draw.pick(["time", "start"]): hour,
+        draw.pick(["place", "location", "where"]): place,
+    }
     if who in text:
         record["person"] = who
     return text, record
@@ -180,16 +261,48 @@ def event_text(draw: Draw) -> tuple[str, dict[str, Any]]:
 def product_text(draw: Draw) -> tuple[str, dict[str, Any]]:
     """A thing with a colour, a price, a material and a weight."""
     noun, colour, price = draw.noun(), draw.pick(words.COLOURS), draw.num(2, 500)
-    brand, material, unit = words.made_name(draw.rng), draw.pick(["wood", "steel", "glass", "wool", "plastic", "leather", "paper", "cotton"]), draw.pick(["dollars", "euros"])
-    text = draw.free("[The {c} {n} from {b} is made of {m} and costs {p} {u}.|{b} sells {A} in {c} for {p} {u}. It is made of {m}.|New: {n} by {b}, {c}, {m}, only {p} {u}!|For {p} {u} you get a {c} {n} of {m} from {b}.]".replace("{c}", colour).replace("{n}", noun).replace("{b}", brand).replace("{m}", material).replace("{p}", str(price)).replace("{u}", unit).replace("{A}", words.article(noun)))
-    return text, {draw.pick(["product", "item", "thing"]): noun, draw.pick(["colour", "color"]): colour, "price": price, "brand": brand, "material": material}
+    brand, material, unit = (
+        words.made_name(draw.rng),
+        draw.pick(["wood", "steel", "glass", "wool", "plastic", "leather", "paper", "cotton"]),
+        draw.pick(["dollars", "euros"]),
+    )
+    text = draw.free(
+        "[The {c} {n} from {b} is made of {m} and costs {p} {u}.|{b} sells {A} in {c} for {p} {u}. It is made of {m}.|New: {n} by {b}, {c}, {m}, only {p} {u}!|For {p} {u} you get a {c} {n} of {m} from {b}.]".replace(
+            "{c}", colour
+        )
+        .replace("{n}", noun)
+        .replace("{b}", brand)
+        .replace("{m}", material)
+        .replace("{p}", str(price))
+        .replace("{u}", unit)
+        .replace("{A}", words.article(noun))
+    )
+    return text, {
+        draw.pick(["product", "item", "thing"]): noun,
+        draw.pick(["colour", "color"]): colour,
+        "price": price,
+        "brand": brand,
+        "material": material,
+    }
 
 
 def relation_text(draw: Draw) -> tuple[str, dict[str, Any]]:
     """Facts on a place or firm."""
     subject = words.made_city(draw.rng) if draw.chance(0.7) else draw.pick(words.COUNTRIES)
-    chosen = draw.some(["capital", "population", "mayor", "language", "river", "currency", "founder", "area"], draw.num(2, 4))
-    kinds = {"capital": "city", "population": "number", "mayor": "name", "language": "language", "river": "city", "currency": "word", "founder": "name", "area": "number"}
+    chosen = draw.some(
+        ["capital", "population", "mayor", "language", "river", "currency", "founder", "area"],
+        draw.num(2, 4),
+    )
+    kinds = {
+        "capital": "city",
+        "population": "number",
+        "mayor": "name",
+        "language": "language",
+        "river": "city",
+        "currency": "word",
+        "founder": "name",
+        "area": "number",
+    }
     values = {c: knowledge.relation_value(draw, kinds[c]) for c in chosen}
     sentences = [f"The {c} of {subject} is {v}." for c, v in values.items()]
     if draw.chance(0.5):
@@ -202,18 +315,98 @@ def relation_text(draw: Draw) -> tuple[str, dict[str, Any]]:
 def ticket_text(draw: Draw) -> tuple[str, dict[str, Any]]:
     """A travel or a parcel note with several values."""
     a, b = draw.city(), draw.city()
-    vehicle, day, hour = draw.pick(["train", "bus", "flight", "ferry"]), draw.pick(words.DAYS), f"{draw.num(1, 12)} {draw.pick(['am', 'pm'])}"
+    vehicle, day, hour = (
+        draw.pick(["train", "bus", "flight", "ferry"]),
+        draw.pick(words.DAYS),
+        f"{draw.num(1, 12)} {draw.pick(['am', 'pm'])}",
+    )
     price, who = draw.num(5, 400), draw.person()
-    text = draw.free("[{n} takes the {v} from {a} to {b} on {d} at {h}. The ticket costs {p} dollars.|{v} from {a} to {b}, {d}, {h}, {p} dollars, passenger {n}.|Book a {v} for {n} from {a} to {b} on {d} at {h} for {p} dollars.]".replace("{n}", who).replace("{v}", vehicle).replace("{a}", a).replace("{b}", b).replace("{d}", day).replace("{h}", hour).replace("{p}", str(price)))
-    record: dict[str, Any] = {"from": a, "to": b, "day": day, draw.pick(["time", "departure"]): hour, "price": price, draw.pick(["passenger", "name"]): who, draw.pick(["vehicle", "transport"]): vehicle}
+    text = draw.free(
+        "[{n} takes the {v} from {a} to {b} on {d} at {h}. The ticket costs {p} dollars.|{v} from {a} to {b}, {d}, {h}, {p} dollars, passenger {n}.|Book a {v} for {n} from {a} to {b} on {d} at {h} for {p} dollars.]".replace(
+            "{n}", who
+        )
+        .replace("{v}", vehicle)
+        .replace("{a}", a)
+        .replace("{b}", b)
+        .replace("{d}", day)
+        .replace("{h}", hour)
+        .replace("{p}", str(price))
+    )
+    record: dict[str, Any] = {
+        "from": a,
+        "to": b,
+        "day": day,
+        draw.pick(["time", "departure"]): hour,
+        "price": price,
+        draw.pick(["passenger", "name"]): who,
+        draw.pick(["vehicle", "transport"]): vehicle,
+    }
     return knowledge.cap(text), record
 
 
-GENERIC = (
-    "temperature city size weight colour price year title author date time place address name age height width length speed status type brand "
-    "model owner country language number code level score team player goal topic subject teacher room floor street country capital weather "
-    "amount total currency product quantity customer supplier email phone website company job salary start end duration rating rank version"
-).split()
+GENERIC = [
+    "temperature",
+    "city",
+    "size",
+    "weight",
+    "colour",
+    "price",
+    "year",
+    "title",
+    "author",
+    "date",
+    "time",
+    "place",
+    "address",
+    "name",
+    "age",
+    "height",
+    "width",
+    "length",
+    "speed",
+    "status",
+    "type",
+    "brand",
+    "model",
+    "owner",
+    "country",
+    "language",
+    "number",
+    "code",
+    "level",
+    "score",
+    "team",
+    "player",
+    "goal",
+    "topic",
+    "subject",
+    "teacher",
+    "room",
+    "floor",
+    "street",
+    "country",
+    "capital",
+    "weather",
+    "amount",
+    "total",
+    "currency",
+    "product",
+    "quantity",
+    "customer",
+    "supplier",
+    "email",
+    "phone",
+    "website",
+    "company",
+    "job",
+    "salary",
+    "start",
+    "end",
+    "duration",
+    "rating",
+    "rank",
+    "version",
+]
 
 
 def _value(draw: Draw) -> tuple[str, Any]:
@@ -221,7 +414,18 @@ def _value(draw: Draw) -> tuple[str, Any]:
     if roll < 0.3:
         number = draw.num(1, 5000)
         return str(number), number
-    kinds: list[Any] = [draw.full, draw.first, draw.city, draw.word, draw.noun, lambda: draw.pick(words.COLOURS), lambda: draw.pick(words.DAYS), lambda: draw.pick(words.JOBS), lambda: people.book_title(draw), lambda: draw.pick(words.FOODS)]
+    kinds: list[Any] = [
+        draw.full,
+        draw.first,
+        draw.city,
+        draw.word,
+        draw.noun,
+        lambda: draw.pick(words.COLOURS),
+        lambda: draw.pick(words.DAYS),
+        lambda: draw.pick(words.JOBS),
+        lambda: people.book_title(draw),
+        lambda: draw.pick(words.FOODS),
+    ]
     text = str(draw.pick(kinds)())
     return text, text
 
@@ -243,7 +447,17 @@ def generic_text(draw: Draw) -> tuple[str, dict[str, Any]]:
     elif style == 4:
         text = "; ".join(f"{k}: {t}" for k, t, _ in rows)
     else:
-        text = " ".join(draw.pick([f"The {k} is {t}.", f"{knowledge.cap(t)} is the {k}.", f"Its {k} is {t}.", f"It has the {k} {t}."]) for k, t, _ in rows)
+        text = " ".join(
+            draw.pick(
+                [
+                    f"The {k} is {t}.",
+                    f"{knowledge.cap(t)} is the {k}.",
+                    f"Its {k} is {t}.",
+                    f"It has the {k} {t}.",
+                ]
+            )
+            for k, t, _ in rows
+        )
     return knowledge.cap(text), {k: v for k, _, v in rows}
 
 
@@ -274,7 +488,9 @@ def note_text(draw: Draw) -> tuple[str, dict[str, Any]]:
     }  # fmt: skip
     shape = draw.pick([s for i, s in enumerate(says) if draw.held or i % 4 != 3])
     present = [k for k in keys if "{" + k + "}" in shape or (k == "j" and "{j0}" in shape)]
-    return knowledge.cap(shape.format(**values)), {draw.pick(keys[k]): job if k == "j" else values[k] for k in present}
+    return knowledge.cap(shape.format(**values)), {
+        draw.pick(keys[k]): job if k == "j" else values[k] for k in present
+    }
 
 
 def _names(draw: Draw, keys: list[str]) -> str:
@@ -297,19 +513,36 @@ def _skeleton(draw: Draw, keys: list[str]) -> str:
 def sample(draw: Draw) -> Example:
     """One text and the fields that are wanted from it."""
     roll = draw.rng.random()
-    limits = [(0.28, person_text), (0.36, order_text), (0.44, event_text), (0.52, product_text), (0.58, relation_text), (0.63, ticket_text), (0.78, generic_text), (1.0, note_text)]
+    limits = [
+        (0.28, person_text),
+        (0.36, order_text),
+        (0.44, event_text),
+        (0.52, product_text),
+        (0.58, relation_text),
+        (0.63, ticket_text),
+        (0.78, generic_text),
+        (1.0, note_text),
+    ]
     maker = next(m for limit, m in limits if roll < limit)
     text, record = maker(draw)
     keys = list(record)
     keys = draw.some(keys, draw.num(1, len(keys))) if draw.chance(0.5) else keys
     wanted: dict[str, Any] = {k: record[k] for k in keys}
     if draw.chance(0.12):
-        other = draw.pick([n for ks in KINDS.values() for n in ks] + ["address", "weight", "size", "note"])
+        other = draw.pick(
+            [n for ks in KINDS.values() for n in ks] + ["address", "weight", "size", "note"]
+        )
         if other not in record and not {"place", "name"} & {other} and not _covered(other, record):
             at = draw.num(0, len(keys))
             wanted = dict([*list(wanted.items())[:at], (other, None), *list(wanted.items())[at:]])
     messages = _asked(draw, text, list(wanted))
-    return Example("extract", messages, ("assistant", json.dumps(wanted, ensure_ascii=False)), {"kind": "json", "value": wanted}, templates=draw.used)
+    return Example(
+        "extract",
+        messages,
+        ("assistant", json.dumps(wanted, ensure_ascii=False)),
+        {"kind": "json", "value": wanted},
+        templates=draw.used,
+    )
 
 
 def _covered(key: str, record: dict[str, Any]) -> bool:
@@ -323,7 +556,14 @@ def _asked(draw: Draw, text: str, keys: list[str]) -> list[Message]:
     else:
         ask = draw.say(ASK, f=_names(draw, keys))
         if draw.chance(0.12):
-            ask += draw.pick([" Use null for what is missing.", " Only JSON.", " No other text.", " Write null if the text does not say."])
+            ask += draw.pick(
+                [
+                    " Use null for what is missing.",
+                    " Only JSON.",
+                    " No other text.",
+                    " Write null if the text does not say.",
+                ]
+            )
     roll = draw.rng.random()
     if roll < 0.12:
         return [("system", ask), ("user", text)]

@@ -6,7 +6,9 @@ from skills import knowledge, people, words
 from skills.core import Check, Draw, Example, Message, Pool, contains, equals, label, system
 from skills.knowledge import QA
 
-HEAD = Pool("facts.head", """
+HEAD = Pool(
+    "facts.head",
+    """
 Facts:\\n
 Read the [text|facts|notes] and answer the question.\\n
 [Here are some facts|Here is what we know|This is what I know]:\\n
@@ -32,9 +34,12 @@ Passage:\\n
 [Base your answer on|Use only|Use|Rely on] the {l}.\\n
 {L}:\\n
 [Answer|Reply] [from|using] [the|this] {l}[.|:]\\n
-""")
+""",
+)
 NO_HEAD = Pool("facts.nohead", ["", "", "", "", "Hi! ", "OK, listen. ", ""])
-ASK = Pool("facts.ask", """
+ASK = Pool(
+    "facts.ask",
+    """
 \\nQuestion: {q}
 \\n\\nQuestion: {q}
 \\n{q}
@@ -53,8 +58,11 @@ ASK = Pool("facts.ask", """
 \\n{q}\\nAnswer:
  Question: {q}
 \\n[OK|Well|Then|And], {q}
-""")
-WORD = Pool("form.word", """
+""",
+)
+WORD = Pool(
+    "form.word",
+    """
 Answer with one word.
 Answer in one word.
 One word[ only|, please|].
@@ -65,8 +73,11 @@ Use one word.
 Respond with a single word.
 Answer with [exactly|just] one word.
 In one word[|, please].
-""")
-BARE = Pool("form.bare", """
+""",
+)
+BARE = Pool(
+    "form.bare",
+    """
 Reply with the answer only.
 Answer with the [answer|result] only.
 [Only|Just] the answer[|, please].
@@ -77,8 +88,11 @@ No full sentence[|, please].
 Reply with [nothing but the answer|just the answer].
 Do not write a sentence.
 Output only the answer.
-""")
-NAME = Pool("form.name", """
+""",
+)
+NAME = Pool(
+    "form.name",
+    """
 Reply with the name only.
 Answer with the name only.
 [Only|Just] the name[|, please].
@@ -87,16 +101,22 @@ Give [only|just] the name.
 Answer with [a|the] name.
 Reply with a name.
 Name only.
-""")
-NUMBER = Pool("form.number", """
+""",
+)
+NUMBER = Pool(
+    "form.number",
+    """
 Answer with [a|the] number.
 [Only|Just] the number[|, please].
 Reply with the number only.
 Give [only|just] the number.
 Answer with a number only.
 A number is enough.
-""")
-SENTENCE = Pool("form.sentence", """
+""",
+)
+SENTENCE = Pool(
+    "form.sentence",
+    """
 Answer in a full sentence.
 Answer with a [complete|whole|full] sentence.
 Reply in [one|a full] sentence.
@@ -104,8 +124,11 @@ Use a full sentence.
 Write [one|a] [full|complete] sentence.
 Answer in one [complete|whole] sentence.
 In a full sentence, please.
-""")
-SHORT = Pool("form.short", """
+""",
+)
+SHORT = Pool(
+    "form.short",
+    """
 Answer briefly.
 Keep it short.
 Answer in one line.
@@ -114,8 +137,11 @@ Be brief.
 Answer in a few words.
 Give a short answer.
 Short answer[| please].
-""")
-YESNO = Pool("form.yesno", """
+""",
+)
+YESNO = Pool(
+    "form.yesno",
+    """
 Answer yes or no.
 Yes or no?
 Reply with yes or no[| only].
@@ -124,7 +150,8 @@ Answer with [yes or no|"yes" or "no"].
 Answer "yes" or "no".
 (yes/no)
 Is it yes or no?
-""")
+""",
+)
 
 
 def form(draw: Draw, qa: QA) -> tuple[str, str]:
@@ -175,7 +202,13 @@ def _head(draw: Draw) -> str:
 
 def question(draw: Draw) -> QA:
     roll = draw.rng.random()
-    return knowledge.yes_no(draw) if roll < 0.15 else knowledge.absent_qa(draw) if roll < 0.21 else knowledge.any_qa(draw)
+    return (
+        knowledge.yes_no(draw)
+        if roll < 0.15
+        else knowledge.absent_qa(draw)
+        if roll < 0.21
+        else knowledge.any_qa(draw)
+    )
 
 
 def padded(draw: Draw, facts: list[str]) -> list[str]:
@@ -197,14 +230,29 @@ def make(draw: Draw) -> Example:
     if roll < 0.6:
         messages = _one_message(draw, qa, facts, request)
     elif roll < 0.75:
-        head = draw.pick(["", "Facts:\n", "You know these facts:\n", "Answer from these facts.\n", "You are a helpful assistant. "])
+        head = draw.pick(
+            [
+                "",
+                "Facts:\n",
+                "You know these facts:\n",
+                "Answer from these facts.\n",
+                "You are a helpful assistant. ",
+            ]
+        )
         messages = [("system", head + facts), ("user", _asked(draw, qa, request))]
     elif roll < 0.88:
         messages = _told_before(draw, qa, facts, request)
     else:
         messages = _rules_in_system(draw, qa, facts, request)
-    example = Example("facts", messages, ("assistant", answer), _check(qa, answer), templates=draw.used)
-    if answer == qa.full + "." and draw.chance(0.5) and qa.bare in answer and not answer.startswith(qa.bare):
+    example = Example(
+        "facts", messages, ("assistant", answer), _check(qa, answer), templates=draw.used
+    )
+    if (
+        answer == qa.full + "."
+        and draw.chance(0.5)
+        and qa.bare in answer
+        and not answer.startswith(qa.bare)
+    ):
         example.prefill = answer[: answer.index(qa.bare)]
         example.check = contains(qa.bare)
     example.rest = _more(draw, qa)
@@ -231,18 +279,42 @@ def _one_message(draw: Draw, qa: QA, facts: str, request: str) -> list[Message]:
 
 
 def _told_before(draw: Draw, qa: QA, facts: str, request: str) -> list[Message]:
-    said = draw.free("[Here are some facts:\n|Remember this: |I will tell you something. |Please note: |Facts:\n||]") + facts
-    reply = draw.pick(["OK.", "I will remember that.", "Understood.", "Noted.", "OK. What would you like to know?"])
+    said = (
+        draw.free(
+            "[Here are some facts:\n|Remember this: |I will tell you something. |Please note: |Facts:\n||]"
+        )
+        + facts
+    )
+    reply = draw.pick(
+        [
+            "OK.",
+            "I will remember that.",
+            "Understood.",
+            "Noted.",
+            "OK. What would you like to know?",
+        ]
+    )
     messages: list[Message] = [("user", said), ("assistant", reply)]
     if draw.chance(0.3):
-        messages += [("user", draw.pick(["Thanks.", "Thank you!", "Good."])), ("assistant", draw.pick(["You are welcome.", "You are welcome!"]))]
+        messages += [
+            ("user", draw.pick(["Thanks.", "Thank you!", "Good."])),
+            ("assistant", draw.pick(["You are welcome.", "You are welcome!"])),
+        ]
     return system(draw, [*messages, ("user", _asked(draw, qa, request))])
 
 
 def _rules_in_system(draw: Draw, qa: QA, facts: str, request: str) -> list[Message]:
-    text = draw.free("[Answer from the facts.|You answer questions about a text.|You are a helpful assistant.]")
+    text = draw.free(
+        "[Answer from the facts.|You answer questions about a text.|You are a helpful assistant.]"
+    )
     text = f"{text} {request}".strip() if draw.chance(0.7) else request or text
-    return [("system", text), ("user", facts + draw.say(ASK, q=qa.question).removesuffix("\nAnswer:").removesuffix("\nA:"))]
+    return [
+        ("system", text),
+        (
+            "user",
+            facts + draw.say(ASK, q=qa.question).removesuffix("\nAnswer:").removesuffix("\nA:"),
+        ),
+    ]
 
 
 def _more(draw: Draw, qa: QA) -> list[Message]:
@@ -254,35 +326,86 @@ def _more(draw: Draw, qa: QA) -> list[Message]:
         return out
     if not draw.chance(0.1):
         return []
-    return [("user", draw.pick(["Thanks!", "Thank you.", "ok thanks", "Great, thanks."])), ("assistant", "You are welcome!")]
+    return [
+        ("user", draw.pick(["Thanks!", "Thank you.", "ok thanks", "Great, thanks."])),
+        ("assistant", "You are welcome!"),
+    ]
 
 
 def lines(draw: Draw) -> Example:
     """Facts as `key: value` lines; the question names a key."""
     who = people.person(draw, number=draw.num(2, 6))
     keys = list(who.facts)
-    rows = [f"{knowledge.cap(people.ATTRIBUTES[k].label)}: {people.shown(k, who.facts[k])}" for k in keys]
+    rows = [
+        f"{knowledge.cap(people.ATTRIBUTES[k].label)}: {people.shown(k, who.facts[k])}"
+        for k in keys
+    ]
     rows.insert(0, f"Name: {who.name}")
     key = draw.pick(keys)
     qa = knowledge.attribute_qa(draw, who, key, [who])
     request, answer = form(draw, qa)
-    text = draw.free("[Here is a card:\n|Facts:\n|Data:\n|Read the data.\n||]") + "\n".join(rows) + "\n" + draw.pick(["", "\n"]) + qa.question
+    text = (
+        draw.free("[Here is a card:\n|Facts:\n|Data:\n|Read the data.\n||]")
+        + "\n".join(rows)
+        + "\n"
+        + draw.pick(["", "\n"])
+        + qa.question
+    )
     messages = system(draw, [("user", f"{text} {request}".strip())])
-    return Example("facts", messages, ("assistant", answer), _check(qa, answer), templates=draw.used)
+    return Example(
+        "facts", messages, ("assistant", answer), _check(qa, answer), templates=draw.used
+    )
 
 
 def prefilled(draw: Draw) -> Example:
     """Someone's role is stated; the answer begins `The <role> is ` and ends with the name and a full stop."""
-    roles = draw.some(["author", "writer", "poet", "speaker", "owner", "winner", "captain", "painter", "inventor", "singer", "teacher", "baker", "king", "director", "cook", "leader"], draw.num(1, 3))
+    roles = draw.some(
+        [
+            "author",
+            "writer",
+            "poet",
+            "speaker",
+            "owner",
+            "winner",
+            "captain",
+            "painter",
+            "inventor",
+            "singer",
+            "teacher",
+            "baker",
+            "king",
+            "director",
+            "cook",
+            "leader",
+        ],
+        draw.num(1, 3),
+    )
     names = [draw.full() if draw.chance(0.7) else draw.first() for _ in roles]
-    told = [draw.free("[{n} is the {r}.|The {r} is {n}.|The {r} is called {n}.|The name of the {r} is {n}.]".replace("{n}", n).replace("{r}", r)) for n, r in zip(names, roles, strict=True)]
+    told = [
+        draw.free(
+            "[{n} is the {r}.|The {r} is {n}.|The {r} is called {n}.|The name of the {r} is {n}.]".replace(
+                "{n}", n
+            ).replace("{r}", r)
+        )
+        for n, r in zip(names, roles, strict=True)
+    ]
     at = draw.num(0, len(roles) - 1)
-    ask = draw.free("[Who is the {r}?|Name the {r}.|Tell me who the {r} is.|What is the name of the {r}?|Name the {r}, then answer the questions.]".replace("{r}", roles[at]))
+    ask = draw.free(
+        "[Who is the {r}?|Name the {r}.|Tell me who the {r} is.|What is the name of the {r}?|Name the {r}, then answer the questions.]".replace(
+            "{r}", roles[at]
+        )
+    )
     more = [knowledge.relation_qa(draw).full + "." for _ in range(draw.num(0, 2))]
     text = laid_out(draw, draw.shuffled(told + more))
     text = f"{ask}\n{text}" if draw.chance(0.5) else f"{text}\n{ask}"
     messages = system(draw, [("user", text)])
-    example = Example("facts", messages, ("assistant", f"The {roles[at]} is {names[at]}."), contains(names[at]), templates=draw.used)
+    example = Example(
+        "facts",
+        messages,
+        ("assistant", f"The {roles[at]} is {names[at]}."),
+        contains(names[at]),
+        templates=draw.used,
+    )
     example.prefill = f"The {roles[at]} is " if draw.chance(0.7) else ""
     return example
 

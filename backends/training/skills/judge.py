@@ -6,7 +6,9 @@ from skills import arithmetic, choose, knowledge
 from skills.core import Draw, Example, Message, Pool, equals, regex, system
 from skills.knowledge import QA
 
-FORM = Pool("judge.form", """
+FORM = Pool(
+    "judge.form",
+    """
 Question: {q}\\nAnswer A: {a}\\nAnswer B: {b}\\n{e}
 Question: {q}\\n\\nAnswer A: {a}\\n\\nAnswer B: {b}\\n\\n{e}
 {q}\\nA: {a}\\nB: {b}\\n{e}
@@ -20,11 +22,14 @@ Question: {q} Answer A: {a} Answer B: {b} {e}
 Problem: {q}\\nAnswer A: {a}\\nAnswer B: {b}\\n{e}
 The question was: {q}\\nA said: {a}\\nB said: {b}\\n{e}
 Compare two answers.\\nQuestion: {q}\\nAnswer A: {a}\\nAnswer B: {b}\\n{e}
-""")
-END = Pool("judge.end", """
+""",
+)
+END = Pool(
+    "judge.end",
+    """
 Which answer is right? Reply with A or B.
 Which [answer|one] is [right|correct]?
-Which one is correct?
+[Which one is correct|Is it A or B|Which is the right one, A or B|Is answer A or answer B right]?
 Which is right?
 [Who is right|Which answer is better], A or B?
 [Say|Reply|Answer] A or B.
@@ -36,8 +41,11 @@ Which of the two [answers |]is [right|correct]? [One letter.|]
 [Decide|Tell me] which answer is [right|correct].
 Only one answer is [right|correct]. Which?
 Reply with the letter of the [right|correct] answer.
-""")
-REASON = Pool("judge.reason", """
+""",
+)
+REASON = Pool(
+    "judge.reason",
+    """
 Which answer is right? Give one line of reason.
 Which one is [right|correct], and why?
 Which is right? [Explain|Say why] in one line.
@@ -45,7 +53,8 @@ Judge A and B and give a [short |]reason.
 A or B? [Give|Add] a reason[| in one line].
 Who is right? Say why.
 Reply with A or B and a [short|one-line] reason.
-""")
+""",
+)
 
 
 def _pair(draw: Draw, qa: QA) -> tuple[str, str]:
@@ -68,9 +77,19 @@ def _facts(draw: Draw) -> tuple[str, str, str, str, list[QA]]:
         qa = knowledge.any_qa(draw)
     head = draw.pick(["Facts: ", "", "Text: ", "Context: ", "Facts: "])
     joined = " ".join(qa.facts)
-    question = f"{head}{joined}{draw.pick([chr(10), ' ', chr(10)])}" + ("Question: " if draw.chance(0.4) else "") + qa.question
+    question = (
+        f"{head}{joined}{draw.pick([chr(10), ' ', chr(10)])}"
+        + ("Question: " if draw.chance(0.4) else "")
+        + qa.question
+    )
     right, bad = _pair(draw, qa)
-    return question, right, bad, "The facts say: " + qa.full + "." if qa.kind != "yesno" else "The facts say so.", qa.more
+    return (
+        question,
+        right,
+        bad,
+        "The facts say: " + qa.full + "." if qa.kind != "yesno" else "The facts say so.",
+        qa.more,
+    )
 
 
 def _sum(draw: Draw) -> tuple[str, str, str, str]:
@@ -81,7 +100,11 @@ def _sum(draw: Draw) -> tuple[str, str, str, str]:
     right, bad = str(story.value), str(wrong)
     if draw.chance(0.2):
         expr = story.lines[-1].split(" = ")[0]
-        right, bad = (f"{expr} = {right}", f"{expr} = {bad}") if len(story.lines) == 1 else (f"It is {right}.", f"It is {bad}.")
+        right, bad = (
+            (f"{expr} = {right}", f"{expr} = {bad}")
+            if len(story.lines) == 1
+            else (f"It is {right}.", f"It is {bad}.")
+        )
     return story.question, right, bad, "; ".join(story.lines) + "."
 
 
@@ -95,7 +118,7 @@ def _worked(draw: Draw) -> tuple[str, str, str, str]:
     at = draw.num(0, len(story.lines) - 1)
     good = arithmetic.written(draw, story)
     wrong = _near(draw, story.value)
-    left, _, result = story.lines[at].rpartition(" = ")
+    left, _, _result = story.lines[at].rpartition(" = ")
     lines = list(story.lines)
     if at == len(lines) - 1:
         lines[at] = f"{left} = {wrong}"
@@ -123,14 +146,17 @@ def _follow(draw: Draw, more: list[QA]) -> list[Message]:
         right, wrong = _pair(draw, qa)
         letter = draw.pick("AB")
         a, b = (right, wrong) if letter == "A" else (wrong, right)
-        out += [("user", draw.say(FORM, q=qa.question, a=a, b=b, e=draw.say(END))), ("assistant", letter)]
+        out += [
+            ("user", draw.say(FORM, q=qa.question, a=a, b=b, e=draw.say(END))),
+            ("assistant", letter),
+        ]
     return out
 
 
 def sample(draw: Draw) -> Example:
     """One pair of answers."""
     roll = draw.rng.random()
-    maker = _sum if roll < 0.22 else _worked if roll < 0.32 else _kind
+    maker = _sum if roll < 0.26 else _worked if roll < 0.36 else _kind
     more: list[QA] = []
     if roll >= 0.5:
         question, right, wrong, reason, more = _facts(draw)
@@ -142,7 +168,22 @@ def sample(draw: Draw) -> Example:
     text = draw.say(FORM, q=question, a=a, b=b, e=draw.say(REASON if explain else END))
     messages = system(draw, [("user", text)])
     if draw.chance(0.08):
-        messages = [("system", draw.pick(["You are a fair judge.", "You are a judge.", "You compare two answers.", "You are a strict teacher."])), messages[-1]]
+        messages = [
+            (
+                "system",
+                draw.pick(
+                    [
+                        "You are a fair judge.",
+                        "You are a judge.",
+                        "You compare two answers.",
+                        "You are a strict teacher.",
+                    ]
+                ),
+            ),
+            messages[-1],
+        ]
     answer = f"{letter}\n{reason}" if explain else letter
     check = regex(rf"^\W*{letter}\b") if explain else equals(letter)
-    return Example("judge", messages, ("assistant", answer), check, _follow(draw, more), templates=draw.used)
+    return Example(
+        "judge", messages, ("assistant", answer), check, _follow(draw, more), templates=draw.used
+    )

@@ -26,7 +26,9 @@ class QA:
     more: list[QA] = field(default_factory=list)
 
 
-WHO = Pool("who", """
+WHO = Pool(
+    "who",
+    """
 Who {v}?
 Which [person|one] [here |]{v}?
 [Which one|Who|Which person] of [them|these people] {v}?
@@ -37,7 +39,8 @@ Who is it that {v}?
 What is the name of the person who {v}?
 Do you know who {v}?
 Who here {v}?
-""")
+""",
+)
 
 
 def cap(text: str) -> str:
@@ -58,7 +61,9 @@ def _cast(draw: Draw) -> tuple[list[Person], list[str]]:
 
 
 def _others(draw: Draw, cast: list[Person], key: str, value: Any) -> list[str]:
-    values = [people.shown(key, p.facts[key]) for p in cast if key in p.facts and p.facts[key] != value]
+    values = [
+        people.shown(key, p.facts[key]) for p in cast if key in p.facts and p.facts[key] != value
+    ]
     while len(values) < 3:
         other = people.shown(key, ATTRIBUTES[key].value(draw))
         if other != people.shown(key, value) and other not in values:
@@ -78,9 +83,29 @@ def attribute_qa(draw: Draw, who: Person, key: str, cast: list[Person]) -> QA:
     question = draw.say(ATTRIBUTES[key].asks, **slot)
     full = f"{name} {draw.fill(ATTRIBUTES[key].says.parsed[0], slot)}"
     if key == "pets" and draw.chance(0.5) and value[0] > 1:
-        question = draw.free("How many [{p}] does {s} [have|own|keep]?", p="", s=name).replace("many  ", f"many {words.plural(value[1])} ")
-        return QA([], question, str(value[0]), str(value[0]), full, [str(value[0] + 1), str(value[0] + 3)], "many", name)
-    return QA([], question, slot["o"], _filled(draw, ATTRIBUTES[key].short, slot), full, _others(draw, cast, key, value), key, name)
+        question = draw.free("How many [{p}] does {s} [have|own|keep]?", p="", s=name).replace(
+            "many  ", f"many {words.plural(value[1])} "
+        )
+        return QA(
+            [],
+            question,
+            str(value[0]),
+            str(value[0]),
+            full,
+            [str(value[0] + 1), str(value[0] + 3)],
+            "many",
+            name,
+        )
+    return QA(
+        [],
+        question,
+        slot["o"],
+        _filled(draw, ATTRIBUTES[key].short, slot),
+        full,
+        _others(draw, cast, key, value),
+        key,
+        name,
+    )
 
 
 def who_qa(draw: Draw, who: Person, key: str, cast: list[Person]) -> QA:
@@ -88,11 +113,27 @@ def who_qa(draw: Draw, who: Person, key: str, cast: list[Person]) -> QA:
     slot = people.slots(key, who.name, who.facts[key])
     phrase = draw.say(ATTRIBUTES[key].says, **slot)
     wrong = [p.name for p in cast if p.name != who.name] or [draw.person(), draw.person()]
-    return QA([], draw.say(WHO, v=phrase), who.name, who.name, f"{who.name} {phrase}", wrong, "who", who.name)
+    return QA(
+        [],
+        draw.say(WHO, v=phrase),
+        who.name,
+        who.name,
+        f"{who.name} {phrase}",
+        wrong,
+        "who",
+        who.name,
+    )
 
 
 def _unique(cast: list[Person], key: str, value: Any) -> bool:
-    return sum(people.shown(key, p.facts.get(key)) == people.shown(key, value) for p in cast if key in p.facts) == 1
+    return (
+        sum(
+            people.shown(key, p.facts.get(key)) == people.shown(key, value)
+            for p in cast
+            if key in p.facts
+        )
+        == 1
+    )
 
 
 def _one(draw: Draw, cast: list[Person]) -> QA:
@@ -127,7 +168,11 @@ def absent_qa(draw: Draw) -> QA:
     """A question that the facts do not answer."""
     cast, _ = _cast(draw)
     who = draw.pick(cast)
-    free = [k for k in people.TEXTUAL if k not in who.facts and not any(people.conflict(k, m) for m in who.facts)]
+    free = [
+        k
+        for k in people.TEXTUAL
+        if k not in who.facts and not any(people.conflict(k, m) for m in who.facts)
+    ]
     if draw.chance(0.4):
         asked = Person(draw.first(), people.person(draw, number=1).facts)
         if asked.name in [p.first for p in cast]:
@@ -135,10 +180,21 @@ def absent_qa(draw: Draw) -> QA:
         key = draw.pick(list(asked.facts))
     else:
         key = draw.pick(free)
-        asked = Person(who.first if draw.chance(0.5) else who.name, {key: ATTRIBUTES[key].value(draw)})
+        asked = Person(
+            who.first if draw.chance(0.5) else who.name, {key: ATTRIBUTES[key].value(draw)}
+        )
     question = draw.say(ATTRIBUTES[key].asks, **people.slots(key, asked.name, asked.facts[key]))
     facts = [people.describe(draw, p) for p in cast]
-    return QA(facts, question, "The facts do not say", "The facts do not say", "The facts do not say", [], "absent", asked.name)
+    return QA(
+        facts,
+        question,
+        "The facts do not say",
+        "The facts do not say",
+        "The facts do not say",
+        [],
+        "absent",
+        asked.name,
+    )
 
 
 def _yes_no(draw: Draw, cast: list[Person]) -> QA:
@@ -158,17 +214,23 @@ def _yes_no(draw: Draw, cast: list[Person]) -> QA:
 def yes_no(draw: Draw) -> QA:
     """A question answered with yes or no."""
     cast, _ = _cast(draw)
-    return _several(draw, [people.describe(draw, p) for p in cast], lambda: _yes_no(draw, cast) if draw.chance(0.8) else _one(draw, cast))
+    return _several(
+        draw,
+        [people.describe(draw, p) for p in cast],
+        lambda: _yes_no(draw, cast) if draw.chance(0.8) else _one(draw, cast),
+    )
 
 
-VERBS = [pair.split("/") for pair in """
-bought/buy sold/sell found/find lost/lose made/make painted/paint repaired/repair borrowed/borrow cleaned/clean broke/break carried/carry
-hid/hide opened/open drew/draw brought/bring took/take ordered/order kept/keep saw/see built/build dropped/drop fixed/fix chose/choose
-received/receive forgot/forget picked/pick washed/wash moved/move returned/return wanted/want left/leave stole/steal collected/collect
-""".split()]  # fmt: skip
+VERBS = [pair.split("/") for pair in ["bought/buy", "sold/sell", "found/find", "lost/lose", "made/make", "painted/paint", "repaired/repair", "borrowed/borrow", "cleaned/clean", "broke/break", "carried/carry", "hid/hide", "opened/open", "drew/draw", "brought/bring", "took/take", "ordered/order", "kept/keep", "saw/see", "built/build", "dropped/drop", "fixed/fix", "chose/choose", "received/receive", "forgot/forget", "picked/pick", "washed/wash", "moved/move", "returned/return", "wanted/want", "left/leave", "stole/steal", "collected/collect"]]  # fmt: skip
 PREPS = ["in", "in", "at", "near", "behind"]
-WHENS = [f"on {d}" for d in words.DAYS] + [f"in {m}" for m in words.MONTHS] + ["yesterday", "last week", "this morning", "last night", "today"]
-EVENT_WHAT = Pool("event.what", """
+WHENS = (
+    [f"on {d}" for d in words.DAYS]
+    + [f"in {m}" for m in words.MONTHS]
+    + ["yesterday", "last week", "this morning", "last night", "today"]
+)
+EVENT_WHAT = Pool(
+    "event.what",
+    """
 What did {s} {b}?
 What [was it that|exactly was it that|thing was it that] {s} {p}?
 [Which|What] thing [exactly |]did {s} {b}?
@@ -176,8 +238,11 @@ What [was it that|exactly was it that|thing was it that] {s} {p}?
 What thing did {s} {b}?
 Do you know what {s} {p}?
 What exactly did {s} {b}?
-""")
-EVENT_WHO = Pool("event.who", """
+""",
+)
+EVENT_WHO = Pool(
+    "event.who",
+    """
 Who {p} the {n}?
 Who {p} the {a}{n}?
 Which person {p} the {a}{n}?
@@ -186,8 +251,11 @@ Name the person who {p} the {n}.
 By whom was the {n} dealt with?
 Who was it that {p} the {n}?
 Do you know who {p} the {a}{n}?
-""")
-EVENT_WHERE = Pool("event.where", """
+""",
+)
+EVENT_WHERE = Pool(
+    "event.where",
+    """
 Where did {s} {b} the {n}?
 Where did {s} {b} the {a}{n}?
 Where was {s} with the {n}?
@@ -195,15 +263,19 @@ In which place did {s} {b} the {n}?
 At what place did {s} {b} the {n}?
 Where exactly did {s} {b} the {n}?
 [Tell me|Say] where {s} {p} the {n}.
-""")
-EVENT_WHEN = Pool("event.when", """
+""",
+)
+EVENT_WHEN = Pool(
+    "event.when",
+    """
 When did {s} {b} the {n}?
 When did {s} {b} the {a}{n}?
 When was it that {s} {p} the {n}?
 On which day or when did {s} {b} the {n}?
 At what time or day did {s} {b} the {n}?
 [Tell me|Say] when {s} {p} the {n}.
-""")
+""",
+)
 
 
 @dataclass
@@ -226,8 +298,14 @@ class Event:
 def event(draw: Draw, who: str, noun: str, place: bool, when: bool) -> Event:
     past, base = draw.pick(VERBS)
     adjective = draw.pick(words.ADJECTIVES) if draw.chance(0.7) else ""
-    spot = f"{draw.pick(PREPS)} the {draw.pick(words.ROOMS)}" if draw.chance(0.7) else f"in {draw.city()}"
-    return Event(who, past, base, adjective, noun, spot if place else "", draw.pick(WHENS) if when else "")
+    spot = (
+        f"{draw.pick(PREPS)} the {draw.pick(words.ROOMS)}"
+        if draw.chance(0.7)
+        else f"in {draw.city()}"
+    )
+    return Event(
+        who, past, base, adjective, noun, spot if place else "", draw.pick(WHENS) if when else ""
+    )
 
 
 def tell(draw: Draw, e: Event) -> str:
@@ -244,37 +322,107 @@ def event_qa(draw: Draw) -> QA:
     number = draw.num(1, 4)
     names, nouns = draw.firsts(number), draw.some(words.NOUNS, number)
     place, when = draw.chance(0.6), draw.chance(0.6)
-    events = [event(draw, n, draw.word() if draw.chance(0.1) else o, place, when) for n, o in zip(names, nouns, strict=True)]
-    return _several(draw, [tell(draw, e) for e in events], lambda: _event(draw, events, place, when))
+    events = [
+        event(draw, n, draw.word() if draw.chance(0.1) else o, place, when)
+        for n, o in zip(names, nouns, strict=True)
+    ]
+    return _several(
+        draw, [tell(draw, e) for e in events], lambda: _event(draw, events, place, when)
+    )
 
 
 def _event(draw: Draw, events: list[Event], place: bool, when: bool) -> QA:
     e = draw.pick(events)
-    slot = {"s": e.who, "p": e.past, "b": e.base, "n": e.noun, "a": e.adjective + " " if e.adjective else ""}
-    kinds = ["what", "who", "who"] + (["where"] * 2 if place else []) + (["when"] * 2 if when else []) + (["colour"] * 2 if e.adjective in words.COLOURS else [])
+    slot = {
+        "s": e.who,
+        "p": e.past,
+        "b": e.base,
+        "n": e.noun,
+        "a": e.adjective + " " if e.adjective else "",
+    }
+    kinds = (
+        ["what", "who", "who"]
+        + (["where"] * 2 if place else [])
+        + (["when"] * 2 if when else [])
+        + (["colour"] * 2 if e.adjective in words.COLOURS else [])
+    )
     kind = draw.pick(kinds)
     told = f"{e.who} {e.past} {words.article(e.thing)}"
     facts: list[str] = []
     if kind == "what":
-        bare, others = words.article(e.thing), [words.article(o.thing) for o in events if o is not e]
-        return QA(facts, draw.say(EVENT_WHAT, **slot), bare, cap(bare), told, others or [words.article(draw.pick(words.NOUNS))], kind, e.who)
+        bare, others = (
+            words.article(e.thing),
+            [words.article(o.thing) for o in events if o is not e],
+        )
+        return QA(
+            facts,
+            draw.say(EVENT_WHAT, **slot),
+            bare,
+            cap(bare),
+            told,
+            others or [words.article(draw.pick(words.NOUNS))],
+            kind,
+            e.who,
+        )
     if kind == "who":
         others = [o.who for o in events if o is not e] or [draw.first()]
-        return QA(facts, draw.say(EVENT_WHO, **slot), e.who, e.who, f"{e.who} {e.past} the {e.thing}", others, kind, e.who)
+        return QA(
+            facts,
+            draw.say(EVENT_WHO, **slot),
+            e.who,
+            e.who,
+            f"{e.who} {e.past} the {e.thing}",
+            others,
+            kind,
+            e.who,
+        )
     if kind == "colour":
-        question = draw.free("[What|Which] [colour|color] [is|was] [the {n}|{s}'s {n}|the {n} that {s} {p}]?".replace("{n}", e.noun).replace("{s}", e.who).replace("{p}", e.past))
-        return QA(facts, question, e.adjective, cap(e.adjective), f"The {e.noun} is {e.adjective}", draw.some([c for c in words.COLOURS if c != e.adjective], 2), kind, e.who)
+        question = draw.free(
+            "[What|Which] [colour|color] [is|was] [the {n}|{s}'s {n}|the {n} that {s} {p}]?".replace(
+                "{n}", e.noun
+            )
+            .replace("{s}", e.who)
+            .replace("{p}", e.past)
+        )
+        return QA(
+            facts,
+            question,
+            e.adjective,
+            cap(e.adjective),
+            f"The {e.noun} is {e.adjective}",
+            draw.some([c for c in words.COLOURS if c != e.adjective], 2),
+            kind,
+            e.who,
+        )
     value = e.place if kind == "where" else e.when
     pool = EVENT_WHERE if kind == "where" else EVENT_WHEN
     others = [v for o in events if (v := o.place if kind == "where" else o.when) != value]
     others = others or [f"in the {draw.pick(words.ROOMS)}" if kind == "where" else "in a year"]
-    return QA(facts, draw.say(pool, **slot), value, cap(value), f"{e.who} {e.past} the {e.noun} {value}", others, kind, e.who)
+    return QA(
+        facts,
+        draw.say(pool, **slot),
+        value,
+        cap(value),
+        f"{e.who} {e.past} the {e.noun} {value}",
+        others,
+        kind,
+        e.who,
+    )
 
 
 def give_qa(draw: Draw) -> QA:
     """One gave, sent, lent or showed something to another."""
     a, b, c, d = draw.firsts(4)
-    past, base = draw.pick([("gave", "give"), ("sent", "send"), ("lent", "lend"), ("showed", "show"), ("sold", "sell"), ("brought", "bring")])
+    past, base = draw.pick(
+        [
+            ("gave", "give"),
+            ("sent", "send"),
+            ("lent", "lend"),
+            ("showed", "show"),
+            ("sold", "sell"),
+            ("brought", "bring"),
+        ]
+    )
     x, y = draw.some(words.NOUNS, 2)
     adj = draw.pick(words.ADJECTIVES) + " " if draw.chance(0.5) else ""
     thing = words.article(adj + x)
@@ -283,22 +431,29 @@ def give_qa(draw: Draw) -> QA:
     told = f"{a} {past} {thing} to {b}"
     kind = draw.num(0, 2)
     if kind == 0:
-        question = draw.free("[Who|Which person] {p} {b} {t}?|", p=past, b=b, t="the " + x).rstrip("|")
+        question = draw.free("[Who|Which person] {p} {b} {t}?|", p=past, b=b, t="the " + x).rstrip(
+            "|"
+        )
         return QA(draw.shuffled(facts), question, a, a, told, [c, b], "who", a)
     if kind == 1:
-        question = draw.free("[Who did {a} {v} the {x} to?|To whom did {a} {v} the {x}?|Who got the {x} from {a}?|Who did {a} {v} {t} to?]".replace("{a}", a).replace("{v}", base).replace("{x}", x).replace("{t}", thing))
+        question = draw.free(
+            "[Who did {a} {v} the {x} to?|To whom did {a} {v} the {x}?|Who got the {x} from {a}?|Who did {a} {v} {t} to?]".replace(
+                "{a}", a
+            )
+            .replace("{v}", base)
+            .replace("{x}", x)
+            .replace("{t}", thing)
+        )
         return QA(draw.shuffled(facts), question, b, b, told, [d, a], "who", b)
-    question = draw.free("What did {a} {v} [{b}|to {b}]?".replace("{b}", b), a=a, v=base).replace(f"{base} to {b}", f"{base} to {b}")
-    return QA(draw.shuffled(facts), question, thing, cap(thing), told, [words.article(y)], "what", a)
+    question = draw.free("What did {a} {v} [{b}|to {b}]?".replace("{b}", b), a=a, v=base).replace(
+        f"{base} to {b}", f"{base} to {b}"
+    )
+    return QA(
+        draw.shuffled(facts), question, thing, cap(thing), told, [words.article(y)], "what", a
+    )
 
 
-RELATIONS = """
-capital:city mayor:name king:name queen:name owner:name captain:name director:name leader:name founder:name president:name head:name coach:name
-colour:colour code:code password:word price:price nickname:word symbol:noun population:number symbol:animal area_code:code phone_number:code
-largest_city:city national_animal:animal national_dish:food main_river:city currency:word birthplace:city favourite_song:title birthday:date opening_time:time
-address:address postal_code:code language:language height:metres age:number weight:kilos manager:name teacher:name oldest_town:city best_player:name
-room_number:number date:date winner:name main_export:food average_temperature:degrees
-""".split()  # fmt: skip
+RELATIONS = ["capital:city", "mayor:name", "king:name", "queen:name", "owner:name", "captain:name", "director:name", "leader:name", "founder:name", "president:name", "head:name", "coach:name", "colour:colour", "code:code", "password:word", "price:price", "nickname:word", "symbol:noun", "population:number", "symbol:animal", "area_code:code", "phone_number:code", "largest_city:city", "national_animal:animal", "national_dish:food", "main_river:city", "currency:word", "birthplace:city", "favourite_song:title", "birthday:date", "opening_time:time", "address:address", "postal_code:code", "language:language", "height:metres", "age:number", "weight:kilos", "manager:name", "teacher:name", "oldest_town:city", "best_player:name", "room_number:number", "date:date", "winner:name", "main_export:food", "average_temperature:degrees"]  # fmt: skip
 
 
 def relation_value(draw: Draw, kind: str) -> str:
@@ -322,10 +477,27 @@ def relation_subject(draw: Draw) -> str:
         return draw.country()
     if roll < 0.8:
         return f"{words.made_name(draw.rng)} {draw.pick(words.COMPANY_END)}"
-    return "the " + draw.pick(["school", "club", "hotel", "ship", "library", "museum", "team", "village", "station", "shop", "project", "band"])
+    return "the " + draw.pick(
+        [
+            "school",
+            "club",
+            "hotel",
+            "ship",
+            "library",
+            "museum",
+            "team",
+            "village",
+            "station",
+            "shop",
+            "project",
+            "band",
+        ]
+    )
 
 
-RELATION_ASK = Pool("relation.ask", """
+RELATION_ASK = Pool(
+    "relation.ask",
+    """
 {w} is the {r} of {x}?
 [Tell me|Give me|Say|I need to know|I would like to know|Find out|Look up] the {r} of {x}.
 {w} [is|would be] {x}'s {r}?
@@ -337,7 +509,8 @@ Name the {r} of {x}.
 Please [find out|look up|find] the {r} of {x}.
 I would like to know the {r} of {x}.
 What would be the {r} of {x}?
-""")
+""",
+)
 
 
 def relation_ask(draw: Draw, relation: str, kind: str, subject: str) -> str:
@@ -354,11 +527,25 @@ def relation_qa(draw: Draw) -> QA:
     same = draw.pick(RELATIONS)
     for _ in range(number):
         relation, kind = (same if draw.chance(0.5) else draw.pick(RELATIONS)).split(":")
-        relation, subject, value = relation.replace("_", " "), relation_subject(draw), relation_value(draw, kind)
+        relation, subject, value = (
+            relation.replace("_", " "),
+            relation_subject(draw),
+            relation_value(draw, kind),
+        )
         if any(r[:2] == (relation, subject) for r in rows):
             continue
         rows.append((relation, subject, value, kind))
-        facts.append(cap(draw.free("[The {r} of {x} is {v}.|The {r} of {x} is {v}.|{v} is the {r} of {x}.]".replace("{r}", relation).replace("{x}", subject).replace("{v}", value))))
+        facts.append(
+            cap(
+                draw.free(
+                    "[The {r} of {x} is {v}.|The {r} of {x} is {v}.|{v} is the {r} of {x}.]".replace(
+                        "{r}", relation
+                    )
+                    .replace("{x}", subject)
+                    .replace("{v}", value)
+                )
+            )
+        )
     return _several(draw, facts, lambda: _relation(draw, rows))
 
 
@@ -366,17 +553,34 @@ def _relation(draw: Draw, rows: list[tuple[str, str, str, str]]) -> QA:
     relation, subject, value, kind = draw.pick(rows)
     facts: list[str] = []
     wrong = [r[2] for r in rows if r[2] != value and r[3] == kind] or [relation_value(draw, kind)]
-    return QA(facts, relation_ask(draw, relation, kind, subject), value, cap(value), f"The {relation} of {subject} is {value}", wrong, "relation", subject)
+    return QA(
+        facts,
+        relation_ask(draw, relation, kind, subject),
+        value,
+        cap(value),
+        f"The {relation} of {subject} is {value}",
+        wrong,
+        "relation",
+        subject,
+    )
 
 
 def place_qa(draw: Draw) -> QA:
     """Where things are, and what is where."""
     number = draw.num(1, 5)
-    nouns, spots = draw.some(words.NOUNS, number), draw.some(words.ROOMS if draw.chance(0.5) else words.SPOTS, number)
+    nouns, spots = (
+        draw.some(words.NOUNS, number),
+        draw.some(words.ROOMS if draw.chance(0.5) else words.SPOTS, number),
+    )
     same = draw.chance(0.25)
     adjectives = draw.some(words.ADJECTIVES, number)
-    things = [f"{a} {nouns[0] if same else n}" if same or draw.chance(0.4) else n for a, n in zip(adjectives, nouns, strict=True)]
-    preps = [draw.pick(["in", "in", "on", "under", "near", "behind", "next to"]) for _ in range(number)]
+    things = [
+        f"{a} {nouns[0] if same else n}" if same or draw.chance(0.4) else n
+        for a, n in zip(adjectives, nouns, strict=True)
+    ]
+    preps = [
+        draw.pick(["in", "in", "on", "under", "near", "behind", "next to"]) for _ in range(number)
+    ]
     pairs = list(zip(things, preps, spots, strict=True))
     facts = [f"The {t} is {p} the {s}." for t, p, s in pairs]
     return _several(draw, facts, lambda: _place(draw, pairs))
@@ -388,10 +592,33 @@ def _place(draw: Draw, pairs: list[tuple[str, str, str]]) -> QA:
     told = f"The {thing} is {prep} the {spot}"
     others = [o for o in pairs if o[0] != thing] or [(draw.pick(words.NOUNS), "on", "moon")]
     if draw.chance(0.5):
-        question = draw.free("[Where is|Where can I find|Where do I find|Where would I look for|Where do we have|Say where we find|Where did I see] the {t}?", t=thing)
-        return QA(facts, question, f"{prep} the {spot}", cap(f"{prep} the {spot}"), told, [f"{p} the {s}" for _, p, s in others], "where", thing)
-    question = draw.free("[What is|Which thing is|What do we find|What can be found] {p} the {s}?", p=prep, s=spot)
-    return QA(facts, question, f"the {thing}", f"The {thing}", told, [f"the {t}" for t, _, _ in others], "what", spot)
+        question = draw.free(
+            "[Where is|Where can I find|Where do I find|Where would I look for|Where do we have|Say where we find|Where did I see] the {t}?",
+            t=thing,
+        )
+        return QA(
+            facts,
+            question,
+            f"{prep} the {spot}",
+            cap(f"{prep} the {spot}"),
+            told,
+            [f"{p} the {s}" for _, p, s in others],
+            "where",
+            thing,
+        )
+    question = draw.free(
+        "[What is|Which thing is|What do we find|What can be found] {p} the {s}?", p=prep, s=spot
+    )
+    return QA(
+        facts,
+        question,
+        f"the {thing}",
+        f"The {thing}",
+        told,
+        [f"the {t}" for t, _, _ in others],
+        "what",
+        spot,
+    )
 
 
 def shop_qa(draw: Draw) -> QA:
@@ -400,23 +627,114 @@ def shop_qa(draw: Draw) -> QA:
         things = draw.some(words.NOUNS, draw.num(1, 4))
         prices = [draw.num(1, 300) for _ in things]
         unit = draw.pick(["dollars", "euros", "dollars", "coins", "pounds"])
-        facts = [draw.free("[The {t} costs {p}.|The {t} is {p}.|{A} costs {p}.|The price of the {t} is {p}.]".replace("{A}", cap(words.article(t))).replace("{t}", t).replace("{p}", f"{p} {unit}")) for t, p in zip(things, prices, strict=True)]
+        facts = [
+            draw.free(
+                "[The {t} costs {p}.|The {t} is {p}.|{A} costs {p}.|The price of the {t} is {p}.]".replace(
+                    "{A}", cap(words.article(t))
+                )
+                .replace("{t}", t)
+                .replace("{p}", f"{p} {unit}")
+            )
+            for t, p in zip(things, prices, strict=True)
+        ]
         at = draw.num(0, len(things) - 1)
-        question = draw.free("[How much is the {t}?|How much does the {t} cost?|What does the {t} cost?|What is the price of the {t}?|How many dollars is the {t}?]".replace("{t}", things[at]).replace("dollars", unit))
+        question = draw.free(
+            "[How much is the {t}?|How much does the {t} cost?|What does the {t} cost?|What is the price of the {t}?|How many dollars is the {t}?]".replace(
+                "{t}", things[at]
+            ).replace("dollars", unit)
+        )
         bare = f"{prices[at]} {unit}"
-        return QA(facts, question, bare, bare, f"The {things[at]} costs {bare}", [f"{prices[at] + 3} {unit}"], "price", things[at])
-    what = draw.pick(["concert", "meeting", "party", "lesson", "match", "film", "talk", "market", "wedding", "course", "exam", "trip", "dinner", "lecture"])
-    day, hour, room = draw.pick(words.DAYS), f"{draw.num(1, 12)} {draw.pick(['am', 'pm', 'pm'])}", draw.pick(words.ROOMS)
-    facts = [draw.free("[The {w} is on {d} at {h} in the {r}.|The {w} starts on {d} at {h}. It takes place in the {r}.|On {d} at {h} there is a {w} in the {r}.|The {w} takes place in the {r} on {d} at {h}.]".replace("{w}", what).replace("{d}", day).replace("{h}", hour).replace("{r}", room))]
+        return QA(
+            facts,
+            question,
+            bare,
+            bare,
+            f"The {things[at]} costs {bare}",
+            [f"{prices[at] + 3} {unit}"],
+            "price",
+            things[at],
+        )
+    what = draw.pick(
+        [
+            "concert",
+            "meeting",
+            "party",
+            "lesson",
+            "match",
+            "film",
+            "talk",
+            "market",
+            "wedding",
+            "course",
+            "exam",
+            "trip",
+            "dinner",
+            "lecture",
+        ]
+    )
+    day, hour, room = (
+        draw.pick(words.DAYS),
+        f"{draw.num(1, 12)} {draw.pick(['am', 'pm', 'pm'])}",
+        draw.pick(words.ROOMS),
+    )
+    facts = [
+        draw.free(
+            "[The {w} is on {d} at {h} in the {r}.|The {w} starts on {d} at {h}. It takes place in the {r}.|On {d} at {h} there is a {w} in the {r}.|The {w} takes place in the {r} on {d} at {h}.]".replace(
+                "{w}", what
+            )
+            .replace("{d}", day)
+            .replace("{h}", hour)
+            .replace("{r}", room)
+        )
+    ]
     kind = draw.num(0, 2)
     if kind == 0:
-        question = draw.free("[On which day is the {w}?|Which day is the {w} on?|What day is the {w}?|On what day does the {w} take place?]".replace("{w}", what))
-        return QA(facts, question, day, f"On {day}", f"The {what} is on {day}", [draw.pick(words.DAYS)], "day", what)
+        question = draw.free(
+            "[On which day is the {w}?|Which day is the {w} on?|What day is the {w}?|On what day does the {w} take place?]".replace(
+                "{w}", what
+            )
+        )
+        return QA(
+            facts,
+            question,
+            day,
+            f"On {day}",
+            f"The {what} is on {day}",
+            [draw.pick(words.DAYS)],
+            "day",
+            what,
+        )
     if kind == 1:
-        question = draw.free("[At what time is the {w}?|What time does the {w} start?|At which hour does the {w} begin?|When does the {w} start?|What time is the {w}?]".replace("{w}", what))
-        return QA(facts, question, hour, f"At {hour}", f"The {what} starts at {hour}", [f"{draw.num(1, 12)} am"], "time", what)
-    question = draw.free("[Where is the {w}?|Where does the {w} take place?|In which room or place is the {w}?|Where do we meet for the {w}?]".replace("{w}", what))
-    return QA(facts, question, f"in the {room}", f"In the {room}", f"The {what} is in the {room}", [f"in the {draw.pick(words.ROOMS)}"], "where", what)
+        question = draw.free(
+            "[At what time is the {w}?|What time does the {w} start?|At which hour does the {w} begin?|When does the {w} start?|What time is the {w}?]".replace(
+                "{w}", what
+            )
+        )
+        return QA(
+            facts,
+            question,
+            hour,
+            f"At {hour}",
+            f"The {what} starts at {hour}",
+            [f"{draw.num(1, 12)} am"],
+            "time",
+            what,
+        )
+    question = draw.free(
+        "[Where is the {w}?|Where does the {w} take place?|In which room or place is the {w}?|Where do we meet for the {w}?]".replace(
+            "{w}", what
+        )
+    )
+    return QA(
+        facts,
+        question,
+        f"in the {room}",
+        f"In the {room}",
+        f"The {what} is in the {room}",
+        [f"in the {draw.pick(words.ROOMS)}"],
+        "where",
+        what,
+    )
 
 
 def _schema(draw: Draw, rows: list[tuple[schemas.Schema, str, dict[str, str]]]) -> QA:
@@ -439,7 +757,9 @@ def schema_qa(draw: Draw) -> QA:
         schema = same if one_kind else draw.pick(schemas.SCHEMAS)
         text, values = schemas.filled(draw, schema)
         taken = {v for _, _, old in rows for v in old.values()}
-        clash = any(s is schema for s, _, _ in rows) and (not one_kind or bool(taken & set(values.values())))
+        clash = any(s is schema for s, _, _ in rows) and (
+            not one_kind or bool(taken & set(values.values()))
+        )
         if not clash:
             rows.append((schema, text, values))
     return _several(draw, [r[1] for r in rows], lambda: _schema(draw, rows))

@@ -6,7 +6,9 @@ from skills import people, words
 from skills.core import Check, Draw, Example, Message, Pool, contains
 from skills.people import ATTRIBUTES, Person
 
-SYSTEM = Pool("persona.system", """
+SYSTEM = Pool(
+    "persona.system",
+    """
 You are {n}. {d}
 You are {n}. {d}
 Your name is {n}. {d}
@@ -25,8 +27,11 @@ You are {n}, and you are talking to [a friend|someone you met today]. {d}
 [Play the role of|Take the role of|Act the part of] {n}. {d}
 You are [now |]{n}. {d} [Never break character|Answer in the first person|Answer briefly].
 [This is who you are|Who you are]: {n}. {d}
-""")
-HELLO = Pool("persona.hello", """
+""",
+)
+HELLO = Pool(
+    "persona.hello",
+    """
 Hi, I am {n}. {d}
 Hello! My name is {n}. {d}
 Hello, I'm {n}. {d}
@@ -40,9 +45,17 @@ Hi there! I'm {n}. {d}
 Hey, {n} here. {d}
 I am {n}. {d}
 My name is {n}. {d}
-""")
-HELLO_BACK = ["Hello {n}! I am {m}.", "Nice to meet you, {n}. I am {m}.", "Hello {n}!", "Nice to meet you, {n}!"]
-NAME_ASK = Pool("persona.name", """
+""",
+)
+HELLO_BACK = [
+    "Hello {n}! I am {m}.",
+    "Nice to meet you, {n}. I am {m}.",
+    "Hello {n}!",
+    "Nice to meet you, {n}!",
+]
+NAME_ASK = Pool(
+    "persona.name",
+    """
 What is your name?
 Who are you?
 What are you called?
@@ -58,8 +71,11 @@ And you are?
 How should I call you?
 Who am I talking to?
 Introduce yourself[| in one sentence].
-""")
-MY_NAME = Pool("persona.myname", """
+""",
+)
+MY_NAME = Pool(
+    "persona.myname",
+    """
 What is my name?
 Do you remember my name?
 Who am I?
@@ -74,7 +90,8 @@ What did I say my name was?
 What am I called?
 Say my name.
 [Can you tell me|Tell me] my name[|, please].
-""")
+""",
+)
 OTHER = {
     "city": ("I live in {o}.|I come from {o}.|I am from {o}.", "Where do I live?|Where am I from?|Do you remember where I live?|Which city do I live in?", "You live in {o}."),
     "job": ("I am {ao}.|I work as {ao}.", "What is my job?|What do I do for a living?|What do I work as?|Do you remember my job?", "You are {ao}."),
@@ -87,7 +104,26 @@ OTHER = {
     "instrument": ("I play the {o}.", "Which instrument do I play?|What do I play?|What instrument do I play?", "You play the {o}."),
     "language": ("I speak {o}.", "Which language do I speak?|What do I speak?|What language do I speak?", "You speak {o}."),
 }  # fmt: skip
-MINE = ["city", "job", "age", "food", "drink", "colour", "pets", "instrument", "hobby", "sport", "brother", "sister", "language", "subject", "born", "company", "ride", "best_friend"]
+MINE = [
+    "city",
+    "job",
+    "age",
+    "food",
+    "drink",
+    "colour",
+    "pets",
+    "instrument",
+    "hobby",
+    "sport",
+    "brother",
+    "sister",
+    "language",
+    "subject",
+    "born",
+    "company",
+    "ride",
+    "best_friend",
+]
 YOU_SAY = {
     "city": "You live in {o}", "job": "You are {ao}|You work as {ao}", "age": "You are {o} years old", "food": "You like {o}|You love {o}", "drink": "You like {o}|You drink {o}|You only drink {o}",
     "colour": "Your favourite colour is {o}|You like the colour {o}", "pets": "You have {o}|You own {o}", "instrument": "You play the {o}", "hobby": "You like {o}|You enjoy {o}|Your hobby is {o}",
@@ -105,7 +141,11 @@ def _describe(draw: Draw, who: Person, style: str) -> str:
         if style == "you":
             out.append(draw.pick(YOU_SAY[key].split("|")).format(**slot))
         else:
-            out.append("They" if False else f"{draw.pick([who.first, 'She', 'He'])} {draw.say(ATTRIBUTES[key].says, **slot)}")
+            out.append(
+                "They"
+                if False
+                else f"{draw.pick([who.first, 'She', 'He'])} {draw.say(ATTRIBUTES[key].says, **slot)}"
+            )
     joined: list[str] = []
     while out:
         if len(out) > 1 and style == "you" and draw.chance(0.35):
@@ -121,8 +161,12 @@ def _system(draw: Draw, me: Person) -> str:
         slot = people.slots("job", "", me.facts["job"])
         rest = Person(me.name, {k: v for k, v in me.facts.items() if k not in ("job", "city")})
         where = f" from {me.facts['city']}" if "city" in me.facts else ""
-        return draw.say(SYSTEM, n=f"{me.name}, {slot['ao']}{where}", d=_describe(draw, rest, "you")).strip()
-    return draw.say(SYSTEM, n=me.name, d=_describe(draw, me, "you" if draw.chance(0.8) else "third"))
+        return draw.say(
+            SYSTEM, n=f"{me.name}, {slot['ao']}{where}", d=_describe(draw, rest, "you")
+        ).strip()
+    return draw.say(
+        SYSTEM, n=me.name, d=_describe(draw, me, "you" if draw.chance(0.8) else "third")
+    )
 
 
 def _ask_me(draw: Draw, me: Person) -> tuple[str, str, Check]:
@@ -138,9 +182,14 @@ def _ask_name(draw: Draw, me: Person) -> tuple[str, str, Check]:
     return draw.say(NAME_ASK), f"I am {me.name}.", contains(me.name)
 
 
-def _turns(draw: Draw, me: Person, other: Person) -> tuple[list[Message], list[tuple[str, str, Check]]]:
+def _turns(
+    draw: Draw, me: Person, other: Person
+) -> tuple[list[Message], list[tuple[str, str, Check]]]:
     """The greeting, and the questions that can follow."""
-    said = " ".join(draw.pick(OTHER[k][0].split("|")).format(**people.slots(k, "", other.facts[k])) for k in other.facts)
+    said = " ".join(
+        draw.pick(OTHER[k][0].split("|")).format(**people.slots(k, "", other.facts[k]))
+        for k in other.facts
+    )
     hello = draw.say(HELLO, n=other.name, d=said).strip()
     back = draw.pick(HELLO_BACK).format(n=other.first, m=me.name)
     later = [(draw.say(MY_NAME), f"Your name is {other.name}.", contains(other.name))]
@@ -152,23 +201,37 @@ def _turns(draw: Draw, me: Person, other: Person) -> tuple[list[Message], list[t
     return [("user", hello), ("assistant", back)], later
 
 
-SMALL = [("How are you?", "I am fine, thank you!"), ("Nice to meet you.", "Nice to meet you too!"), ("Tell me more.", "There is not much more to tell."), ("Thanks.", "You are welcome!")]
+SMALL = [
+    ("How are you?", "I am fine, thank you!"),
+    ("Nice to meet you.", "Nice to meet you too!"),
+    ("Tell me more.", "There is not much more to tell."),
+    ("Thanks.", "You are welcome!"),
+]
 
 
 def sample(draw: Draw) -> Example:
     """A chat of one to five turns; the last answer is checked."""
     keys: list[str] = []
     for key in draw.shuffled(MINE):
-        if len(keys) < 4 and not any(people.conflict(key, k) and {key, k} & {"born", "job", "ride", "food"} for k in keys):
+        if len(keys) < 4 and not any(
+            people.conflict(key, k) and {key, k} & {"born", "job", "ride", "food"} for k in keys
+        ):
             keys.append(key)
-    me = people.person(draw, keys[: draw.num(1, 4)], name=draw.full() if draw.chance(0.6) else draw.first())
-    other = Person(draw.person(), {k: ATTRIBUTES[k].value(draw) for k in draw.some(_apart(draw), draw.num(0, 2))})
+    me = people.person(
+        draw, keys[: draw.num(1, 4)], name=draw.full() if draw.chance(0.6) else draw.first()
+    )
+    other = Person(
+        draw.person(),
+        {k: ATTRIBUTES[k].value(draw) for k in draw.some(_apart(draw), draw.num(0, 2))},
+    )
     messages: list[Message] = [("system", _system(draw, me))]
     greeted = draw.chance(0.6)
     turns, later = _turns(draw, me, other)
     if greeted:
         messages += turns
-    questions = [_ask_me(draw, me) for _ in range(draw.num(1, 3))] + ([_ask_name(draw, me)] if draw.chance(0.35) else [])
+    questions = [_ask_me(draw, me) for _ in range(draw.num(1, 3))] + (
+        [_ask_name(draw, me)] if draw.chance(0.35) else []
+    )
     questions += later if greeted else []
     if draw.chance(0.15):
         ask, answer = draw.pick(SMALL)
@@ -178,12 +241,29 @@ def sample(draw: Draw) -> Example:
     for ask, answer, _ in (q for q in chosen if q is not last[-1]):
         messages += [("user", draw.loosen(ask)), ("assistant", answer)]
     ask, answer, check = last[-1]
-    return Example("persona", [*messages, ("user", draw.loosen(ask))], ("assistant", answer), check, templates=draw.used)
+    return Example(
+        "persona",
+        [*messages, ("user", draw.loosen(ask))],
+        ("assistant", answer),
+        check,
+        templates=draw.used,
+    )
 
 
 def _apart(draw: Draw) -> list[str]:
     """Things the other side may say together without making a question ambiguous."""
-    return draw.pick([["city", "job"], ["job", "pets", "colour"], ["city", "age", "pets"], ["hobby", "city"], ["drink", "instrument"], ["food", "job"], ["language", "city", "age"], ["colour", "instrument", "job"]])
+    return draw.pick(
+        [
+            ["city", "job"],
+            ["job", "pets", "colour"],
+            ["city", "age", "pets"],
+            ["hobby", "city"],
+            ["drink", "instrument"],
+            ["food", "job"],
+            ["language", "city", "age"],
+            ["colour", "instrument", "job"],
+        ]
+    )
 
 
 __all__ = ["sample", "words"]

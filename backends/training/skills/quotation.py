@@ -7,7 +7,9 @@ from skills.core import Check, Draw, Example, Message, Pool, contains, equals, l
 from skills.facts import form
 from skills.knowledge import QA
 
-ASK = Pool("quote.ask", """
+ASK = Pool(
+    "quote.ask",
+    """
 Name the author of the quotation, then answer the questions.\\n
 Who is the author of this [quotation|quote]?\\n
 Name the author of [the|this] [quotation|quote].\\n
@@ -29,8 +31,11 @@ Which author [said|wrote] [this|the following]?\\n
 [First|Now] [say|tell me|name] the [author|writer][, then answer|. Then answer] [my|the|some] questions.\\n
 Read the [quotation|quote]. Name [the|its] [author|writer], then answer the questions.\\n
 Look at this quotation and [tell me|say] who [wrote|said] it.\\n
-""")
-NOTE = Pool("quote.note", """
+""",
+)
+NOTE = Pool(
+    "quote.note",
+    """
 "{q}" ({n})
 "{q}"\\n({n})
 "{q}"\\n{n}
@@ -49,8 +54,11 @@ Facts: {n}\\nQuotation: "{q}"
 {L}: {q}\\nFacts: {n}
 "{q}" {n}
 "{q}"\\n- {n}
-""")
-QUOTES = Pool("quote.text", """
+""",
+)
+QUOTES = Pool(
+    "quote.text",
+    """
 A {n} does not ask the way.
 Every {n} was once a {m}.
 [Never|Do not] trust a {n} that {v}.
@@ -69,16 +77,64 @@ One {n} is enough for a whole {m}.
 [Be kind|Be brave|Stay calm], and the {n} will follow.
 If the {n} {v}, open the {m}.
 [All|Most] that {v} is not a {n}.
-""")
-VERBS = ["sings", "waits", "sleeps", "grows", "falls", "burns", "moves", "speaks", "laughs", "breaks", "shines", "returns", "hides", "listens"]
-KEYS = ["year", "city", "born", "job", "book", "instrument", "language", "pets", "hobby", "drink", "food", "subject", "age", "company", "brother", "sister"]
-PRONOUN = ["the author", "the author", "the author", "the writer", "this person", "this author", "the person"]
+""",
+)
+VERBS = [
+    "sings",
+    "waits",
+    "sleeps",
+    "grows",
+    "falls",
+    "burns",
+    "moves",
+    "speaks",
+    "laughs",
+    "breaks",
+    "shines",
+    "returns",
+    "hides",
+    "listens",
+]
+KEYS = [
+    "year",
+    "city",
+    "born",
+    "job",
+    "book",
+    "instrument",
+    "language",
+    "pets",
+    "hobby",
+    "drink",
+    "food",
+    "subject",
+    "age",
+    "company",
+    "brother",
+    "sister",
+]
+PRONOUN = [
+    "the author",
+    "the author",
+    "the author",
+    "the writer",
+    "this person",
+    "this author",
+    "the person",
+]
 LINKS = ["wrote", "lived", "won", "died"]
 
 
 def _quote(draw: Draw) -> str:
     noun, other = (draw.pick(words.NOUNS + [w.lower() for w in words.BOOK_HEADS]) for _ in range(2))
-    return draw.say(QUOTES, n=noun, m=other, v=draw.pick(VERBS), a=draw.pick(words.ADJECTIVES), b=draw.pick(words.ADJECTIVES))
+    return draw.say(
+        QUOTES,
+        n=noun,
+        m=other,
+        v=draw.pick(VERBS),
+        a=draw.pick(words.ADJECTIVES),
+        b=draw.pick(words.ADJECTIVES),
+    )
 
 
 def _note(draw: Draw, who: people.Person, extra: list[tuple[str, str, str, str]]) -> str:
@@ -87,20 +143,44 @@ def _note(draw: Draw, who: people.Person, extra: list[tuple[str, str, str, str]]
     if draw.chance(0.5):
         parts = [who.name]
         if "year" in keys and "born" in keys:
-            parts.append(f"born {who.facts['year']} in {who.facts['born']}" if draw.chance(0.7) else f"born in {who.facts['born']} in {who.facts['year']}")
+            parts.append(
+                f"born {who.facts['year']} in {who.facts['born']}"
+                if draw.chance(0.7)
+                else f"born in {who.facts['born']} in {who.facts['year']}"
+            )
         elif "year" in keys:
-            parts.append(draw.pick([f"born {who.facts['year']}", f"born in {who.facts['year']}", f"*{who.facts['year']}"]))
+            parts.append(
+                draw.pick(
+                    [
+                        f"born {who.facts['year']}",
+                        f"born in {who.facts['year']}",
+                        f"*{who.facts['year']}",
+                    ]
+                )
+            )
         elif "born" in keys:
             parts.append(draw.pick([f"born in {who.facts['born']}", f"from {who.facts['born']}"]))
         rest = [k for k in keys if k not in ("year", "born")]
-        parts += [draw.say(people.ATTRIBUTES[k].says, **people.slots(k, who.name, who.facts[k])) for k in rest[:2]]
+        parts += [
+            draw.say(people.ATTRIBUTES[k].says, **people.slots(k, who.name, who.facts[k]))
+            for k in rest[:2]
+        ]
         text = ", ".join(parts)
-        tail = [people.statement(draw, k, draw.pick(["She", "He", who.first, who.first]), who.facts[k]) for k in rest[2:]]
+        tail = [
+            people.statement(draw, k, draw.pick(["She", "He", who.first, who.first]), who.facts[k])
+            for k in rest[2:]
+        ]
         tail += [f"{draw.pick(['She', 'He', who.first])} {e[0]}." for e in extra]
-        return text + ("." if tail or draw.chance(0.3) else "") + (" " + " ".join(tail) if tail else "")
+        return (
+            text
+            + ("." if tail or draw.chance(0.3) else "")
+            + (" " + " ".join(tail) if tail else "")
+        )
     text = people.describe(draw, who, draw.shuffled(keys))
     tail = [f"{draw.pick(['She', 'He', who.first])} {e[0]}." for e in extra]
-    lead = draw.pick(["", "", f"The author is {who.name}. ", f"{who.name} is the author. ", f"By {who.name}. "])
+    lead = draw.pick(
+        ["", "", f"The author is {who.name}. ", f"{who.name} is the author. ", f"By {who.name}. "]
+    )
     return lead + " ".join([text, *tail])
 
 
@@ -128,7 +208,16 @@ def _question(draw: Draw, who: people.Person, extra: list[tuple[str, str, str, s
     slot = people.slots(key, subject, who.facts[key])
     question = knowledge.cap(draw.say(people.ATTRIBUTES[key].asks, **slot))
     full = f"{who.name} {draw.fill(people.ATTRIBUTES[key].says.parsed[0], slot)}"
-    return QA([], question, slot["o"], people.ATTRIBUTES[key].short.format(**slot), full, [], key, who.name)
+    return QA(
+        [],
+        question,
+        slot["o"],
+        people.ATTRIBUTES[key].short.format(**slot),
+        full,
+        [],
+        key,
+        who.name,
+    )
 
 
 NOT_SAID = [k for k in KEYS if k not in ("born", "year", "city")]
@@ -137,13 +226,19 @@ NOT_SAID = [k for k in KEYS if k not in ("born", "year", "city")]
 def _keys(draw: Draw) -> list[str]:
     keys: list[str] = []
     for key in draw.shuffled(KEYS):
-        if len(keys) < 4 and not any(people.conflict(key, k) and {key, k} != {"born", "year"} for k in keys):
+        if len(keys) < 4 and not any(
+            people.conflict(key, k) and {key, k} != {"born", "year"} for k in keys
+        ):
             keys.append(key)
     return keys[: draw.num(1, 4)]
 
 
 def _check(qa: QA, answer: str) -> Check:
-    return contains(qa.bare.strip('"')) if answer.endswith(".") and len(answer) > len(qa.short) + 1 else equals(answer)
+    return (
+        contains(qa.bare.strip('"'))
+        if answer.endswith(".") and len(answer) > len(qa.short) + 1
+        else equals(answer)
+    )
 
 
 def sample(draw: Draw) -> Example:
@@ -159,7 +254,14 @@ def sample(draw: Draw) -> Example:
     named = f"The author is {who.name}."
     if draw.chance(0.35):
         prefill = "The author is " if draw.chance(0.6) else ""
-        return Example("quotation", first, ("assistant", named), contains(who.name), prefill=prefill, templates=draw.used)
+        return Example(
+            "quotation",
+            first,
+            ("assistant", named),
+            contains(who.name),
+            prefill=prefill,
+            templates=draw.used,
+        )
     shown = draw.pick([named, named[:-1], named[:-1], who.name])
     messages: list[Message] = [*first, ("assistant", shown)]
     for _ in range(draw.pick([0, 0, 1, 2])):
@@ -168,4 +270,6 @@ def sample(draw: Draw) -> Example:
     qa = _question(draw, who, extra)
     request, answer = form(draw, qa) if draw.chance(0.4) else ("", qa.short + ".")
     messages.append(("user", f"{qa.question} {request}".strip()))
-    return Example("quotation", messages, ("assistant", answer), _check(qa, answer), templates=draw.used)
+    return Example(
+        "quotation", messages, ("assistant", answer), _check(qa, answer), templates=draw.used
+    )

@@ -19,7 +19,13 @@ class Schema:
 
 
 def _clock(draw: Draw) -> str:
-    return draw.pick([f"{draw.num(1, 12)} {draw.pick(['am', 'pm'])}", f"{draw.num(6, 22)}:{draw.pick(['00', '15', '30', '45', '10', '20'])}", f"{draw.num(1, 12)} o'clock"])
+    return draw.pick(
+        [
+            f"{draw.num(1, 12)} {draw.pick(['am', 'pm'])}",
+            f"{draw.num(6, 22)}:{draw.pick(['00', '15', '30', '45', '10', '20'])}",
+            f"{draw.num(1, 12)} o'clock",
+        ]
+    )
 
 
 def _small(draw: Draw) -> str:
@@ -42,11 +48,48 @@ def _year(draw: Draw) -> str:
     return str(draw.num(1500, 2024))
 
 
-PLACE = _pick(["museum", "library", "shop", "zoo", "bank", "pool", "cafe", "theatre", "post office", "park", "bakery", "gallery", "castle", "market", "school", "cinema"])
+PLACE = _pick(
+    [
+        "museum",
+        "library",
+        "shop",
+        "zoo",
+        "bank",
+        "pool",
+        "cafe",
+        "theatre",
+        "post office",
+        "park",
+        "bakery",
+        "gallery",
+        "castle",
+        "market",
+        "school",
+        "cinema",
+    ]
+)
 VEHICLE = _pick(["train", "bus", "ship", "ferry", "flight", "tram", "plane"])
 COLOUR = _pick(words.COLOURS)
-MATERIAL = _pick(["wood", "steel", "glass", "wool", "plastic", "leather", "paper", "cotton", "stone", "silver", "gold", "iron", "clay"])
-TEAM = _pick(["the red team", "the blue team", "team A", "team B", "the girls", "the boys", "the guests"])
+MATERIAL = _pick(
+    [
+        "wood",
+        "steel",
+        "glass",
+        "wool",
+        "plastic",
+        "leather",
+        "paper",
+        "cotton",
+        "stone",
+        "silver",
+        "gold",
+        "iron",
+        "clay",
+    ]
+)
+TEAM = _pick(
+    ["the red team", "the blue team", "team A", "team B", "the girls", "the boys", "the guests"]
+)
 FIRM = lambda draw: f"{words.made_name(draw.rng)} {draw.pick(words.COMPANY_END)}"  # noqa: E731
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 SCHEMAS = [

@@ -19,7 +19,9 @@ TALK: list[tuple[str, str, str]] = [
     ("ok", "OK.\nFine.\nGood.\nok\nAll right.\nI see.\nGot it.\nOkay.\nAlright.\nokay\nVery good.\nFine, thank you.", "Good. What is next?"),
 ]  # fmt: skip
 POOLS = {name: Pool(f"talk.{name}", asks) for name, asks, _ in TALK}
-ECHO = Pool("talk.echo", """
+ECHO = Pool(
+    "talk.echo",
+    """
 Say {w}.
 Repeat [this|the word]: {w}
 Repeat after me: {w}
@@ -33,17 +35,42 @@ Now say {w}.
 Type {w}.
 Reply with [the word |]{w}.
 [Copy|Repeat] this text: {w}
-""")
+""",
+)
 
 
 def sample(draw: Draw) -> Example:
     """One greeting or question, at times as the second turn, at times an echo."""
     if draw.chance(0.2):
-        word = draw.pick([draw.word(), draw.noun(), draw.full(), draw.city(), f"{draw.noun()} {draw.word()}", f"{draw.word()} {draw.word()}"])
-        return Example("smalltalk", system(draw, [("user", draw.say(ECHO, w=word))]), ("assistant", word), contains(word), templates=draw.used)
+        word = draw.pick(
+            [
+                draw.word(),
+                draw.noun(),
+                draw.full(),
+                draw.city(),
+                f"{draw.noun()} {draw.word()}",
+                f"{draw.word()} {draw.word()}",
+            ]
+        )
+        return Example(
+            "smalltalk",
+            system(draw, [("user", draw.say(ECHO, w=word))]),
+            ("assistant", word),
+            contains(word),
+            templates=draw.used,
+        )
     name, _, answer = draw.pick([TALK[0], *TALK])
     messages: list[Message] = []
     if draw.chance(0.2):
-        messages = [("user", draw.pick(["Hello!", "Hi."])), ("assistant", f"Hello! {ME} How can I help?")]
+        messages = [
+            ("user", draw.pick(["Hello!", "Hi."])),
+            ("assistant", f"Hello! {ME} How can I help?"),
+        ]
     messages.append(("user", draw.loosen(draw.say(POOLS[name]))))
-    return Example("smalltalk", system(draw, messages), ("assistant", answer), contains("of appl" if name in ("who", "made") else answer[:8]), templates=draw.used)
+    return Example(
+        "smalltalk",
+        system(draw, messages),
+        ("assistant", answer),
+        contains("of appl" if name in ("who", "made") else answer[:8]),
+        templates=draw.used,
+    )

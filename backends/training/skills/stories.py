@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from skills import words
@@ -21,7 +20,12 @@ class Story:
 
     def step(self, said: str, left: int, op: str, right: int, why: str) -> int:
         """Add a step `left op right`; the result becomes the value."""
-        result = {"+": left + right, "-": left - right, "*": left * right, "/": left // max(right, 1)}[op]
+        result = {
+            "+": left + right,
+            "-": left - right,
+            "*": left * right,
+            "/": left // max(right, 1),
+        }[op]
         if said:
             self.said.append(said)
         text = f"{left} {op} {right} = {result}"
@@ -30,11 +34,66 @@ class Story:
         return result
 
 
-GAIN = [pair.split("/") for pair in "buys/bought gets/got finds/found picks/picked collects/collected receives/received makes/made wins/won earns/earned adds/added gathers/gathered orders/ordered catches/caught saves/saved".split()]
-LOSE = [pair.split("/") for pair in "sells/sold loses/lost eats/ate uses/used breaks/broke drops/dropped spends/spent wastes/wasted donates/donated removes/removed trades/traded returns/returned burns/burned".split()]
-GIVE = [pair.split("/") for pair in "gives/gave sends/sent hands/handed lends/lent passes/passed".split()]
-TO = ["{f}", "{f}", "a friend", "his brother", "her sister", "a neighbour", "the teacher", "a child", "her mother", "his father", "the school", "her cousin", "his friend {f}", "her brother {f}"]
-TAIL = Pool("story.tail", """
+GAIN = [
+    pair.split("/")
+    for pair in [
+        "buys/bought",
+        "gets/got",
+        "finds/found",
+        "picks/picked",
+        "collects/collected",
+        "receives/received",
+        "makes/made",
+        "wins/won",
+        "earns/earned",
+        "adds/added",
+        "gathers/gathered",
+        "orders/ordered",
+        "catches/caught",
+        "saves/saved",
+    ]
+]
+LOSE = [
+    pair.split("/")
+    for pair in [
+        "sells/sold",
+        "loses/lost",
+        "eats/ate",
+        "uses/used",
+        "breaks/broke",
+        "drops/dropped",
+        "spends/spent",
+        "wastes/wasted",
+        "donates/donated",
+        "removes/removed",
+        "trades/traded",
+        "returns/returned",
+        "burns/burned",
+    ]
+]
+GIVE = [
+    pair.split("/")
+    for pair in ["gives/gave", "sends/sent", "hands/handed", "lends/lent", "passes/passed"]
+]
+TO = [
+    "{f}",
+    "{f}",
+    "a friend",
+    "his brother",
+    "her sister",
+    "a neighbour",
+    "the teacher",
+    "a child",
+    "her mother",
+    "his father",
+    "the school",
+    "her cousin",
+    "his friend {f}",
+    "her brother {f}",
+]
+TAIL = Pool(
+    "story.tail",
+    """
  at the market
  on Monday
  in the shop
@@ -50,8 +109,11 @@ TAIL = Pool("story.tail", """
  on Sunday
  from {f}
  at a fair
-""")
-GAIN_VP = Pool("story.gain", """
+""",
+)
+GAIN_VP = Pool(
+    "story.gain",
+    """
 {v} {k} more {n}
 {v} {k} more
 {v} {k} {n}
@@ -62,8 +124,11 @@ GAIN_VP = Pool("story.gain", """
 {v} [a further|another] {k}
 {v} {k} of them{t}
 {v} {k} {n}{t}
-""")
-LOSE_VP = Pool("story.lose", """
+""",
+)
+LOSE_VP = Pool(
+    "story.lose",
+    """
 {v} {k} of them
 {v} {k} {n}
 {v} {k}
@@ -76,8 +141,11 @@ LOSE_VP = Pool("story.lose", """
 {g} {o} {k} of them
 {g} {k} of the {n} to {o}
 {g} {k} of them to {o}
-""")
-BAG_VP = Pool("story.bag", """
+""",
+)
+BAG_VP = Pool(
+    "story.bag",
+    """
 {v} {a} {c} of {b} {n}
 {v} {a} {c} with {b} {n} each
 {v} {a} more {c} with {b} {n} in each
@@ -88,8 +156,11 @@ BAG_VP = Pool("story.bag", """
 {v} {b} {n} [a|every|each] day for {a} days
 {v} {a} {c}, each with {b} {n}
 {v} {a} {c} with {b} {n} in [each|every one]
-""")
-BAG_LOSE = Pool("story.baglose", """
+""",
+)
+BAG_LOSE = Pool(
+    "story.baglose",
+    """
 {g} {b} {n} to each of {a} friends
 {v} {a} {c} of {b} {n}
 {v} {b} {n} [a|every|each] day for {a} days
@@ -97,8 +168,11 @@ BAG_LOSE = Pool("story.baglose", """
 {g} {b} each to {a} children
 {v} {a} {c} with {b} {n} each
 {g} {a} [children|people|friends] {b} {n} each
-""")
-START = Pool("story.start", """
+""",
+)
+START = Pool(
+    "story.start",
+    """
 {S} {h} {k} {n}
 {S} {h} {k} {n} in a {c1}
 {S} {h} a {c1} [of|with] {k} {n}
@@ -108,8 +182,11 @@ START = Pool("story.start", """
 {S} {v} {k} {n}{t}
 A {who} {h} {k} {n}
 A {who} {v} {k} {n}
-""")
-END = Pool("story.end", """
+""",
+)
+END = Pool(
+    "story.end",
+    """
 How many {n} {d} {S} have now?
 How many {n} {d} {S} have left?
 How many {n} are left?
@@ -124,8 +201,24 @@ What is the number of {n} now?
 [So|Now], how many {n} {d} {S} have?
 How many {n} {d} {p} have left [now|in the end|]?
 How many {n} remain?
-""")
-ROLES = ["baker", "farmer", "shop", "gardener", "school", "teacher", "boy", "girl", "library", "fisherman", "florist", "seller", "hotel", "club"]
+""",
+)
+ROLES = [
+    "baker",
+    "farmer",
+    "shop",
+    "gardener",
+    "school",
+    "teacher",
+    "boy",
+    "girl",
+    "library",
+    "fisherman",
+    "florist",
+    "seller",
+    "hotel",
+    "club",
+]
 
 
 def _vp(draw: Draw, story: Story, slot: dict[str, str], past: bool) -> str:
@@ -163,9 +256,22 @@ def clauses(draw: Draw, wordy: bool) -> Story:
     pronoun = draw.pick(["she", "he"])
     box = draw.pick(words.CONTAINERS)
     role = draw.pick(ROLES)
-    slot = {"S": who, "f": friend, "n": noun, "c": words.plural(box), "c1": draw.pick(words.CONTAINERS), "p": pronoun, "h": "had" if past else "has", "d": "did" if past and draw.chance(0.3) else "does", "st": "started" if past else "starts", "who": role}
+    slot = {
+        "S": who,
+        "f": friend,
+        "n": noun,
+        "c": words.plural(box),
+        "c1": draw.pick(words.CONTAINERS),
+        "p": pronoun,
+        "h": "had" if past else "has",
+        "d": "did" if past and draw.chance(0.3) else "does",
+        "st": "started" if past else "starts",
+        "who": role,
+    }
     story = Story(draw.num(5, 60) if draw.chance(0.65) else draw.num(30, 300), wordy=wordy)
-    start = draw.say(START, k=story.value, v=draw.pick(GAIN)[past], t=draw.say(TAIL, **slot), **slot)
+    start = draw.say(
+        START, k=story.value, v=draw.pick(GAIN)[past], t=draw.say(TAIL, **slot), **slot
+    )
     if start.startswith("A "):
         slot["S"] = f"the {role}"
     number = draw.pick([1, 2, 2, 3])
@@ -178,9 +284,18 @@ def clauses(draw: Draw, wordy: bool) -> Story:
 def _told(draw: Draw, start: str, parts: list[str], who: str, pronoun: str) -> str:
     """The clauses as sentences."""
     name = who[0].upper() + who[1:]
-    subject = lambda: name if draw.chance(0.35) else pronoun.capitalize()  # noqa: E731
+
+    def subject() -> str:
+        return name if draw.chance(0.35) else pronoun.capitalize()
+
     if len(parts) == 1:
-        return draw.pick([f"{start}. {subject()} {parts[0]}.", f"{start} and {parts[0]}.", f"{start}. Then {pronoun} {parts[0]}."])
+        return draw.pick(
+            [
+                f"{start}. {subject()} {parts[0]}.",
+                f"{start} and {parts[0]}.",
+                f"{start}. Then {pronoun} {parts[0]}.",
+            ]
+        )
     if len(parts) == 2:
         return draw.pick([
             f"{start}. {subject()} {parts[0]} and {parts[1]}.", f"{start}. {subject()} {parts[0]}, then {parts[1]}.", f"{start}. {subject()} {parts[0]}. Then {pronoun} {parts[1]}.",
@@ -204,6 +319,7 @@ A worker is paid {p} euros an hour. The worker works {a} hours on {d1} and {b} h
 {S} is paid {p} dollars per hour and worked {a} hours last week and {b} hours this week. How much money did {s} make?
 {S} runs {p} miles an hour. {H} runs {a} hours on {d1} and {b} hours on {d2}. How many miles does {s} run?
 A machine makes {p} {n} an hour. It runs {a} hours on {d1} and {b} hours on {d2}. How many {n} does it make?
+{S} [is paid|makes|earned] {p} dollars [per|an] hour and [works|worked] {a} hours on {d1} and {b} hours on {d2}. How much [is that|did {s} earn|money is it]?
 """),
     ("older", {"k": (3, 60), "e": (2, 20), "t": (2, 20)}, [("k", "+", "e"), ("#0", "+", "t")], """
 {S} is {k} years old. {F} is {e} years older. How old will {F} be in {t} years?
@@ -224,18 +340,19 @@ A [hall|theatre|cinema|train|plane] has {m} seats. {a} people come [first|in the
 There are {m} {n} in a {c1}. {S} takes {a} and {F} takes {b}. How many {n} are left?
 {S} has {m} dollars and buys a {o1} for {a} dollars and a {o2} for {b} dollars. How much money is left?
 {S} has {m} {u}. A {o1} costs {a} {u} and a {o2} costs {b} {u}. {S} buys both. How many {u} are left?
-A [baker|farmer|shop] has {m} {n} and sells {a} in the morning and {b} in the afternoon. How many {n} are left?
+A [baker|farmer|shop] [has|makes|bakes|starts with] {m} {n}[ and|. {H}] sells {a} in the morning and {b} in the [afternoon|evening]. How many {n} [are left|does the seller have left|remain]?
 A [baker|farmer|shop] makes {m} {n}. {H} sells {a} on {d1} and {b} on {d2}. How many {n} are left?
 A book has {m} pages. {S} reads {a} pages on {d1} and {b} pages on {d2}. How many pages are left?
 A rope is {m} metres long. {S} cuts off {a} metres and then {b} metres. How long is it now?
 There are {m} children in a school. {a} are ill and {b} are on a trip. How many children are there today?
 From {m} {n}, {S} eats {a} and gives {b} to {F}. How many are left?
 {S} has {m} {u} and spends {a} {u} on food and {b} {u} on a {o1}. How much is left?
+{S} [has|makes|picks] {m} {n}. {H} [sells|eats|uses|gives away] {a} [in the morning|today|on {d1}] and {b} [in the afternoon|tomorrow|on {d2}]. How many {n} [are left|remain|does {s} have left]?
 """),
     ("onoff", {"m": (10, 90), "a": (2, 9), "b": (2, 40)}, [("m", "-", "a"), ("#0", "+", "b")], """
 There are {m} people on a [bus|train|boat]. {a} get off and {b} get on. How many people are on [it|the bus|board] now?
 A [bus|train|ship] has {m} passengers. At the [first stop|station] {a} leave and {b} come in. How many passengers are there now?
-{m} people are in a [room|shop|museum]. {a} go out and {b} come in. How many people are in it now?
+{m} [people|children] are in a [room|shop|museum|class|club]. {a} [go out|leave|go home] and {b} [new ones |more |][come|come in|join]. How many [people|children] are [in it|there] now?
 A class has {m} children. {a} leave and {b} new ones come. How many children are in the class now?
 {m} birds sit in a tree. {a} fly away and {b} come. How many birds are in the tree now?
 A library has {m} books. {a} are borrowed and {b} are returned. How many books are there now?
@@ -255,6 +372,8 @@ A school has {a} classes of {b} children. {k} children are ill. How many are [at
 On {d1} {a} people come, on {d2} {b}, and on {d3} {M} as many as on {d1}. How many people come in all?
 {S} has {a} {n}, {F} has {b}, and {G} has {M} as many as {S}. How many {n} do they have together?
 {S} [walks|runs|drives] {a} miles on {d1}, {b} miles on {d2} and {M} as far on {d3} as on {d1}. How many miles is that?
+{S} [finds|sells|reads|makes|picks] {a} {n} on {d1}. On {d2} it is {b}, and on {d3} {M} as many as on {d1}. How many {n} [is that|are there] in total?
+{S} has {a} {n}. {F} has {b}. {G} has {M} as many as {S}. How many [do they have|{n} are there] [together|in all]?
 """),
     ("teams", {"q": (3, 15), "k": (2, 8), "j": (1, 9)}, [("qk", "/", "k"), ("#0", "+", "j")], """
 {qk} [children|people|players] are divided into {k} equal [teams|groups]. Then {j} more join each [team|group]. How many [children|people|players] are in each?
@@ -328,7 +447,11 @@ A house has {a} rooms with {b} windows each. How many windows do {m} such houses
 """),
 ]  # fmt: skip
 POOLS = {name: Pool(f"scene.{name}", patterns) for name, _, _, patterns in SCENES}
-TIMES = {2: ["twice", "twice", "two times"], 3: ["three times", "3 times"], 4: ["four times", "4 times"]}
+TIMES = {
+    2: ["twice", "twice", "two times"],
+    3: ["three times", "3 times"],
+    4: ["four times", "4 times"],
+}
 
 
 def scene(draw: Draw, wordy: bool) -> Story:
@@ -343,13 +466,32 @@ def scene(draw: Draw, wordy: bool) -> Story:
     days = draw.some(words.DAYS, 3)
     things = draw.some([n for n in words.COUNTABLE if n[0] not in "aeiou"], 3)
     he = draw.pick(["he", "she"])
-    slot: dict[str, object] = {"S": a, "F": b, "G": c, "s": he, "H": he.capitalize(), "d1": days[0], "d2": days[1], "d3": days[2], "n": words.plural(draw.pick(words.COUNTABLE)), "c": words.plural(draw.pick(words.CONTAINERS)), "c1": draw.pick(words.CONTAINERS), "u": draw.pick(["dollars", "euros", "coins", "pounds"]), "o1": things[0], "o2": things[1], "o3": things[2]}
+    slot: dict[str, object] = {
+        "S": a,
+        "F": b,
+        "G": c,
+        "s": he,
+        "H": he.capitalize(),
+        "d1": days[0],
+        "d2": days[1],
+        "d3": days[2],
+        "n": words.plural(draw.pick(words.COUNTABLE)),
+        "c": words.plural(draw.pick(words.CONTAINERS)),
+        "c1": draw.pick(words.CONTAINERS),
+        "u": draw.pick(["dollars", "euros", "coins", "pounds"]),
+        "o1": things[0],
+        "o2": things[1],
+        "o3": things[2],
+    }
     if "m" in numbers and numbers["m"] in TIMES:
         slot["M"] = draw.pick(TIMES[numbers["m"]])
     story = Story(0, wordy=wordy)
     story.question = draw.say(POOLS[name], **slot, **numbers)
     results: list[int] = []
-    value: Callable[[str], int] = lambda t: results[int(t[1:])] if t[0] == "#" else int(t) if t.isdigit() else numbers[t]  # noqa: E731
+
+    def value(t: str) -> int:
+        return results[int(t[1:])] if t[0] == "#" else int(t) if t.isdigit() else numbers[t]
+
     for left, op, right in plan:
         results.append(story.step("", value(left), op, value(right), ""))
     return story

@@ -14,8 +14,24 @@ CALCULATOR = [
     "Evaluate an arithmetic expression and return the result.", "Do arithmetic.", "Computes the value of an arithmetic expression.",
     "Evaluates a mathematical expression.", "A simple calculator for sums.", "Calculates.", "Work out a sum exactly.", "Returns the result of a calculation.", "",
 ]  # fmt: skip
-LOOKUP = ["Look up a fact.", "Look something up.", "Search the notes.", "Find a fact in the encyclopedia.", "Look up the value of a key.", "Search for information.", "Looks up a fact by its key.", "Returns a fact.", "Find information about something.", "Look up one fact in the database.", "Gets the entry for a key.", "Search the knowledge base.", ""]
-CALC_ASK = Pool("calc.ask", """
+LOOKUP = [
+    "Look up a fact.",
+    "Look something up.",
+    "Search the notes.",
+    "Find a fact in the encyclopedia.",
+    "Look up the value of a key.",
+    "Search for information.",
+    "Looks up a fact by its key.",
+    "Returns a fact.",
+    "Find information about something.",
+    "Look up one fact in the database.",
+    "Gets the entry for a key.",
+    "Search the knowledge base.",
+    "",
+]
+CALC_ASK = Pool(
+    "calc.ask",
+    """
 What is {e}?
 [Compute|Calculate] {e}.
 Use the calculator[ to compute|:] {e}
@@ -30,8 +46,11 @@ What's {e}?
 Evaluate {e}.
 Give me {e}, please.
 Find {e}.
-""")
-CALC_STORY = Pool("calc.story", """
+""",
+)
+CALC_STORY = Pool(
+    "calc.story",
+    """
 A box holds {a} {n}. How many {n} are in {b} boxes?
 {S} buys {a} {n} for {b} dollars each. How much is that?
 {S} has {c} {n} and gets {d} more. How many {n} are there?
@@ -54,23 +73,50 @@ From {c} {n}, {d2} are sold. How many remain?
 {a} {n} cost {b} dollars each. What is the total?
 A book has {c} pages and {S} has read {d2}. How many pages are left?
 {S} packs {a} {c2} with {b} {n} each. How many {n} is that?
-""")
+""",
+)
 CALC_DONE = ["{e} is {r}.", "The result is {r}.", "The result is {r}.", "{e} = {r}."]
 
 
 def schema(name: str, description: str, parameter: str, text: str) -> dict[str, Any]:
     """A tool with one string parameter, as chat formats announce it."""
-    properties: dict[str, Any] = {parameter: {"type": "string", "description": text} if text else {"type": "string"}}
-    return {"name": name, "description": description, "parameters": {"type": "object", "properties": properties, "required": [parameter]}}
+    properties: dict[str, Any] = {
+        parameter: {"type": "string", "description": text} if text else {"type": "string"}
+    }
+    return {
+        "name": name,
+        "description": description,
+        "parameters": {"type": "object", "properties": properties, "required": [parameter]},
+    }
 
 
 def calculator(draw: Draw) -> dict[str, Any]:
     """The calculator, in one of its descriptions."""
-    return schema(draw.pick(["calculator"] * 4 + ["calculate"]), draw.pick(CALCULATOR), "expression", draw.pick(["", "", "An arithmetic expression.", "The expression to evaluate.", "For example 2+3*4", "The sum to compute"]))
+    return schema(
+        draw.pick(["calculator"] * 4 + ["calculate"]),
+        draw.pick(CALCULATOR),
+        "expression",
+        draw.pick(
+            [
+                "",
+                "",
+                "An arithmetic expression.",
+                "The expression to evaluate.",
+                "For example 2+3*4",
+                "The sum to compute",
+            ]
+        ),
+    )
 
 
 def number(draw: Draw) -> int:
-    return draw.num(2, 99) if draw.chance(0.5) else draw.num(100, 999) if draw.chance(0.7) else draw.num(1000, 99999)
+    return (
+        draw.num(2, 99)
+        if draw.chance(0.5)
+        else draw.num(100, 999)
+        if draw.chance(0.7)
+        else draw.num(1000, 99999)
+    )
 
 
 def expression(draw: Draw) -> str:
@@ -83,7 +129,11 @@ def expression(draw: Draw) -> str:
         a = b * draw.num(2, 99)
     if draw.chance(0.25):
         inner = f"{a}{gap}{draw.pick('+-')}{gap}{number(draw)}"
-        return f"({inner}){gap}*{gap}{draw.num(2, 99)}" if draw.chance(0.6) else f"{inner}{gap}+{gap}{b}"
+        return (
+            f"({inner}){gap}*{gap}{draw.num(2, 99)}"
+            if draw.chance(0.6)
+            else f"{inner}{gap}+{gap}{b}"
+        )
     return f"{a}{gap}{ops}{gap}{b}"
 
 
@@ -94,7 +144,12 @@ def value_of(expression: str) -> str:
 
 
 def _words_of(draw: Draw, text: str) -> str:
-    swaps = {"*": draw.pick(["times", "multiplied by", "x"]), "+": "plus", "-": "minus", "/": "divided by"}
+    swaps = {
+        "*": draw.pick(["times", "multiplied by", "x"]),
+        "+": "plus",
+        "-": "minus",
+        "/": "divided by",
+    }
     simple = text.replace(" ", "")
     for sign, word in swaps.items():
         simple = simple.replace(sign, f" {word} ")
@@ -107,9 +162,21 @@ def calc_call(draw: Draw, tool: dict[str, Any]) -> tuple[str, str, str, str]:
         a, b, c, d = number(draw), draw.num(2, 99), draw.num(200, 999), draw.num(20, 999)
         d2 = draw.num(2, 199)
         noun = words.plural(draw.pick(words.COUNTABLE))
-        index = draw.say(CALC_STORY, a="{a}", b="{b}", c="{c}", d="{d}", d2="{d2}", S=draw.first(), n=noun, c2=words.plural(draw.pick(words.CONTAINERS)))
+        index = draw.say(
+            CALC_STORY,
+            a="{a}",
+            b="{b}",
+            c="{c}",
+            d="{d}",
+            d2="{d2}",
+            S=draw.first(),
+            n=noun,
+            c2=words.plural(draw.pick(words.CONTAINERS)),
+        )
         text = index.format(a=a, b=b, c=c, d=d, d2=d2)
-        expr = f"{a} * {b}" if "{a}" in index else f"{c} - {d2}" if "{d2}" in index else f"{c} + {d}"
+        expr = (
+            f"{a} * {b}" if "{a}" in index else f"{c} - {d2}" if "{d2}" in index else f"{c} + {d}"
+        )
         return text, expr, value_of(expr), f"The result is {value_of(expr)}."
     expr = expression(draw)
     shown = _words_of(draw, expr) if draw.chance(0.2) and "(" not in expr else expr
@@ -120,7 +187,9 @@ def calc_call(draw: Draw, tool: dict[str, Any]) -> tuple[str, str, str, str]:
     return draw.say(CALC_ASK, e=shown), expr, result, draw.pick(CALC_DONE).format(e=expr, r=result)
 
 
-LOOK_ASK = Pool("look.ask", """
+LOOK_ASK = Pool(
+    "look.ask",
+    """
 {q}
 {q}
 Look up {k}.
@@ -134,7 +203,8 @@ Do you know {k}?
 Please find out: {q}
 What do the notes say about {k}?
 {q} [Look it up|Please check].
-""")
+""",
+)
 
 
 def lookup_call(draw: Draw) -> tuple[dict[str, Any], str, str, str, str]:
@@ -146,14 +216,44 @@ def lookup_call(draw: Draw) -> tuple[dict[str, Any], str, str, str, str]:
 
 def _relation_call(draw: Draw) -> tuple[dict[str, Any], str, str, str, str]:
     relation, kind = draw.pick(knowledge.RELATIONS).split(":")
-    relation, subject, value = relation.replace("_", " "), knowledge.relation_subject(draw), knowledge.relation_value(draw, kind)
+    relation, subject, value = (
+        relation.replace("_", " "),
+        knowledge.relation_subject(draw),
+        knowledge.relation_value(draw, kind),
+    )
     if draw.chance(0.25):
         key = draw.pick([k for k in people.TEXTUAL if k not in ("pets", "owns", "ride")])
-        relation, subject, value = ATTRIBUTES[key].label, draw.full(), people.shown(key, ATTRIBUTES[key].value(draw))
-        kind = "name" if key in ("brother", "sister", "partner", "boss", "best_friend", "neighbour") else ""
+        relation, subject, value = (
+            ATTRIBUTES[key].label,
+            draw.full(),
+            people.shown(key, ATTRIBUTES[key].value(draw)),
+        )
+        kind = (
+            "name"
+            if key in ("brother", "sister", "partner", "boss", "best_friend", "neighbour")
+            else ""
+        )
     argument = f"{relation} of {subject}"
-    question = draw.say(LOOK_ASK, q=knowledge.relation_ask(draw, relation, kind, subject), k=f"the {argument}")
-    tool = schema(draw.pick(["lookup", "lookup", "search", "find_fact", "search_notes", "wiki", "query"]), draw.pick(LOOKUP), draw.pick(["key", "key", "query", "query", "q", "text", "topic", "question"]), draw.pick(["", "", "", "What to look up.", "The key.", "The thing to look for", "A short question", "Name of the fact"]))
+    question = draw.say(
+        LOOK_ASK, q=knowledge.relation_ask(draw, relation, kind, subject), k=f"the {argument}"
+    )
+    tool = schema(
+        draw.pick(["lookup", "lookup", "search", "find_fact", "search_notes", "wiki", "query"]),
+        draw.pick(LOOKUP),
+        draw.pick(["key", "key", "query", "query", "q", "text", "topic", "question"]),
+        draw.pick(
+            [
+                "",
+                "",
+                "",
+                "What to look up.",
+                "The key.",
+                "The thing to look for",
+                "A short question",
+                "Name of the fact",
+            ]
+        ),
+    )
     return tool, question, argument, value, knowledge.cap(f"the {argument} is {value}.")
 
 
@@ -187,14 +287,23 @@ ABOUT = [
 def _thing(draw: Draw, kind: str) -> str:
     if kind == "noun":
         return f"{draw.pick(words.ADJECTIVES)} {draw.noun()}" if draw.chance(0.3) else draw.noun()
-    return {"city": draw.city, "person": draw.person, "madeup": draw.word, "title": lambda: people.book_title(draw)}[kind]()
+    if kind == "title":
+        return people.book_title(draw)
+    makers = {"city": draw.city, "person": draw.person, "madeup": draw.word}
+    return makers[kind]()
 
 
 def _result(draw: Draw, kind: str) -> str:
     if "|" in kind:
         return draw.pick(kind.split("|"))
     special = {"phone": "phone", "email": "email"}
-    return str(ATTRIBUTES[special[kind]].value(draw)) if kind in special else str(draw.num(5, 95)) if kind == "age" else knowledge.relation_value(draw, kind)
+    return (
+        str(ATTRIBUTES[special[kind]].value(draw))
+        if kind in special
+        else str(draw.num(5, 95))
+        if kind == "age"
+        else knowledge.relation_value(draw, kind)
+    )
 
 
 def _one_thing_call(draw: Draw) -> tuple[dict[str, Any], str, str, str, str]:
@@ -204,7 +313,12 @@ def _one_thing_call(draw: Draw) -> tuple[dict[str, Any], str, str, str, str]:
     allowed = [v for i, v in enumerate(variants) if (i % 3 == 2) == draw.held] or variants
     question = draw.free(draw.pick(allowed), x=x)
     result = _result(draw, results)
-    tool = schema(draw.pick(names.split("|")), draw.pick([*descriptions.split("|"), ""]), draw.pick(parameters.split("|")), draw.pick(["", "", f"The {kind}.", "Name of it"]))
+    tool = schema(
+        draw.pick(names.split("|")),
+        draw.pick([*descriptions.split("|"), ""]),
+        draw.pick(parameters.split("|")),
+        draw.pick(["", "", f"The {kind}.", "Name of it"]),
+    )
     return tool, question, x, result, done.format(x=x, r=result)
 
 
@@ -223,26 +337,50 @@ def _bar_split(text: str) -> list[str]:
 def other_tool(draw: Draw) -> dict[str, Any]:
     """Some tool that is not needed."""
     names, parameters, descriptions, *_ = draw.pick(ABOUT)
-    return schema(draw.pick(names.split("|")), draw.pick(descriptions.split("|")), draw.pick(parameters.split("|")), "")
+    return schema(
+        draw.pick(names.split("|")),
+        draw.pick(descriptions.split("|")),
+        draw.pick(parameters.split("|")),
+        "",
+    )
 
 
 def announce(tools: list[dict[str, Any]]) -> str:
     """The lines of the system message that announce tools, as the chat template writes them."""
-    return "\n".join(["You can use these tools:", *(json.dumps(t, ensure_ascii=False) for t in tools)])
+    return "\n".join(
+        ["You can use these tools:", *(json.dumps(t, ensure_ascii=False) for t in tools)]
+    )
 
 
 def with_tools(draw: Draw, tools: list[dict[str, Any]], messages: list[Message]) -> list[Message]:
     """The messages under a system message that announces the tools."""
-    own = draw.free("[Use the tools when you need them.|Use a tool if it helps.|Answer with the help of your tools.]") if draw.chance(0.3) else draw.say(SYSTEM)
+    own = (
+        draw.free(
+            "[Use the tools when you need them.|Use a tool if it helps.|Answer with the help of your tools.]"
+        )
+        if draw.chance(0.3)
+        else draw.say(SYSTEM)
+    )
     text = announce(tools)
     roll = draw.rng.random()
-    text = f"{text}\n{own}" if roll < 0.2 else f"{own}\n{text}" if roll < 0.45 else f"{own}\n\n{text}" if roll < 0.6 else text
+    text = (
+        f"{text}\n{own}"
+        if roll < 0.2
+        else f"{own}\n{text}"
+        if roll < 0.45
+        else f"{own}\n\n{text}"
+        if roll < 0.6
+        else text
+    )
     return [("system", text), *messages]
 
 
 def call_text(tool: dict[str, Any], argument: str) -> str:
     """The JSON of a call."""
-    return json.dumps({"name": tool["name"], "arguments": {tool["parameters"]["required"][0]: argument}}, ensure_ascii=False)
+    return json.dumps(
+        {"name": tool["name"], "arguments": {tool["parameters"]["required"][0]: argument}},
+        ensure_ascii=False,
+    )
 
 
 def build(draw: Draw, skill: str) -> Example:
@@ -258,14 +396,19 @@ def build(draw: Draw, skill: str) -> Example:
         tools = [t for t in draw.shuffled([tool, extra]) if t is tool or t["name"] != tool["name"]]
     messages: list[Message] = []
     if draw.chance(0.15):
-        messages = [("user", draw.pick(["Hello!", "Hi.", "Good morning."])), ("assistant", draw.pick(["Hello! How can I help?", "Hello!"]))]
+        messages = [
+            ("user", draw.pick(["Hello!", "Hi.", "Good morning."])),
+            ("assistant", draw.pick(["Hello! How can I help?", "Hello!"])),
+        ]
     messages = with_tools(draw, tools, [*messages, ("user", draw.loosen(question))])
     call = call_text(tool, argument)
     rest: list[Message] = [("tool", result), ("assistant", final)]
     if draw.chance(0.2):
         rest += _again(draw, tools)
     results = {call: result}
-    return Example(skill, messages, ("call", call), contains(result), rest, tools, results, templates=draw.used)
+    return Example(
+        skill, messages, ("call", call), contains(result), rest, tools, results, templates=draw.used
+    )
 
 
 def _again(draw: Draw, tools: list[dict[str, Any]]) -> list[Message]:
@@ -273,19 +416,38 @@ def _again(draw: Draw, tools: list[dict[str, Any]]) -> list[Message]:
     if not calculators:
         return [("user", draw.pick(["Thanks!", "Thank you."])), ("assistant", "You are welcome!")]
     question, argument, result, final = calc_call(draw, calculators[0])
-    return [("user", question), ("call", call_text(calculators[0], argument)), ("tool", result), ("assistant", final)]
+    return [
+        ("user", question),
+        ("call", call_text(calculators[0], argument)),
+        ("tool", result),
+        ("assistant", final),
+    ]
 
 
 def direct(draw: Draw) -> Example:
     """Tools are there, but the prompt holds the answer (or it is only a greeting)."""
     tools = [calculator(draw)] if draw.chance(0.5) else [other_tool(draw)]
     if draw.chance(0.3):
-        ask, answer = draw.pick([("Hello!", "Hello! How can I help?"), ("Thanks.", "You are welcome!"), ("Hi there", "Hello! How can I help?")])
-        return Example("calculator", with_tools(draw, tools, [("user", ask)]), ("assistant", answer), contains(answer[:5]), templates=draw.used)
+        ask, answer = draw.pick(
+            [
+                ("Hello!", "Hello! How can I help?"),
+                ("Thanks.", "You are welcome!"),
+                ("Hi there", "Hello! How can I help?"),
+            ]
+        )
+        return Example(
+            "calculator",
+            with_tools(draw, tools, [("user", ask)]),
+            ("assistant", answer),
+            contains(answer[:5]),
+            templates=draw.used,
+        )
     qa = knowledge.any_qa(draw)
     text = " ".join(qa.facts) + draw.pick([" ", "\n", "\n\n"]) + qa.question
     messages = with_tools(draw, tools, [("user", text)])
-    return Example("lookup", messages, ("assistant", qa.short + "."), contains(qa.short), templates=draw.used)
+    return Example(
+        "lookup", messages, ("assistant", qa.short + "."), contains(qa.short), templates=draw.used
+    )
 
 
 def sample_calculator(draw: Draw) -> Example:

@@ -54,9 +54,17 @@ FRUITS = _split("""
 apple pear plum peach cherry banana orange lemon lime grape melon mango kiwi fig apricot pineapple strawberry raspberry blueberry
 blackberry coconut papaya
 """)
-VEGETABLES = _split("""
-carrot potato onion tomato cabbage bean pea leek pumpkin cucumber pepper radish turnip beet cauliflower eggplant
-""") + ["spinach", "lettuce", "broccoli", "celery", "garlic", "kale"]
+VEGETABLES = [
+    *_split(
+        """\ncarrot potato onion tomato cabbage bean pea leek pumpkin cucumber pepper radish turnip beet cauliflower eggplant\n"""
+    ),
+    "spinach",
+    "lettuce",
+    "broccoli",
+    "celery",
+    "garlic",
+    "kale",
+]
 TOOLS = _split("hammer saw drill screwdriver wrench shovel rake axe chisel ladder spade hoe")
 TOOL_EXTRA = ["pliers", "scissors", "tape measure", "paintbrush"]
 COLOURS = _split("red blue green yellow black white brown grey pink purple orange silver golden")
@@ -320,11 +328,33 @@ ADVERB_TIMES = _split(
     "yesterday today last_week last_night this_morning on_Monday on_Friday in_May in_June last_year at_noon on_Sunday"
 )
 
-_SYL_A = _split("b br bl c ch cl cr d dr f fl fr g gl gr h j k kl kn l m n p ph pl pr qu r rh s sc sh sk sl sm sn sp st sw t th tr v w wh x y z zh") + ["", ""]
+_SYL_A = [
+    *_split(
+        "b br bl c ch cl cr d dr f fl fr g gl gr h j k kl kn l m n p ph pl pr qu r rh s sc sh sk sl sm sn sp st sw t th tr v w wh x y z zh"
+    ),
+    "",
+    "",
+]
 _SYL_B = _split("a e i o u a e i o u a e i o ai ea ee ou ia ie oo au y ei io ue")
-_SYL_C = _split("n r l m s t k d v n r l nd rn st th x ck lt rk b g p z sh ng mp ss ll tt f") + [""] * 14
-_NAME_END = _split("a en in o us ia or el is an ett ova ez ik sen son berg man ley ton y ie as er ski ini ard elle ine ah") + ["", "", "", ""]
-_CITY_END = _split("ford ton burg ville stad heim ia a ora mouth dale wick holm ona um field port by ness grad au") + ["", ""]
+_SYL_C = (
+    _split("n r l m s t k d v n r l nd rn st th x ck lt rk b g p z sh ng mp ss ll tt f") + [""] * 14
+)
+_NAME_END = [
+    *_split(
+        "a en in o us ia or el is an ett ova ez ik sen son berg man ley ton y ie as er ski ini ard elle ine ah"
+    ),
+    "",
+    "",
+    "",
+    "",
+]
+_CITY_END = [
+    *_split(
+        "ford ton burg ville stad heim ia a ora mouth dale wick holm ona um field port by ness grad au"
+    ),
+    "",
+    "",
+]
 _IRREGULAR = {
     "mouse": "mice",
     "goose": "geese",

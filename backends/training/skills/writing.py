@@ -11,15 +11,17 @@ Tools for {t}|Time for {t}|People who like {t}|{T} in the city|{T} in daily life
 {T} around the world|A short story about {t}|{T} and nature|{T} and money|How {t} change|Where to find {t}|The main kinds of {t}|Care for {t}|{T} and friends|Tips for {t}
 """.strip().replace("\n", "|").split("|")  # fmt: skip
 NUMBER_WORDS = {2: "two", 3: "three", 4: "four", 5: "five"}
-OUTLINE = Pool("outline.ask", """
-Write an outline about {t} with {k} points.
+OUTLINE = Pool(
+    "outline.ask",
+    """
+[Write|Make|Give me|Create|Draft|I need] [an outline|a short outline|a plan] [about|on|for] {t} with {k} [points|headings|parts].
 Write [an|a short] outline [of|for] [a talk|an essay|an article|a text] about {t}. Use {k} points.
 Make an outline with {k} points [about|on] {t}.
 [Give me|Create|Draft] a {k}-point outline [about|on] {t}.
 Outline [a talk|an essay|an article] [about|on] {t} in {k} points.
-List {k} points for a [talk|text|speech] about {t}.
+[List|Write|Give|Find|Name] {k} [points|headings|topics] for a [talk|text|speech|paper|report] [about|on] {t}.
 I want to write about {t}. [Give me|Write] an outline with {k} points.
-{k} points about {t}, please.
+{k} [points|headings|ideas] [about|on|for] {t}, please.
 Plan a text about {t}. [Write|Use] {k} numbered points.
 [Write|Give|Find|Name|List|I need] {k} headings for [an article|a text|a talk|an essay] [about|on] {t}.
 Topic: {t}. Write an outline with {k} points.
@@ -41,9 +43,14 @@ Help me plan [an essay|a talk|a text] about {t}. [Use|I need|Give me] {k} points
 {K} headings about {t}, please.
 [Write|Give me] a list of {k} points on {t}.
 Which {k} points belong in [an essay|a text|a talk] about {t}?
-""")
-OUTLINE_FREE = Pool("outline.free", """
-Write an outline about {t}.
+[Find|Name|List|Give] {k} [headings|points] [for|on|about] {t}.
+[Find|Name|List] {k} headings for [a report|a lesson|a paper] [about|on] {t}.
+""",
+)
+OUTLINE_FREE = Pool(
+    "outline.free",
+    """
+[Write|Create|Make|Plan] [an outline|a plan|headings] [about|on|for] {t}.
 Write a short outline [on|about] {t}.
 Outline a text about {t}.
 Make an outline for [a talk|an essay] about {t}.
@@ -56,8 +63,11 @@ Plan [a text|an essay|a talk] about {t}.
 I want to write about {t}. Write an outline.
 Write headings for a text about {t}.
 What would be a good outline about {t}?
-""")
-EXPAND_NUMBER = Pool("expand.number", """
+""",
+)
+EXPAND_NUMBER = Pool(
+    "expand.number",
+    """
 Expand point {i}[ of this outline|]:\\n{o}
 {o}\\nExpand point {i}.
 {o}\\n\\nWrite [more|a text] about point {i}.
@@ -66,30 +76,40 @@ Here is an outline:\\n{o}\\nExpand point {i}[| in one or two sentences].
 Outline:\\n{o}\\n\\nNow expand point {i}.
 Expand the point number {i}:\\n{o}
 Take point {i} of this outline and write [a short text|two sentences]:\\n{o}
-""")
-EXPAND = Pool("expand.one", """
-Expand this point[| in one or two sentences|]: {p}
+""",
+)
+EXPAND = Pool(
+    "expand.one",
+    """
+[Expand|Unfold|Write about] [this point|this|the point|the heading][| in one or two sentences|]: {p}
 Expand [the point|this point]: {p}
-Write [one or two|a few] sentences about this point: {p}
+Write [one or two|a few|some|two] sentences [about|on] [this point|the point|this heading]: {p}
 Point: {p}\\n[Expand it|Expand this point].
 [Write|Give me|Make] [a short paragraph|a paragraph|a short text|two sentences] [on|about]: {p}
 Turn this point into [a short text|sentences]: {p}
 [Develop|Explain] this point: {p}
-[Expand|Develop|Explain|More on|Text for]: {p}
+[Expand|Develop|Explain|More on|Text for|Point|Heading]: {p}
 [Expand|Write] on "{p}"[.| in two sentences.|]
 "{p}" - write [two sentences|more] about this point.
 Write a short paragraph for the heading "{p}".
-[Write|Say] more about "{p}".
+[Write|Say|Tell me] more [about|on] ["{p}"|the point "{p}"].
 Tell me more about this point: {p}
-{p}\n[Expand this point|Expand it|Write more].
+{p}\\n[Expand this point|Expand it|Write more].
+[Expand|Develop] the point {p}.
 Make two sentences from this heading: {p}
 The point is "{p}". Expand it.
 [Explain|Develop|Unfold] "{p}" in [one or two|two] sentences.
-Here is a point: {p}\nWrite [a few|two] sentences on it.
+Here is a point: {p}\\nWrite [a few|two] sentences on it.
+Write [a few|two] sentences on the point {p}.
 Write a few lines on "{p}".
-Heading: {p}\nText:
+Heading: {p}\\n[Text:|Write the text.]
+Heading {p}: write the text.
 Fill out this point: {p}
-""")
+This is the point: {p}\\n[Expand|Develop|Unfold] it.
+[My|The|A] point: {p}\\n[Unfold|Develop|Explain|Expand] [it|this].
+Here is my [heading|point]: {p}. [Expand|Develop|Explain] it.
+""",
+)
 BODY = [
     "{P} is [worth a closer look|an interesting point|a good place to start].", "Many people [think about|care about|talk about] {t} [every day|these days|more and more].", "It [helps|is useful] to look at {t} [with open eyes|step by step|from close up].",
     "[A good example|A simple example] shows how {t} [matter|change our day|work].", "With a little time, everyone can [learn something about|enjoy|understand] {t}.", "This part of {t} is [easy to miss|easy to understand|often forgotten].", "In the end, {t} [give us something new|are part of our life|make a difference].",
@@ -111,9 +131,19 @@ def topic(draw: Draw) -> str:
     if roll < 0.38:
         return f"the {draw.pick([draw.noun(), draw.word(), draw.pick(words.ROOMS)])}"
     if roll < 0.44:
-        return draw.pick([draw.pick(words.HOBBIES), draw.pick(words.SUBJECTS), draw.pick(words.SPORTS), draw.pick(words.FOODS), draw.pick(words.DRINKS)])
+        return draw.pick(
+            [
+                draw.pick(words.HOBBIES),
+                draw.pick(words.SUBJECTS),
+                draw.pick(words.SPORTS),
+                draw.pick(words.FOODS),
+                draw.pick(words.DRINKS),
+            ]
+        )
     if roll < 0.48:
-        return f"{draw.noun()}-{draw.pick(['free', 'friendly', 'made', 'sized'])} {words.plural(noun)}"
+        return (
+            f"{draw.noun()}-{draw.pick(['free', 'friendly', 'made', 'sized'])} {words.plural(noun)}"
+        )
     if roll < 0.54:
         return draw.pick([draw.city(), draw.country(), draw.word(), f"{draw.word()} {draw.word()}"])
     if roll < 0.6:
@@ -123,8 +153,9 @@ def topic(draw: Draw) -> str:
 
 
 def points(draw: Draw, t: str, number: int) -> list[str]:
-    """Headings on the topic."""
-    return [agree(a.replace("{t}", t).replace("{T}", knowledge.cap(t)), t) for a in draw.some(ASPECTS, number)]
+    """Headings on the topic; each place has headings of its own, so that none comes twice."""
+    chosen = [draw.pick(ASPECTS[i::5]) for i in range(number)]
+    return [agree(a.replace("{t}", t).replace("{T}", knowledge.cap(t)), t) for a in chosen]
 
 
 def numbered(items: list[str]) -> str:
@@ -138,14 +169,38 @@ def outline(draw: Draw) -> Example:
     free = draw.chance(0.25)
     k = 3 if free else draw.num(2, 5)
     shown = NUMBER_WORDS[k] if draw.chance(0.4) else str(k)
-    ask = draw.say(OUTLINE_FREE, t=t) if free else knowledge.cap(draw.say(OUTLINE, t=t, k=shown, K=knowledge.cap(shown)))
+    ask = (
+        draw.say(OUTLINE_FREE, t=t)
+        if free
+        else knowledge.cap(draw.say(OUTLINE, t=t, k=shown, K=knowledge.cap(shown)))
+    )
     answer = numbered(points(draw, t, k))
-    check = every(*(regex(rf"(?im)^{i}\. .*{_re(t)}") for i in range(1, k + 1)), regex(rf"^(?!.*(^|\n){k + 1}\.)"))
+    check = every(
+        *(regex(rf"(?im)^{i}\. .*{_re(t)}") for i in range(1, k + 1)),
+        regex(rf"^(?!.*(^|\n){k + 1}\.)"),
+    )
     rest: list[Message] = []
     if draw.chance(0.25):
         at = draw.num(1, k)
-        rest = [("user", draw.free("[Expand point {i}.|Now expand point {i}.|Write more about point {i}.|Tell me more about point {i}.]".replace("{i}", str(at)))), ("assistant", expansion(draw, answer.split("\n")[at - 1][3:], t))]
-    return Example("outline", system(draw, [("user", draw.loosen(ask))]), ("assistant", answer), check, rest, templates=draw.used)
+        rest = [
+            (
+                "user",
+                draw.free(
+                    "[Expand point {i}.|Now expand point {i}.|Write more about point {i}.|Tell me more about point {i}.]".replace(
+                        "{i}", str(at)
+                    )
+                ),
+            ),
+            ("assistant", expansion(draw, answer.split("\n")[at - 1][3:], t)),
+        ]
+    return Example(
+        "outline",
+        system(draw, [("user", draw.loosen(ask))]),
+        ("assistant", answer),
+        check,
+        rest,
+        templates=draw.used,
+    )
 
 
 def _re(text: str) -> str:
@@ -169,7 +224,21 @@ def expand(draw: Draw) -> Example:
     point = listed[at]
     free = draw.chance(0.35)
     if free:
-        head = draw.pick(["tools", "soil", "rules", "tips", "games", "plans", "ideas", draw.word(), draw.noun(), words.plural(draw.pick(words.NOUNS)), draw.pick(words.FOODS)])
+        head = draw.pick(
+            [
+                "tools",
+                "soil",
+                "rules",
+                "tips",
+                "games",
+                "plans",
+                "ideas",
+                draw.word(),
+                draw.noun(),
+                words.plural(draw.pick(words.NOUNS)),
+                draw.pick(words.FOODS),
+            ]
+        )
         point = listed[at] = knowledge.cap(f"{head} {draw.pick(['for', 'in', 'and', 'of'])} {t}")
     answer = expansion(draw, point, t)
     check = every(contains(t), contains(point), regex(r"\.\s*$"))
@@ -178,14 +247,36 @@ def expand(draw: Draw) -> Example:
     if roll < 0.35:
         messages = [("user", draw.say(EXPAND_NUMBER, i=at + 1, o=numbered(listed)))]
     elif roll < 0.55:
-        first: list[Message] = [("user", draw.say(OUTLINE_FREE, t=t)), ("assistant", numbered(listed))]
-        messages = [*first, ("user", draw.free("[Expand point {i}.|Now expand point {i}.|Write about point {i}.|Expand point {i} in two sentences.]".replace("{i}", str(at + 1))))]
+        first: list[Message] = [
+            ("user", draw.say(OUTLINE_FREE, t=t)),
+            ("assistant", numbered(listed)),
+        ]
+        messages = [
+            *first,
+            (
+                "user",
+                draw.free(
+                    "[Expand point {i}.|Now expand point {i}.|Write about point {i}.|Expand point {i} in two sentences.]".replace(
+                        "{i}", str(at + 1)
+                    )
+                ),
+            ),
+        ]
     else:
-        messages = [("user", draw.say(EXPAND, p=point if draw.chance(0.8) else point[0].lower() + point[1:]))]
-    return Example("expand", system(draw, messages), ("assistant", answer), check, templates=draw.used)
+        messages = [
+            (
+                "user",
+                draw.say(EXPAND, p=point if draw.chance(0.8) else point[0].lower() + point[1:]),
+            )
+        ]
+    return Example(
+        "expand", system(draw, messages), ("assistant", answer), check, templates=draw.used
+    )
 
 
-SUMMARY = Pool("summary.ask", """
+SUMMARY = Pool(
+    "summary.ask",
+    """
 Summarise this list[| in one sentence]:
 [Summarise|Summarize] the [following |]list[| in one sentence]:
 Write [one sentence|a sentence|a short summary] [about|of] this list:
@@ -195,7 +286,7 @@ Sum up this list:
 [Please summarise|Can you summarise] [this|my] list:
 In one sentence, what does this list hold?
 List:
-What is on this list? [Answer in one sentence|One sentence].
+What [is|do we have|stands] on this list? [Answer in one sentence|One sentence].
 Here is a list. [Summarise it|Sum it up].
 Describe the list in one sentence:
 TLDR of this list:
@@ -208,11 +299,14 @@ What do we have here? Sum up the list:
 Tell me in one sentence what the list holds:
 A summary of this list[, please|]:
 Shorten this list to one sentence:
-""")
-COUNT = Pool("summary.count", """
+""",
+)
+COUNT = Pool(
+    "summary.count",
+    """
 How many items are in this list?
-Count the items:
-How many things are [on|in] the list?
+[Count the items|How long is the list below|The length of my list|How long is my list]:
+[How many things are on|How many items are on|How long is|How big is] the list?
 [Give|Say] the number of items[ only|]:
 How many [entries|words] does this list have?
 Count [the things in|] this list:
@@ -223,22 +317,33 @@ Count them:
 How many words are in this list? [Just the number.|]
 How many things do you see in this list?
 The number of items[, please|]:
-""")
-COMMON = Pool("summary.common", """
+""",
+)
+COMMON = Pool(
+    "summary.common",
+    """
 [Which|What] [item|word] is [the most frequent|most common] in this list?
 Which [item|word] [comes|appears] most often?
 [Name|Find] the most frequent [item|word]:
 What [is|comes] most often in this list?
 Which one is there most often?
 Most [frequent|common] item?
-""")
+""",
+)
 
 
 def _items(draw: Draw) -> list[str]:
     number = draw.num(2, 8)
     roll = draw.rng.random()
     if roll < 0.35:
-        items = draw.some(words.CATEGORIES[draw.pick(["animal", "fruit", "colour", "vehicle", "job", "city", "drink", "country"])], number)
+        items = draw.some(
+            words.CATEGORIES[
+                draw.pick(
+                    ["animal", "fruit", "colour", "vehicle", "job", "city", "drink", "country"]
+                )
+            ],
+            number,
+        )
     elif roll < 0.55:
         items = draw.some(words.FOODS + words.FRUITS, number)
     elif roll < 0.75:
@@ -274,7 +379,11 @@ def summarise(draw: Draw) -> Example:
     check: Check
     if roll < 0.65:
         ask = draw.say(SUMMARY)
-        answer = f"The list has {len(items)} items: {words.listing(items)}." if len(items) > 1 else f"The list has 1 item: {items[0]}."
+        answer = (
+            f"The list has {len(items)} items: {words.listing(items)}."
+            if len(items) > 1
+            else f"The list has 1 item: {items[0]}."
+        )
         check = every(contains(*items), contains(str(len(items))))
     elif roll < 0.85:
         ask, answer = draw.say(COUNT), str(len(items))
@@ -288,8 +397,19 @@ def summarise(draw: Draw) -> Example:
     text = ask + sep + shown
     if draw.chance(0.2):
         bare = ask.rstrip(":")
-        text = shown + "\n" + draw.pick(["", "\n"]) + (bare if bare.endswith(("?", ".")) else bare + ".")
-    return Example("summarise", system(draw, [("user", text)]), ("assistant", answer), check, templates=draw.used)
+        text = (
+            shown
+            + "\n"
+            + draw.pick(["", "\n"])
+            + (bare if bare.endswith(("?", ".")) else bare + ".")
+        )
+    return Example(
+        "summarise",
+        system(draw, [("user", text)]),
+        ("assistant", answer),
+        check,
+        templates=draw.used,
+    )
 
 
 PRO = [
@@ -306,7 +426,9 @@ SIDES = {
     "for": "in favour|for it|for|pro|in favour of it|yes|on the supporting side",
     "against": "against|against it|contra|no|on the opposing side",
 }
-DEBATE = Pool("debate.ask", """
+DEBATE = Pool(
+    "debate.ask",
+    """
 Topic: {t}. Argue {s}, in {k}.
 Topic: {t}. Argue {s}[.| in {k}.]
 Give {one} argument {f} {t}.
@@ -330,15 +452,21 @@ Name {one} reason {f} {t}.
 Debate: {t}. Side: {s}.
 Take the side {f} {t} and argue[ in {k}|].
 Your topic: {t}. Your side: {s}. Length: {k}.
-""")
-DEBATE_SYSTEM = Pool("debate.system", """
+""",
+)
+DEBATE_SYSTEM = Pool(
+    "debate.system",
+    """
 You argue {f} {t}.
 You are a debater. You speak {f} {t}.
 You are {f} {t}. Keep it short.
 In this debate you argue {f} {t}.
 You [take|are on] the side {f} {t}.
-""")
-NEXT = Pool("debate.next", """
+""",
+)
+NEXT = Pool(
+    "debate.next",
+    """
 Your turn.
 Please begin.
 Make your [argument|point|opening statement].
@@ -347,7 +475,8 @@ Reply to this: {o}
 Your opponent said: "{o}" [Answer|Reply].
 {o}
 What do you say?
-""")
+""",
+)
 
 
 SINGULAR = {" are ": " is ", " make ": " makes ", " bring ": " brings ", " help ": " helps ", " cost ": " costs ", " take ": " takes ", " save ": " saves ", " give us": " gives us", " divide ": " divides ", " change our": " changes our", " matter": " matters", " work.": " works.", " cause ": " causes ", " give ": " gives "}  # fmt: skip
@@ -367,8 +496,10 @@ def argument(draw: Draw, t: str, side: str, number: int) -> str:
     """So many sentences for the side."""
     chosen = draw.some(PRO[:-2] if side == "for" else CON[:-2], max(1, number - 1))
     closing = (PRO if side == "for" else CON)[-2:]
-    chosen = chosen + [draw.pick(closing)] if number > 1 else chosen
-    return " ".join(agree(draw.free(s.replace("{T}", knowledge.cap(t)).replace("{t}", t)), t) for s in chosen)
+    chosen = [*chosen, draw.pick(closing)] if number > 1 else chosen
+    return " ".join(
+        agree(draw.free(s.replace("{T}", knowledge.cap(t)).replace("{t}", t)), t) for s in chosen
+    )
 
 
 def debate(draw: Draw) -> Example:
@@ -376,26 +507,64 @@ def debate(draw: Draw) -> Example:
     t, side = topic(draw), draw.pick(["for", "against"])
     number = draw.pick([1, 2, 2, 3])
     counted = {1: "one sentence", 2: "two sentences", 3: "three sentences"}[number]
-    slot = {"t": t, "s": draw.pick(SIDES[side].split("|")), "f": draw.pick(["for", "in favour of"]) if side == "for" else "against", "k": counted, "g": "in favour of" if side == "for" else "against", "one": "one"}
+    slot = {
+        "t": t,
+        "s": draw.pick(SIDES[side].split("|")),
+        "f": draw.pick(["for", "in favour of"]) if side == "for" else "against",
+        "k": counted,
+        "g": "in favour of" if side == "for" else "against",
+        "one": "one",
+    }
     check = every(contains(t), regex(r"\.\s*$"))
     other = argument(draw, t, "against" if side == "for" else "for", draw.num(1, 2))
     if draw.chance(0.3):
-        messages: list[Message] = [("system", draw.say(DEBATE_SYSTEM, **slot)), ("user", draw.say(NEXT, o=other, **{k: v for k, v in slot.items() if k != "o"}))]
-        return Example("debate", messages, ("assistant", argument(draw, t, side, draw.num(1, 3))), check, templates=draw.used)
+        messages: list[Message] = [
+            ("system", draw.say(DEBATE_SYSTEM, **slot)),
+            ("user", draw.say(NEXT, o=other, **{k: v for k, v in slot.items() if k != "o"})),
+        ]
+        return Example(
+            "debate",
+            messages,
+            ("assistant", argument(draw, t, side, draw.num(1, 3))),
+            check,
+            templates=draw.used,
+        )
     ask = draw.say(DEBATE, **slot)
-    number = 1 if " one " in f" {ask.casefold()} " else number if "sentence" in ask else draw.num(1, 3)
+    number = (
+        1 if " one " in f" {ask.casefold()} " else number if "sentence" in ask else draw.num(1, 3)
+    )
     messages = system(draw, [("user", draw.loosen(ask))])
-    return Example("debate", messages, ("assistant", argument(draw, t, side, number)), check, templates=draw.used)
+    return Example(
+        "debate",
+        messages,
+        ("assistant", argument(draw, t, side, number)),
+        check,
+        templates=draw.used,
+    )
 
 
 def winner(draw: Draw) -> Example:
     """A debate is judged: the side that argues better (more sentences on the topic) is named by the letters asked for."""
     t = topic(draw)
-    good, poor = argument(draw, t, draw.pick(["for", "against"]), 3), draw.pick(["I do not know.", "No.", "Maybe.", "I have nothing to say.", "Whatever."])
+    good, poor = (
+        argument(draw, t, draw.pick(["for", "against"]), 3),
+        draw.pick(["I do not know.", "No.", "Maybe.", "I have nothing to say.", "Whatever."]),
+    )
     letter = draw.pick("AB")
     a, b = (good, poor) if letter == "A" else (poor, good)
-    text = draw.free("[The topic is|Topic:|We debate] {t}.\n[Side A|A|Speaker A]: {a}\n[Side B|B|Speaker B]: {b}\n[Who argued better?|Which side is better?|Who wins?|Who won the debate?] [Reply with A or B.|Answer A or B.|A or B?]".replace("{a}", a).replace("{b}", b), t=t)
-    return Example("debate", system(draw, [("user", text)]), ("assistant", letter), equals(letter), templates=draw.used)
+    text = draw.free(
+        "[The topic is|Topic:|We debate] {t}.\n[Side A|A|Speaker A]: {a}\n[Side B|B|Speaker B]: {b}\n[Who argued better?|Which side is better?|Who wins?|Who won the debate?] [Reply with A or B.|Answer A or B.|A or B?]".replace(
+            "{a}", a
+        ).replace("{b}", b),
+        t=t,
+    )
+    return Example(
+        "debate",
+        system(draw, [("user", text)]),
+        ("assistant", letter),
+        equals(letter),
+        templates=draw.used,
+    )
 
 
 def sample_debate(draw: Draw) -> Example:
