@@ -11,6 +11,7 @@ import inspect
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
+from contextvars import copy_context
 from types import FunctionType
 from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
@@ -161,12 +162,12 @@ class Program:
         self._say_docstring(frame)
 
     def _close_generator(self, frame: Frame, inner: Generator[Any, Any, Any]) -> None:
+        """Close *inner*, in a context of its own: it may be collected at any moment.
+
+        Collection can strike inside ``ContextVar.set``, where setting another value is not safe.
+        """
         activation.resumed(frame)
-        token = FRAME.set(frame)
-        try:
-            inner.close()
-        finally:
-            FRAME.reset(token)
+        copy_context().run(_close_in, frame, inner)
 
     async def agenerate(
         self, frame: Frame, turn: Turn | None, inner: AsyncGenerator[Any, Any]
@@ -237,6 +238,11 @@ class Program:
         else:
             task.run_in_fiber(body, context_for(frame))
         return Future(task)
+
+
+def _close_in(frame: Frame, inner: Generator[Any, Any, Any]) -> None:
+    FRAME.set(frame)
+    inner.close()
 
 
 def _no_step() -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import cast
 
-from greenlet import getcurrent, greenlet
+from greenlet import GreenletExit, getcurrent, greenlet
 
 from appl.runtime.deadlock import blocked_loop, bound_to, deadlock, find_cycle
 from appl.runtime.pending import Deliverable, Pending
@@ -244,6 +244,8 @@ class Hub:
         while True:
             try:
                 self._turn()
+            except GreenletExit:  # the hub is collected
+                return
             except BaseException as error:  # Ctrl-C while nobody's code ran
                 self._interrupt = error
 
