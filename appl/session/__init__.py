@@ -1,0 +1,45 @@
+"""The composition root: settings, backend, recorder and runtime become a run.
+
+Invariant: nothing here happens at import.
+"""
+
+from appl.session.answering import Choice, choose, make_backend
+from appl.session.entry import Entry, git_commit, program_digests, script, version, versions
+from appl.session.opening import (
+    Session,
+    header,
+    make_session,
+    open_run,
+    record,
+    shown,
+    tell,
+)
+from appl.session.process import hosted, process_run, process_session
+from appl.session.recording import Recording
+from appl.session.replaying import checked, replay_session, replayed
+
+__all__ = [
+    "Choice",
+    "Entry",
+    "Recording",
+    "Session",
+    "checked",
+    "choose",
+    "git_commit",
+    "header",
+    "hosted",
+    "make_backend",
+    "make_session",
+    "open_run",
+    "process_run",
+    "process_session",
+    "program_digests",
+    "record",
+    "replay_session",
+    "replayed",
+    "script",
+    "shown",
+    "tell",
+    "version",
+    "versions",
+]

@@ -1,0 +1,121 @@
+"""Which program runs, and what a trace says about it: entry, digests of its files, versions.
+
+Invariant: only files are read; neither git nor the program is started.
+"""
+
+from __future__ import annotations
+
+import importlib
+import platform
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from appl.prompt import digest_of, tagged
+
+_OWN_MODULES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How a program was started, so that a replay can start it again.
+
+    ``cli`` is ``appl run`` with *argv* as typed; of a ``script`` only the number of its arguments
+    is recorded, they may hold anything; an ``api`` run is a block inside a program.
+    """
+
+    kind: Literal["cli", "script", "api"]
+    file: str | None = None
+    function: str | None = None
+    argv: tuple[str, ...] = ()
+    argc: int = 0
+
+    @property
+    def program(self) -> str:
+        """A short name: the function's, or the file's when that says more."""
+        file = Path(self.file).stem if self.file else "run"
+        return file if self.function in (None, "main") else str(self.function)
+
+    def as_data(self) -> dict[str, Any]:
+        """The entry for the header of a trace."""
+        return {
+            "kind": self.kind,
+            "file": self.file,
+            "function": self.function,
+            "argv": list(self.argv),
+            "argc": self.argc,
+            "directory": str(Path.cwd()),
+        }
+
+
+def script(kind: Literal["script", "api"] = "script") -> Entry:
+    """The program that Python was started with; without a file in a REPL, notebook or ``-c``."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    path = str(Path(file).resolve()) if file else None
+    return Entry(kind, path, argc=max(len(sys.argv) - 1, 0))
+
+
+def program_digests(entry: Entry) -> dict[str, str]:
+    """Digests of the entry's file and of the modules that lie beside it."""
+    if entry.file is None:
+        return {}
+    folder, files = Path(entry.file).parent, {entry.file}
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and Path(file).parent == folder and file.endswith(".py"):
+            files.add(file)
+    return {
+        file: tagged(found) for file in sorted(files)[:_OWN_MODULES] if (found := _digest(file))
+    }
+
+
+def _digest(file: str) -> bytes | None:
+    try:
+        return digest_of(Path(file).read_bytes())
+    except OSError:
+        return None
+
+
+def git_commit(start: Path) -> str | None:
+    """The commit that is checked out where *start* lies, read from the files of git."""
+    for folder in (start, *start.parents):
+        git = folder / ".git"
+        if git.exists():
+            return _head(git)
+    return None
+
+
+def _head(git: Path) -> str | None:
+    try:
+        if git.is_file():  # a worktree: "gitdir: <path>"
+            git = (git.parent / git.read_text().partition(":")[2].strip()).resolve()
+        head = (git / "HEAD").read_text().strip()
+        if not head.startswith("ref: "):
+            return head
+        name, shared = head[5:], git / "commondir"
+        main = (git / shared.read_text().strip()) if shared.is_file() else git
+        if (main / name).is_file():
+            return (main / name).read_text().strip()
+        lines = (main / "packed-refs").read_text().splitlines()
+        return next((line.split()[0] for line in lines if line.endswith(f" {name}")), None)
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def versions() -> dict[str, str]:
+    """What the run ran on."""
+    return {
+        "appl": version(),
+        "python": platform.python_version(),
+        "platform": f"{sys.platform}-{platform.machine()}",
+    }
+
+
+def version() -> str:
+    """The installed version of appl, ``source`` for a checkout that is not installed."""
+    metadata = importlib.import_module("importlib.metadata")
+    try:
+        return str(metadata.version("appl"))
+    except metadata.PackageNotFoundError:
+        return "source"

@@ -1,0 +1,240 @@
+"""Settings, backend, recorder and runtime become a session: an open run.
+
+Invariant: a trace is opened by the first call of a run, before that call starts, and closed after
+everything in the run has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, cast
+
+from appl import config as settings
+from appl.backend import Backend
+from appl.config import Config
+from appl.errors import TraceWriteError
+from appl.runtime.crossing import io_thread
+from appl.runtime.event import Instrument
+from appl.runtime.run import Run
+from appl.session.answering import Choice, choose, make_backend
+from appl.session.entry import Entry, git_commit, program_digests, script, versions
+from appl.session.recording import Recording
+from appl.tracing import Recorder, new_path, profile_data
+
+Tell = Callable[[str], None]
+_CLOSING_S = 5.0
+
+
+def tell(line: str) -> None:
+    """A line on stderr."""
+    print(line, file=sys.stderr, flush=True)
+
+
+@dataclass(slots=True)
+class Session:
+    """An open run with what belongs to it: settings, backend, and the recording if there is one."""
+
+    config: Config
+    choice: Choice
+    entry: Entry
+    seed: int
+    run: Run
+    backend: Backend
+    recording: Recording | None = None
+    _closed: bool = field(default=False, repr=False)
+
+    @property
+    def path(self) -> Path | None:
+        """Where the trace lies; ``None`` before the first call and without recording."""
+        recorder = self.recording.recorder if self.recording else None
+        return recorder.path if recorder else None
+
+    def close(self) -> None:
+        """Close trace and backend, after the run has ended."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self.recording is not None:
+                self.recording.close()
+        finally:
+            _aclose(self.backend)
+
+
+def _aclose(backend: Backend) -> None:
+    io = io_thread()
+    if io.here():
+        return
+    closing = asyncio.run_coroutine_threadsafe(backend.aclose(), io.loop)
+    with contextlib.suppress(TimeoutError):
+        closing.result(_CLOSING_S)
+
+
+def make_session(
+    config: Config | None = None,
+    *,
+    entry: Entry | None = None,
+    instruments: Iterable[Instrument] = (),
+    path: Path | None = None,
+    say: Tell = tell,
+) -> Session:
+    """Backend, recorder and run, wired but not entered."""
+    config = config or settings.load()
+    choice, entry = choose(config), entry or script()
+    seed = config.seed if config.seed is not None else secrets.randbits(48)
+    backend = make_backend(config, choice, seed)
+    recording = Recording(lambda: _begin(session, path, say))
+    watching = [*instruments, cast(Instrument, recording)] if config.trace else list(instruments)
+    run = Run(
+        backend, instruments=watching, gate=recording.gate, model=choice.model,
+        temperature=config.temperature, max_tokens=config.max_tokens, seed=seed,
+        concurrency=config.concurrency,
+    )  # fmt: skip
+    run.tell = say
+    session = Session(config, choice, entry, seed, run, backend, recording)
+    return session
+
+
+def _begin(session: Session, path: Path | None, say: Tell) -> Recorder | None:
+    """At the first call of a run: say who answers and where the trace lies."""
+    if not session.choice.asked and _first_time(session):
+        say(
+            "appl: no model is configured, so the embedded one answers (a small test model); "
+            "`appl config` shows how to choose"
+        )
+    if not session.config.trace:
+        return None
+    try:
+        recorder = _recorder(session, path, say)
+    except TraceWriteError as error:
+        if session.config.on_trace_error == "stop":
+            raise
+        say(f"appl: {error}; the run goes on unrecorded")
+        return None
+    say(f"appl: recording in {shown(recorder.path)}")
+    return recorder
+
+
+_told: set[str] = set()
+
+
+def _first_time(session: Session) -> bool:
+    """A program with many blocks is told once who answers."""
+    seen = session.entry.kind == "api" and "embedded" in _told
+    _told.add("embedded")
+    return not seen
+
+
+def _recorder(session: Session, path: Path | None, say: Tell) -> Recorder:
+    config = session.config
+    return Recorder(
+        path or new_path(session.entry.program, config.home / "runs"),
+        header(session),
+        durability=cast(Any, config.durability),
+        on_error=cast(Any, config.on_trace_error),
+        notify=say,
+    )
+
+
+def header(session: Session) -> dict[str, Any]:
+    """What a trace says about its run."""
+    entry = session.entry
+    return {
+        "program": entry.program,
+        "entry": entry.as_data(),
+        "settings": {key: value for key, value, _ in session.config.shown()},
+        "backend": session.choice.backend,
+        "model": session.run.model,
+        "programs": program_digests(entry),
+        "git": git_commit(Path(entry.file).parent if entry.file else Path.cwd()),
+        "versions": versions(),
+        "seed": session.seed,
+        "parent": None,
+        "profile": profile_data(session.backend.profile),
+    }
+
+
+def shown(path: Path) -> str:
+    """*path* from here when it lies below, else in full."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)
+
+
+@contextlib.contextmanager
+def open_run(
+    config: Config | None = None,
+    *,
+    entry: Entry | None = None,
+    instruments: Iterable[Instrument] = (),
+    path: Path | None = None,
+    say: Tell = tell,
+) -> Iterator[Session]:
+    """A run with all that belongs to it; at its end it waits, raises and closes."""
+    session = make_session(config, entry=entry, instruments=instruments, path=path, say=say)
+    try:
+        with session.run:
+            yield session
+    finally:
+        session.close()
+
+
+class record:
+    """A block that is a run of its own, with its own trace: ``with appl.record() as session:``.
+
+    *path* says where the trace lies, *overrides* are settings. ``session.path`` is known after the
+    first call. Also usable with ``async with``.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, **overrides: Any) -> None:
+        self._path = Path(path) if path is not None else None
+        self._overrides: Mapping[str, Any] = overrides
+        self._session: Session | None = None
+
+    def _opened(self) -> Session:
+        config = settings.load(self._overrides)
+        self._session = make_session(config, entry=script("api"), path=self._path)
+        return self._session
+
+    def __enter__(self) -> Session:
+        session = self._opened()
+        session.run.__enter__()
+        return session
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        session = cast(Session, self._session)
+        try:
+            session.run.__exit__(kind, error, trace)
+        finally:
+            session.close()
+
+    async def __aenter__(self) -> Session:
+        session = self._opened()
+        await session.run.__aenter__()
+        return session
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        session = cast(Session, self._session)
+        try:
+            await session.run.__aexit__(kind, error, trace)
+        finally:
+            await asyncio.to_thread(session.close)

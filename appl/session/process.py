@@ -1,0 +1,127 @@
+"""The run of the process: of what has no other.
+
+Invariant: it is opened by its first call and closed once, when the process exits.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+
+from appl.runtime.run import Run
+from appl.session.opening import Session, make_session, tell
+
+_lock = threading.RLock()
+_process: Session | None = None
+_opener: Callable[[], Session] | None = None
+
+
+def process_run() -> Run:
+    """The run of what has no other: of a plain ``python file.py``, or of a hosted program.
+
+    The first call opens it; a plain program's is closed when the process exits.
+    """
+    return process_session().run
+
+
+def process_session() -> Session:
+    """The session of :func:`process_run`."""
+    global _process
+    with _lock:
+        if _process is None and _opener is not None:
+            _process = _opener()
+        elif _process is None:
+            _process = make_session()
+            importlib.import_module("concurrent.futures.thread")  # its own end must come after ours
+            _at_exit(_close_process)
+            os.register_at_fork(after_in_child=_forget)
+        return _process
+
+
+@contextlib.contextmanager
+def hosted(opener: Callable[[], Session]) -> Iterator[None]:
+    """Inside, the process's run is the one that *opener* makes when it is needed.
+
+    So what a module does at import belongs to the run of the function that is then called.
+    """
+    global _process, _opener
+    before, (_process, _opener) = (_process, _opener), (None, opener)
+    try:
+        yield
+    except BaseException as error:
+        _end_hosted(error)
+        raise
+    else:
+        _end_hosted(None)
+    finally:
+        _process, _opener = before
+
+
+def _end_hosted(error: BaseException | None) -> None:
+    if _process is None:
+        return
+    if error is None:
+        _finish(_process, None)
+        return
+    with contextlib.suppress(Exception):  # the program's own error is the one to show
+        _finish(_process, error)
+
+
+def _forget() -> None:
+    """A forked child has no part in its parent's run."""
+    global _process
+    _process = None
+
+
+def _at_exit(action: Callable[[], None]) -> None:
+    """Have *action* called when the main thread is done, while threads can still be used."""
+    register = getattr(threading, "_register_atexit", atexit.register)
+    register(action)
+
+
+def _close_process() -> None:
+    """Wait for everything; what nobody looked at is shown and makes the exit code 1."""
+    session = _process
+    if session is None:
+        return
+    failed = _unhandled()
+    try:
+        _finish(session, failed)
+    except BaseException as error:
+        if failed is None:
+            _die(error)
+
+
+def _finish(session: Session, failed: BaseException | None) -> None:
+    try:
+        session.run.finish(failed)
+    finally:
+        session.close()
+
+
+def _unhandled() -> BaseException | None:
+    """The exception that ends the program, if one does."""
+    if hasattr(sys, "ps1"):  # a REPL remembers its last error, which ended nothing
+        return None
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    return error if isinstance(error, BaseException) else None
+
+
+def _die(error: BaseException) -> None:
+    """Show *error* and exit with 1 (130 after Ctrl-C), after all that Python does at its end."""
+    tell("appl: what the program started did not end well:")
+    traceback.print_exception(error)
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(130 if isinstance(error, KeyboardInterrupt) else 1)

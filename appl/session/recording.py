@@ -1,0 +1,63 @@
+"""The recorder of a run, which its first call opens.
+
+Invariant: what happened before the first call is recorded in its order, or nothing is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from appl.runtime.event import Event
+from appl.tracing import Recorder
+
+
+class Recording:
+    """The recorder of a run, which does not exist before the first call.
+
+    What happens earlier is kept and handed over. ``gate`` opens the trace; when that fails, the
+    call that would have been the first is refused, and so is every other.
+    """
+
+    def __init__(self, open_recorder: Callable[[], Recorder | None]) -> None:
+        self._open = open_recorder
+        self._early: list[Event] = []
+        self._lock = threading.RLock()
+        self._opened = False
+        self.recorder: Recorder | None = None
+        self.on_event: Callable[[Event], None] = self._keep
+
+    def gate(self) -> None:
+        """Let the next call start; the first one opens the trace."""
+        if not self._opened:
+            with self._lock:
+                self._begin()
+        if self.recorder is not None:
+            self.recorder.gate()
+
+    def _begin(self) -> None:
+        if self._opened:
+            return
+        self.recorder = self._open()
+        self._opened = True
+        early, self._early = self._early, []
+        if self.recorder is not None:
+            for event in early:
+                self.recorder.on_event(event)
+        self.on_event = self.recorder.on_event if self.recorder is not None else _ignore
+
+    def _keep(self, event: Event) -> None:
+        with self._lock:
+            if self._opened:
+                self.on_event(event)
+            else:
+                self._early.append(event)
+
+    def close(self, reason: str | None = None) -> None:
+        """Close the trace, if there is one. Raises ``TraceWriteError``."""
+        if self.recorder is not None:
+            self.recorder.close(reason)
+
+
+def _ignore(event: Event) -> None:
+    return None

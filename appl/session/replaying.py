@@ -1,0 +1,68 @@
+"""Runs that a recorded one answers.
+
+Invariant: nothing is recorded, no backend is made, and what differs is raised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from appl.config import Config
+from appl.runtime.event import Instrument
+from appl.runtime.run import Run
+from appl.session.answering import Choice
+from appl.session.entry import script
+from appl.session.opening import Session
+from appl.tracing import Replayer, Trace
+
+
+def replay_session(replayer: Replayer, *, instruments: Iterable[Instrument] = ()) -> Session:
+    """A run that *replayer* answers, with the recorded settings; nothing is recorded."""
+    head = replayer.trace.header
+    seed = _number(head.get("seed"))
+    run = Run(
+        replayer.backend, instruments=[*instruments, replayer], effects=replayer.effects,
+        model=_word(head.get("model")), seed=seed,
+        temperature=_recorded(head, "temperature"), max_tokens=_recorded(head, "max_tokens"),
+    )  # fmt: skip
+    choice = Choice(str(head.get("backend", "")), run.model, True)
+    return Session(Config(), choice, script("api"), seed or 0, run, replayer.backend)
+
+
+@contextlib.contextmanager
+def replayed(
+    trace: Trace | str | os.PathLike[str], *, instruments: Iterable[Instrument] = ()
+) -> Iterator[Replayer]:
+    """A block that is answered from *trace*; at its end, what differs is raised."""
+    replayer = Replayer(trace)
+    with checked(replayer), replay_session(replayer, instruments=instruments).run:
+        yield replayer
+
+
+@contextlib.contextmanager
+def checked(replayer: Replayer) -> Iterator[None]:
+    """Raises the divergence of *replayer*, also one that the program swallowed or failed of."""
+    try:
+        yield
+    except Exception:
+        if replayer.divergence is not None:
+            raise replayer.divergence from None
+        raise
+    replayer.finish()
+
+
+def _recorded(head: Mapping[str, Any], key: str) -> Any:
+    table = head.get("settings")
+    value = table.get(key) if isinstance(table, Mapping) else None
+    return value if isinstance(value, int | float) else None
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None
