@@ -48,6 +48,11 @@ class Callees:
         name = getattr(value, "__name__", "")
         return "keeps" if name in _KEEPS or name in _HOLDERS else "plain"
 
+    def name(self, func: ast.expr) -> str:
+        """The name under which appl publishes what is called, else the one that is written."""
+        published = origin(self.names.object_of(func))
+        return published or str(getattr(func, "attr", getattr(func, "id", "")))
+
     def ctx(self, func: ast.expr) -> str:
         """What prompt a prompt function works on; an empty string if that is not known."""
         value = self.names.object_of(func)

@@ -36,8 +36,14 @@ def require_function(value: Any) -> FunctionType:
 def fence(found: Found, names: Names, f: FunctionType, *, ctx: str, parallel: bool) -> None:
     """Refuse the function if it, or how it is decorated, cannot be compiled."""
     _innermost(found, names, f)
+    generator = inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f)
+    fence_source(found, names, ctx=ctx, parallel=parallel, generator=generator)
+
+
+def fence_source(found: Found, names: Names, *, ctx: str, parallel: bool, generator: bool) -> None:
+    """Refuse what the source alone shows to be impossible."""
     if parallel:
-        _may_be_parallel(found, names, f, ctx)
+        _may_be_parallel(found, names, ctx, generator)
     for statement in _own_statements(found.node):
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.JoinedStr):
             _no_walrus_look_alike(found, statement.value)
@@ -71,7 +77,7 @@ def _innermost(found: Found, names: Names, f: FunctionType) -> None:
     raise there.source.refusal(_header(there), message)
 
 
-def _may_be_parallel(found: Found, names: Names, f: FunctionType, ctx: str) -> None:
+def _may_be_parallel(found: Found, names: Names, ctx: str, generator: bool) -> None:
     place = _ppl_decorator(found, names) or _header(found)
     if ctx in ("same", "resume"):
         raise found.source.refusal(
@@ -79,7 +85,7 @@ def _may_be_parallel(found: Found, names: Names, f: FunctionType, ctx: str) -> N
             f'parallel=True says that calls are independent, ctx="{ctx}" that each continues '
             f'the prompt of the one before; write ctx="copy", or leave parallel=True out',
         )
-    if inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f):
+    if generator:
         raise found.source.refusal(
             place,
             "a generator runs when it is asked for its next value, so it cannot be "

@@ -73,6 +73,8 @@ class Draft:
     label: str
     place: Any
     region: int
+    parts: tuple[str | None, ...] = ()
+    role: str = ""
     order: int = 0
     inputs: set[int] = field(default_factory=set)
     prompt: set[int] = field(default_factory=set)
@@ -89,13 +91,14 @@ class Sketch:
 
     def node(
         self, op: str, place: Any, label: str, region: int, inputs: Iterable[int],
-        prompt: Iterable[int] = (), part: int = 0,
+        prompt: Iterable[int] = (), part: int = 0, parts: tuple[str | None, ...] = (),
+        role: str = "",
     ) -> int:  # fmt: skip
         """The id of the node for *op* at *place*; *part* tells apart several of one place."""
         key = id(place), op, part
         number = self._ids.setdefault(key, len(self.drafts))
         if number == len(self.drafts):
-            self.drafts.append(Draft(op, label, place, region))
+            self.drafts.append(Draft(op, label, place, region, parts, role))
         draft = self.drafts[number]
         draft.order = next(self._orders)
         draft.inputs |= set(inputs)
@@ -109,6 +112,18 @@ class Sketch:
         if number == len(self.regions):
             self.regions.append(Region(number, kind, label, place.lineno, parent))
         return number
+
+    def escape(self, region: int | None, *, every: bool) -> None:
+        """The nearest loop around *region* may end early; with *every*, all loops around it."""
+        while region is not None:
+            here = self.regions[region]
+            if here.kind == "function":
+                return
+            if here.kind == "loop":
+                self.regions[region] = replace(here, escapes=True)
+                if not every:
+                    return
+            region = here.parent
 
     def inside(self, outer: int, region: int | None) -> bool:
         """Whether *region* is *outer* or lies in it."""
@@ -148,4 +163,8 @@ class Sketch:
         prompt = tuple(sorted(places[each] for each in draft.prompt))
         line, column = draft.place.lineno, draft.place.col_offset
         region = used[draft.region]
-        return Node(places[number], draft.op, draft.label, line, column, inputs, prompt, region)
+        end = draft.place.end_lineno or line, draft.place.end_col_offset or column
+        return Node(
+            places[number], draft.op, draft.label, line, column, inputs, prompt, region,
+            draft.parts, draft.role, end,
+        )  # fmt: skip

@@ -26,7 +26,13 @@ _OWN = frozenset(
     }
 )  # attributes of a generation itself; those that wait say so
 _SAID = ("gen", "select", "call", "map", "program", "prompt", "message")
+_ROLES = {
+    **{"SystemRole": "system", "UserRole": "user", "AIRole": "assistant", "ToolRole": "tool"},
+    **{"SystemMessage": "system", "UserMessage": "user", "AIMessage": "assistant"},
+    "ToolMessage": "tool",
+}
 _WIDTH = 60
+Parts = tuple[str | None, ...]
 
 
 def build(found: Found, callees: Callees, kind: str, either_docstring: bool = False) -> Graph:
@@ -48,6 +54,7 @@ class _Builder:
         self.sketch = Sketch(found.node.lineno)
         self.state = State()
         self.region = 0
+        self.role = "user"
         self.loops: list[list[State]] = []
         self.functions: dict[str, tuple[Value, frozenset[int]]] = {}
         self.returned: list[Value] | None = None  # what a nested function returns
@@ -58,10 +65,11 @@ class _Builder:
             self.state.names[arg.arg] = Value(frozenset({number}))
 
     def node(
-        self, op: str, place: Any, label: str, value: Value, prompted: bool = False, part: int = 0
-    ) -> int:
+        self, op: str, place: Any, label: str, value: Value, prompted: bool = False, part: int = 0,
+        parts: Parts = (), role: str = "",
+    ) -> int:  # fmt: skip
         prompt = self.state.prompt if prompted else ()
-        return self.sketch.node(op, place, label, self.region, value.ids, prompt, part)
+        return self.sketch.node(op, place, label, self.region, value.ids, prompt, part, parts, role)
 
     # Statements
 
@@ -77,13 +85,15 @@ class _Builder:
         value = node.value
         if isinstance(value, ast.Constant):
             if isinstance(value.value, str):
-                self._add("text", value, _shown(text_of(value, self.source)), NOTHING)
+                text = text_of(value, self.source)
+                self._add("text", value, _shown(text), NOTHING, parts=(text,))
         elif isinstance(value, TEMPLATES):
             self._template(value)
         else:
             result = self.value(value)
             if self._is_said(value):
-                self._add("say", value, _code(value), result)
+                role, parts = self._message(value)
+                self._add("say", value, _code(value), result, parts=parts, role=role)
 
     def _is_said(self, node: ast.expr) -> bool:
         """Whether the value of a statement goes to the prompt: of a call, if it is a known one."""
@@ -95,27 +105,49 @@ class _Builder:
             return bool(self.functions[node.func.id][0].ids)
         return self.callees.kind(node.func) in _SAID
 
+    def _message(self, node: ast.expr) -> tuple[str, Parts]:
+        """Who speaks and what is constant in it, if *node* makes a message."""
+        if not isinstance(node, ast.Call) or self.callees.kind(node.func) != "message":
+            return "", ()
+        role = _ROLES.get(self.callees.name(node.func), "")
+        content = node.args[0] if node.args else None
+        if isinstance(content, ast.Constant) and isinstance(content.value, str):
+            return role, (content.value,)
+        if isinstance(content, ast.JoinedStr):
+            constant = (p.value if isinstance(p, ast.Constant) else None for p in content.values)
+            return role, tuple(None if text is None else str(text) for text in constant)
+        return role, ()
+
     def _template(self, node: Any) -> None:
         """An f-string: what stands before a call that sees the prompt is a node of its own."""
         text, value, part = "", NOTHING, 0
+        parts: list[str | None] = []
         for piece in parts_of(node, self.source):
             if isinstance(piece, str):
                 text += piece
+                parts.append(piece)
                 continue
             if text and self._sees_prompt(piece.value):
-                self._add("say" if value.ids else "text", node, _shown(text), value, part)
-                text, value, part = "", NOTHING, part + 1
+                op = "say" if value.ids else "text"
+                self._add(op, node, _shown(text), value, part, tuple(parts))
+                text, value, part, parts = "", NOTHING, part + 1, []
             value |= self.value(piece.value)
             text += f"{{{_code(piece.value)}}}"
+            parts.append(None)
         if text:
-            self._add("say" if "{" in text else "text", node, _shown(text), value, part)
+            op = "say" if None in parts else "text"
+            self._add(op, node, _shown(text), value, part, tuple(parts))
 
     def _sees_prompt(self, node: ast.expr) -> bool:
         calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
         return any(self.callees.kind(call.func) in _SAID for call in calls)
 
-    def _add(self, op: str, place: Any, label: str, value: Value, part: int = 0) -> None:
-        number = self.node(op, place, label, value, prompted=True, part=part)
+    def _add(
+        self, op: str, place: Any, label: str, value: Value, part: int = 0, parts: Parts = (),
+        role: str = "",
+    ) -> None:  # fmt: skip
+        role = role or self.role
+        number = self.node(op, place, label, value, True, part, parts, role)
         self.state.prompt = frozenset({number})
 
     def _assign(self, node: ast.Assign) -> None:
@@ -164,15 +196,19 @@ class _Builder:
             self.returned.append(value)
         else:
             self.node("return", node, _code(node.value) if node.value else "", value)
+        self.sketch.escape(self.region, every=True)
         self.state.dead = True
 
     def _raise(self, node: ast.Raise) -> None:
         for part in (node.exc, node.cause):
             if part is not None:
                 self.value(part)
+        self.sketch.escape(self.region, every=True)
         self.state.dead = True
 
     def _leave_loop(self, node: ast.stmt) -> None:
+        if isinstance(node, ast.Break):
+            self.sketch.escape(self.region, every=False)
         if self.loops:
             self.loops[-1].append(self.state.copy())
         self.state.dead = True
@@ -238,17 +274,20 @@ class _Builder:
             self.state.dead = self.state.dead or dead
 
     def _with(self, node: ast.With | ast.AsyncWith) -> None:
-        ours = True
+        ours, role_before = True, self.role
         for item in node.items:
             manager = self.value(item.context_expr)
             call = item.context_expr
             role = isinstance(call, ast.Call) and self.callees.kind(call.func) == "role"
             ours = ours and role
+            if role and isinstance(call, ast.Call):
+                self.role = _ROLES.get(self.callees.name(call.func), self.role)
             if item.optional_vars is not None:
                 self.bind(item.optional_vars, manager)
         label = ", ".join(_code(item.context_expr) for item in node.items)
         with self.inside("with", node, label):
             self.block(node.body)
+        self.role = role_before
         if not ours:
             self._leaving(node, "with")
 

@@ -136,13 +136,17 @@ REGION_KINDS = ("body", "loop", "branch", "try", "except", "finally", "with", "f
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A part of the source that runs under a condition of its own; region 0 is the whole body."""
+    """A part of the source that runs under a condition of its own; region 0 is the whole body.
+
+    ``escapes``: it is a loop that a ``break``, ``return`` or ``raise`` inside may end early.
+    """
 
     id: int
     kind: str
     label: str
     line: int
     parent: int | None
+    escapes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +154,9 @@ class Node:
     """One thing that the program does.
 
     ``inputs`` are the nodes whose values it uses. ``prompt`` are the nodes that were the last to
-    add to the prompt that it reads or adds to; several where branches join.
+    add to the prompt that it reads or adds to; several where branches join. Of what is added,
+    ``parts`` are the constant texts, with ``None`` for a value between them (empty: not known), and
+    ``role`` is who says it. ``end`` are the line and column where the source of it ends.
     """
 
     id: int
@@ -161,6 +167,9 @@ class Node:
     inputs: tuple[int, ...]
     prompt: tuple[int, ...]
     region: int
+    parts: tuple[str | None, ...] = ()
+    role: str = ""
+    end: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,7 @@ class Project:
 
     def write(self, name: str, text: str) -> Path:
         file = self.folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
         return file
 

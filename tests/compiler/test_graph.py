@@ -455,7 +455,11 @@ def test_a_dictionary_for_json() -> None:
         "inputs": (),
         "prompt": (1,),
         "region": 1,
+        "parts": (),
+        "role": "",
+        "end": (4, 17),
     }
+    assert data["nodes"][1]["parts"] == ('say "hi" <b>',) and data["nodes"][1]["role"] == "user"
 
 
 def test_every_op_has_its_meaning() -> None:

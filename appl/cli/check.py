@@ -1,0 +1,176 @@
+"""``appl check``: what the source shows before a program runs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from appl.cli import exits
+from appl.cli.failure import guarded
+from appl.cli.target import UsageError
+from appl.cli.terminal import as_json, columns, out, say, term_safe
+from appl.compiler.lint import ALL_RULES, REFUSED, check_text, counted
+from appl.compiler.rules import Finding
+from appl.errors import nearest
+
+_SKIPPED = frozenset({"__pycache__", "node_modules", "build", "dist", "venv"})
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser of ``appl``."""
+    parser = commands.add_parser(
+        "check",
+        help="look for mistakes and lost parallelism in @ppl functions",
+        description="Read Python files without running them, and report what @ppl functions do "
+        "that was probably not meant: waits that serialise calls, prompts that cannot share a "
+        "prefix, text that lands in the prompt by accident, answers that nothing reads. "
+        "A comment `# appl: ignore[rule]` on a line silences a rule there.",
+        epilog="exit codes: 0 nothing found; 1 something found; 2 wrong usage",
+    )
+    parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help="files or folders")
+    parser.add_argument(
+        "--select", action="append", default=[], metavar="RULE", help="only this rule; repeatable"
+    )
+    parser.add_argument(
+        "--ignore", action="append", default=[], metavar="RULE", help="not this rule; repeatable"
+    )
+    parser.add_argument("--rules", action="store_true", help="list the rules and exit")
+    parser.add_argument(
+        "--format", choices=tuple(_FORMATS), default="text",
+        help="text: file:line:column, as editors read it; github: annotations of a workflow; "
+        "sarif: for code scanning; default: text",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="the same as --format json")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> int:
+    """Check the files; the exit code."""
+    with guarded(given.json) as failure:
+        if given.rules:
+            _list_rules(given.json)
+            return exits.OK
+        for name in (*given.select, *given.ignore):
+            if name not in ALL_RULES:
+                raise UsageError(f"there is no rule {name!r}{nearest(name, ALL_RULES)}")
+        files = list(_files(given.paths))
+        findings: list[Finding] = []
+        for file in files:
+            findings += check_text(str(file), _text(file), select=given.select, ignore=given.ignore)
+        _FORMATS["json" if given.json else given.format](findings, len(files))
+        failure.code = exits.FAILED if findings else exits.OK
+    return failure.code
+
+
+def _list_rules(json: bool) -> None:
+    if json:
+        out(as_json({"rules": ALL_RULES}, indent=2))
+        return
+    for line in columns(ALL_RULES.items()):
+        out(line)
+
+
+def _files(paths: Sequence[str]) -> Iterator[Path]:
+    for name in paths:
+        path = Path(name)
+        if path.is_dir():
+            yield from sorted(each for each in path.rglob("*.py") if not _hidden(each, path))
+        elif path.is_file():
+            yield path
+        else:
+            raise UsageError(f"there is no file or folder {name}")
+
+
+def _hidden(file: Path, root: Path) -> bool:
+    folders = file.relative_to(root).parts[:-1]
+    return any(part.startswith(".") or part in _SKIPPED for part in folders)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not UTF-8 text") from None
+
+
+# -- forms of output
+
+
+def _as_text(findings: Sequence[Finding], files: int) -> None:
+    for each in findings:
+        hint = f"; {each.hint}" if each.hint else ""
+        level = _level(each)
+        out(term_safe(f"{_place(each)}: {level}[{each.rule}]: {each.message}{hint}"))
+    say(f"appl: {_summary(findings, files)}")
+
+
+def _place(finding: Finding) -> str:
+    return f"{finding.file}:{finding.line}:{finding.column}"
+
+
+def _level(finding: Finding) -> str:
+    return "error" if finding.rule == REFUSED else "warning"
+
+
+def _summary(findings: Sequence[Finding], files: int) -> str:
+    checked = f"{files} file{'s' * (files != 1)} checked"
+    if not findings:
+        return f"{checked}, nothing found"
+    per_rule = ", ".join(f"{count} {rule}" for rule, count in sorted(counted(findings).items()))
+    return f"{checked}, {len(findings)} found: {per_rule}"
+
+
+def _as_json(findings: Sequence[Finding], files: int) -> None:
+    data = {"files": files, "findings": [each.as_dict() for each in findings]}
+    out(as_json(data, indent=2))
+
+
+def _as_github(findings: Iterable[Finding], files: int) -> None:
+    """Workflow commands, which GitHub shows at the lines of a pull request."""
+    for each in findings:
+        places = f"file={_property(each.file)},line={each.line},endLine={each.end_line}"
+        if each.line == each.end_line:
+            places += f",col={each.column},endColumn={each.end_column}"
+        text = f"{each.message}; {each.hint}" if each.hint else each.message
+        title = _property(f"appl {each.rule}")
+        out(f"::{_level(each)} {places},title={title}::{_message(term_safe(text))}")
+
+
+def _message(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _as_sarif(findings: Sequence[Finding], files: int) -> None:
+    rules = [{"id": name, "shortDescription": {"text": text}} for name, text in ALL_RULES.items()]
+    driver = {"name": "appl check", "rules": rules}
+    run = {"tool": {"driver": driver}, "results": [_result(each) for each in findings]}
+    out(as_json({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2))
+
+
+def _result(finding: Finding) -> dict[str, Any]:
+    region = {
+        "startLine": finding.line, "startColumn": finding.column,
+        "endLine": finding.end_line, "endColumn": finding.end_column,
+    }  # fmt: skip
+    uri = Path(finding.file).as_posix()
+    where = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
+    text = f"{finding.message}; {finding.hint}" if finding.hint else finding.message
+    return {
+        "ruleId": finding.rule, "level": _level(finding), "message": {"text": text},
+        "locations": [where],
+    }  # fmt: skip
+
+
+_FORMATS: dict[str, Callable[[Sequence[Finding], int], None]] = {
+    "text": _as_text,
+    "github": _as_github,
+    "sarif": _as_sarif,
+    "json": _as_json,
+}

@@ -1,0 +1,423 @@
+"""The rules of ``appl check``: each looks at one prompt function and yields what it finds.
+
+Invariant: a rule speaks only where the source leaves no doubt; it would rather miss than nag.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from appl.compiler.callee import Callees
+from appl.compiler.ir import OPS, Graph, Node, Region
+from appl.compiler.names import is_ppl
+from appl.compiler.source import Found, Module
+
+LONG_CONSTANT = 200
+"""Characters of constant text (about fifty tokens) from which sharing it is worth a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule has to say about one place; lines and columns count from 1."""
+
+    rule: str
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    message: str
+    hint: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A prompt function with what is known of it."""
+
+    module: Module
+    found: Found
+    graph: Graph
+    callees: Callees
+
+    def at_node(self, rule: str, node: Node, message: str, hint: str) -> Finding:
+        """A finding at a node of the graph."""
+        line, column = node.end if node.end[0] else (node.line, node.column)
+        return Finding(
+            rule, self.graph.file, node.line, node.column + 1, line, column + 1, message, hint
+        )
+
+    def at(self, rule: str, node: Any, message: str, hint: str) -> Finding:
+        """A finding at a node of the syntax tree."""
+        return Finding(
+            rule, self.graph.file, node.lineno, node.col_offset + 1,
+            node.end_lineno or node.lineno, (node.end_col_offset or node.col_offset) + 1,
+            message, hint,
+        )  # fmt: skip
+
+
+# -- waits that make calls run one after another
+
+
+def serial_wait(subject: Subject) -> Iterator[Finding]:
+    """An answer is waited for in a loop, though no round needs that of an earlier one."""
+    for wait in subject.graph.nodes:
+        if wait.op != "wait" or wait.label.startswith("leaving "):
+            continue
+        for loop, call in _serialised(subject.graph, wait):
+            yield subject.at_node(
+                "serial-wait", wait,
+                f"the wait for `{call.label}` ({_why(wait)}) stands inside `{loop.label}`, so its "
+                "calls run one after another, though none needs an earlier answer",
+                "start all calls first, in a list of their own, and use the answers afterwards",
+            )  # fmt: skip
+            break
+
+
+def region_wait(subject: Subject) -> Iterator[Finding]:
+    """Leaving a ``try`` or ``with`` waits for calls, and holds up others that do not need them."""
+    graph = subject.graph
+    for wait in graph.nodes:
+        if wait.op != "wait" or not wait.label.startswith("leaving "):
+            continue
+        loops = _serialised(graph, wait)
+        word = wait.label.removeprefix("leaving ")
+        if loops:
+            loop, call = loops[0]
+            held = f"so the rounds of `{loop.label}` run one after another"
+        else:
+            later = _independent_after(graph, wait)
+            if later is None:
+                continue
+            call = graph.nodes[wait.inputs[0]]
+            held = f"so `{later.label}` (line {later.line}) starts later than it could"
+        yield subject.at_node(
+            "region-wait", wait,
+            f"leaving this `{word}` waits for `{call.label}`, which it protects, {held}",
+            f"start the calls before the `{word}` and use their answers inside it, "
+            'or collect failures with appl.map(f, items, on_error="collect")',
+        )  # fmt: skip
+
+
+def _serialised(graph: Graph, wait: Node) -> list[tuple[Region, Node]]:
+    """The loops around *wait* in which it serialises calls of their own, with such a call."""
+    found = []
+    for region in reversed(graph.within(wait.region)):
+        if region.kind == "function":
+            break
+        if region.kind != "loop" or not region.label.startswith(("for ", "async for ")):
+            continue
+        if region.escapes:
+            continue
+        for number in wait.inputs:
+            call = graph.nodes[number]
+            inside = any(each.id == region.id for each in graph.within(call.region))
+            if inside and OPS[call.op].future and not _needs(graph, call, number):
+                found.append((region, call))
+    return found
+
+
+def _needs(graph: Graph, node: Node, other: int) -> bool:
+    """Whether *node* needs the value of *other*, perhaps of an earlier round of a loop."""
+    seen: set[int] = set()
+    todo = list(_sources(node))
+    while todo:
+        number = todo.pop()
+        if number == other:
+            return True
+        if number not in seen:
+            seen.add(number)
+            todo += _sources(graph.nodes[number])
+    return False
+
+
+def _sources(node: Node) -> tuple[int, ...]:
+    return node.inputs + node.prompt
+
+
+def _independent_after(graph: Graph, wait: Node) -> Node | None:
+    """The first call behind *wait* that needs nothing of what is waited for."""
+    around = [each.id for each in graph.within(wait.region)]
+    for node in graph.nodes[wait.id + 1 :]:
+        same_way = graph.within(node.region)[: len(around)]
+        if not OPS[node.op].future or [each.id for each in same_way] != around:
+            continue
+        if not any(_needs(graph, node, each) for each in (*wait.inputs, wait.id)):
+            return node
+    return None
+
+
+def _why(wait: Node) -> str:
+    return f"line {wait.line}, {wait.label}"
+
+
+# -- prompts that cannot share a prefix
+
+
+def late_constant(subject: Subject) -> Iterator[Finding]:
+    """A long constant text comes after a part that differs from call to call."""
+    told: set[int] = set()
+    for call in subject.graph.nodes:
+        if call.op not in ("gen", "select") or not call.prompt:
+            continue
+        chain = _chain(subject.graph, call)
+        varying = next((i for i, node in enumerate(chain) if _varies(node)), None)
+        if varying is None or any(each.op == "program" for each in chain[:varying]):
+            continue
+        before = sum(_constant_size(node) for node in chain[:varying])
+        before += len(_leading(chain[varying]))
+        for node in chain[varying + 1 :]:
+            size = _constant_size(node)
+            if size >= LONG_CONSTANT and size > before and node.id not in told:
+                told.add(node.id)
+                yield subject.at_node(
+                    "late-constant", node,
+                    f"these {size:,} characters are the same in every call, but stand behind "
+                    f"`{chain[varying].label}` (line {chain[varying].line}), which is not; calls "
+                    f"share a cached prefix of {before:,} characters only",
+                    "say the constant text first, or in a SystemMessage, which stands in front",
+                )  # fmt: skip
+
+
+def _chain(graph: Graph, call: Node) -> list[Node]:
+    """The prompt of *call*, from its beginning, where branches and loops leave no doubt."""
+    chain: list[Node] = []
+    at, seen = call.prompt, {call.id}
+    while len(at) == 1 and at[0] not in seen:
+        node = graph.nodes[at[0]]
+        seen.add(node.id)
+        chain.append(node)
+        at = node.prompt
+    chain.reverse()
+    front = [node for node in chain if node.role == "system"]
+    return front + [node for node in chain if node.role != "system"]
+
+
+def _varies(node: Node) -> bool:
+    return node.op == "say" and (not node.parts or None in node.parts)
+
+
+def _leading(node: Node) -> str:
+    """The constant text with which a part begins."""
+    return node.parts[0] or "" if node.parts else ""
+
+
+def _constant_size(node: Node) -> int:
+    return sum(len(part) for part in node.parts if part is not None)
+
+
+# -- text that lands in the prompt, or nowhere
+
+_METHODS = frozenset({
+    "capitalize", "casefold", "format", "get", "join", "lower", "pop", "popleft", "read",
+    "readline", "readlines", "read_text", "recv", "replace", "rstrip", "lstrip", "setdefault",
+    "split", "splitlines", "strip", "title", "upper",
+})  # fmt: skip
+_FUNCTIONS = frozenset({"input", "next", "repr", "str", "format", "sorted", "min", "max"})
+
+
+def accidental_text(subject: Subject) -> Iterator[Finding]:
+    """The text that an ordinary call returns goes into the prompt."""
+    for statement in _own(subject.found.node):
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Await):
+            call = call.value
+        if not isinstance(call, ast.Call) or subject.callees.kind(call.func) != "plain":
+            continue
+        why = _returns_text(subject, call.func)
+        if why:
+            shown = ast.unparse(call)
+            yield subject.at(
+                "accidental-text", call,
+                f"{why}, and what a statement returns as text goes into the prompt",
+                f"write `grow({shown})` to say it, or `_ = {shown}` to leave it out",
+            )  # fmt: skip
+
+
+def _returns_text(subject: Subject, func: ast.expr) -> str:
+    if isinstance(func, ast.Attribute):
+        return f"`.{func.attr}()` may return text" if func.attr in _METHODS else ""
+    if not isinstance(func, ast.Name):
+        return ""
+    if func.id in _FUNCTIONS and subject.callees.names.is_builtin(func.id):
+        return f"`{func.id}()` may return text"
+    for each in subject.module.functions.values():
+        node = each.node
+        if each.path == func.id and not any(
+            is_ppl(decorator, subject.callees.names) for decorator in node.decorator_list
+        ):
+            kind = ast.unparse(node.returns) if node.returns else ""
+            if kind in ("str", "list[str]", "tuple[str, ...]", "Iterable[str]"):
+                return f"`{func.id}()` returns {kind}"
+    return ""
+
+
+def unused_result(subject: Subject) -> Iterator[Finding]:
+    """A call's answer is kept under a name that nothing reads."""
+    node = subject.found.node
+    read: set[str] = set()
+    for each in ast.walk(node):
+        if isinstance(each, ast.Global | ast.Nonlocal):
+            read.update(each.names)
+        elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
+            read.add(each.id)
+    for statement in _own(node):
+        target, value = _bound(statement)
+        if target is None or value is None or target.id in read or target.id.startswith("_"):
+            continue
+        kind = subject.callees.kind(value.func)
+        if kind in ("gen", "select", "call", "map", "program"):
+            yield subject.at(
+                "unused-result", value,
+                f"nothing reads `{target.id}`, so this call is paid for and its answer lost",
+                f"leave the call out, or write `_ = {ast.unparse(value)[:60]}` if it is meant",
+            )  # fmt: skip
+
+
+def _bound(statement: ast.stmt) -> tuple[ast.Name | None, ast.Call | None]:
+    target: ast.expr | None = None
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0]
+    elif isinstance(statement, ast.AnnAssign):
+        target = statement.target
+    value = getattr(statement, "value", None)
+    if isinstance(target, ast.Name) and isinstance(value, ast.Call):
+        return target, value
+    return None, None
+
+
+# -- what a replay cannot repeat
+
+_UNDECLARED = {
+    **dict.fromkeys(("time.time", "time.time_ns", "datetime.datetime.now", "datetime.date.today",
+                     "datetime.datetime.today", "datetime.datetime.utcnow"), "appl.now()"),
+    **dict.fromkeys(("random.random", "random.randint", "random.choice", "random.choices",
+                     "random.sample", "random.shuffle", "random.uniform", "random.randrange",
+                     "random.gauss"), "appl.random()"),
+    **dict.fromkeys(("uuid.uuid1", "uuid.uuid4"), "appl.uuid()"),
+    **dict.fromkeys(("os.getenv", "os.environ.get"), "appl.env()"),
+}  # fmt: skip
+
+
+def undeclared_input(subject: Subject) -> Iterator[Finding]:
+    """A clock, dice or the environment is asked, and a replay would not see the same."""
+    imported = _imported(subject.module.tree)
+    for call in _calls(subject.found.node):
+        path = _dotted(call.func, imported)
+        if path in _UNDECLARED:
+            yield subject.at(
+                "undeclared-input", call,
+                f"`{ast.unparse(call.func)}()` gives another value when the run is replayed, "
+                "which then diverges",
+                f"use {_UNDECLARED[path]}, whose value is recorded",
+            )  # fmt: skip
+        elif path == "input" and subject.callees.names.is_builtin("input"):
+            yield subject.at(
+                "undeclared-input", call,
+                "`input()` asks again when the run is replayed", "use appl.input()",
+            )  # fmt: skip
+
+
+def blocking_sleep(subject: Subject) -> Iterator[Finding]:
+    """``time.sleep`` stops every program of the thread."""
+    imported = _imported(subject.module.tree)
+    for call in _calls(subject.found.node):
+        if _dotted(call.func, imported) == "time.sleep":
+            yield subject.at(
+                "blocking-sleep", call,
+                "`time.sleep()` stops every program that waits on this thread, not this one alone",
+                "use appl.sleep()",
+            )  # fmt: skip
+
+
+def set_order(subject: Subject) -> Iterator[Finding]:
+    """Calls are made in the order of a set, which differs from process to process."""
+    for node in ast.walk(subject.found.node):
+        if isinstance(node, ast.For | ast.comprehension) and _is_set(subject, node.iter):
+            yield subject.at(
+                "set-order", node.iter,
+                "the order of a set of strings differs from process to process, so a replay may "
+                "diverge",
+                f"iterate over sorted({ast.unparse(node.iter)[:60]})",
+            )  # fmt: skip
+
+
+def _is_set(subject: Subject, node: ast.expr) -> bool:
+    if isinstance(node, ast.Set | ast.SetComp):
+        return True
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("set", "frozenset")
+        and subject.callees.names.is_builtin(node.func.id)
+    )
+
+
+def _imported(tree: ast.Module) -> dict[str, str]:
+    """What the names that the top level imports stand for, dotted."""
+    found: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                name = alias.asname or alias.name.partition(".")[0]
+                found[name] = alias.name if alias.asname else name
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return found
+
+
+def _dotted(node: ast.expr, imported: dict[str, str]) -> str:
+    if isinstance(node, ast.Name):
+        return imported.get(node.id, node.id if node.id == "input" else "")
+    if isinstance(node, ast.Attribute):
+        owner = _dotted(node.value, imported)
+        return f"{owner}.{node.attr}" if owner else ""
+    return ""
+
+
+# -- walking
+
+
+def _own(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements of the function in order, without those of functions and classes inside."""
+    for statement in getattr(node, "body", ()):
+        yield statement
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        yield from _own(statement)
+        for block in ("orelse", "finalbody"):
+            yield from _own(ast.Module(body=getattr(statement, block, None) or [], type_ignores=[]))
+        for inner in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+            yield from _own(inner)
+
+
+def _calls(node: ast.AST) -> Iterator[ast.Call]:
+    return (each for each in ast.walk(node) if isinstance(each, ast.Call))
+
+
+Rule = Callable[[Subject], Iterator[Finding]]
+
+_ALL: dict[str, Rule] = {
+    "serial-wait": serial_wait,
+    "region-wait": region_wait,
+    "late-constant": late_constant,
+    "accidental-text": accidental_text,
+    "unused-result": unused_result,
+    "undeclared-input": undeclared_input,
+    "blocking-sleep": blocking_sleep,
+    "set-order": set_order,
+}
+RULES = {name: (rule.__doc__ or "").strip().rstrip(".") for name, rule in _ALL.items()}
+
+
+def apply(subject: Subject) -> Iterator[Finding]:
+    """What all rules find in *subject*."""
+    for rule in _ALL.values():
+        yield from rule(subject)

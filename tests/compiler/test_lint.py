@@ -1,0 +1,160 @@
+"""The rules of ``appl check``: each speaks on the program it is for, and is silent on its neighbour."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from appl.compiler.lint import ALL_RULES, check_text
+
+HEAD = """\
+import os, random, time, uuid
+from datetime import datetime
+from appl import AIRole, SystemMessage, SystemRole, call, gen, grow, map as pmap, ppl, select
+
+@ppl
+def answer(q):
+    f"{q}"
+    return gen()
+
+def helper() -> str:
+    return "x"
+
+def number() -> int:
+    return 1
+
+@ppl
+def f(qs, doc="", stack=()):
+"""
+
+
+def found(body: str, head: str = HEAD) -> list[str]:
+    text = head + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ") + "\n"
+    return [each.rule for each in check_text("f.py", text)]
+
+
+LONG = "rule " * 60
+
+SPEAKS = {
+    "serial-wait": [
+        "for q in qs:\n    a = answer(q)\n    print(a)",
+        "return [str(answer(q)) for q in qs]",
+        "out = []\nfor q in qs:\n    if answer(q) == 'yes':\n        out.append(q)\nreturn out",
+        "for q in qs:\n    a = answer(q)\n    b = answer(a)\n    print(a, b)",
+    ],
+    "region-wait": [
+        "try:\n    a = answer(qs)\nexcept ValueError:\n    a = ''\nb = answer(doc)\nreturn a, b",
+        "with open(doc) as file:\n    a = answer(qs)\nreturn a, answer(doc)",
+        "out = []\nfor q in qs:\n    try:\n        out.append(answer(q))\n    except ValueError:\n"
+        "        out.append('')\nreturn out",
+    ],
+    "late-constant": [
+        f"f'Text: {{doc}}'\n'{LONG}'\nreturn gen()",
+        f"f'Short: {{doc}} {LONG}'\n'{LONG}'\nreturn gen()",
+    ],
+    "accidental-text": ["stack.pop()", "helper()", "input('?')\nreturn gen()  # appl: ignore"],
+    "unused-result": ["a = gen()", "a: object = answer(qs)\nreturn qs"],
+    "undeclared-input": [
+        "f'{random.choice(qs)}'",
+        "f'{datetime.now()}'",
+        "f'{time.time()}'",
+        "x = uuid.uuid4()\nreturn x",
+        "return os.getenv('X')",
+    ],
+    "blocking-sleep": ["time.sleep(1)"],
+    "set-order": ["return [answer(q) for q in set(qs)]", "for q in {'a', 'b'}:\n    f'{q}'"],
+}
+
+SILENT = [
+    "return [answer(q) for q in qs]",
+    "answers = [answer(q) for q in qs]\nfor a in answers:\n    print(a)",
+    "seen = ''\nfor q in qs:\n    seen += str(answer(seen))\nreturn seen",
+    "for q in qs:\n    f'{q}'\n    with AIRole():\n        (a := gen())\n    print(a)",
+    "for q in qs:\n    a = answer(q)\n    if 'yes' in a:\n        break\nreturn a",
+    "for q in qs:\n    if answer(q) == 'yes':\n        return q",
+    "while True:\n    a = answer(qs)\n    if a:\n        return a",
+    "try:\n    a = answer(qs)\nexcept ValueError:\n    a = ''\nreturn answer(a)",
+    "try:\n    a = answer(qs)\nexcept ValueError:\n    a = ''\nreturn a",
+    f"'{LONG}'\nf'Text: {{doc}}'\nreturn gen()",
+    f"f'Text: {{doc}}'\nSystemMessage('{LONG}')\nreturn gen()",
+    f"f'Text: {{doc}}'\nwith SystemRole():\n    '{LONG}'\nreturn gen()",
+    f"f'Text: {{doc}}'\nreturn gen(), '{LONG}'",
+    "stack.append(1)\nnumber()\nanswer(qs)\ngrow(helper())",
+    "_ = gen()\na = gen()\nreturn a",
+    "a = answer(qs)\ndef inner():\n    return a\nreturn inner",
+    "return random.Random(3).random(), datetime(2020, 1, 1), time.strftime",
+    "return [answer(q) for q in sorted(set(qs))]",
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "body"), [(rule, body) for rule, bodies in SPEAKS.items() for body in bodies]
+)
+def test_a_rule_speaks(rule: str, body: str) -> None:
+    assert rule in found(body)
+
+
+@pytest.mark.parametrize("body", SILENT)
+def test_no_rule_speaks(body: str) -> None:
+    assert found(body) == []
+
+
+def test_every_rule_has_an_example() -> None:
+    own = {"refused", "unknown-ignore", "unused-ignore"}
+    assert set(ALL_RULES) == {*SPEAKS, *own}
+
+
+def test_a_plain_function_is_not_looked_at() -> None:
+    assert found("stack.pop()", "def f(stack):\n") == []
+
+
+def test_a_refusal_has_its_place() -> None:
+    text = 'from appl import ppl\n\n@ppl(ctx="same", parallel=True)\ndef f():\n    "x"\n'
+    (finding,) = check_text("f.py", text)
+    assert (finding.rule, finding.line, finding.column) == ("refused", 3, 2)
+    assert "parallel=True" in finding.message
+
+
+@pytest.mark.parametrize("text", ["def f(:\n", "x = '\0'\n"])
+def test_a_file_that_is_not_python(text: str) -> None:
+    (finding,) = check_text("f.py", text)
+    assert finding.rule == "refused" and finding.line == 1
+
+
+def test_a_comment_silences_its_line_and_rule() -> None:
+    assert found("stack.pop()  # appl: ignore[accidental-text]") == []
+    assert found("stack.pop()  # appl: ignore") == []
+    assert found("stack.pop(\n    1,\n)  # appl: ignore[accidental-text]") == []
+
+
+def test_a_comment_that_silences_nothing_is_told() -> None:
+    assert found("stack.append(1)  # appl: ignore[accidental-text]") == ["unused-ignore"]
+    assert found("stack.append(1)  # appl: ignore") == ["unused-ignore"]
+    assert found("stack.pop()  # appl: ignore[set-order]") == ["accidental-text", "unused-ignore"]
+
+
+def test_a_comment_with_a_typo_names_the_nearest() -> None:
+    text = HEAD + "    stack.pop()  # appl: ignore[acidental-text]\n"
+    unknown = next(f for f in check_text("f.py", text) if f.rule == "unknown-ignore")
+    assert "did you mean 'accidental-text'?" in unknown.message
+
+
+def test_a_string_that_looks_like_a_comment_is_none() -> None:
+    assert found("stack.pop(), '# appl: ignore'") == []  # a tuple is not a call statement
+
+
+def test_select_and_ignore() -> None:
+    text = HEAD + "    stack.pop()\n    a = gen()\n"
+    assert [f.rule for f in check_text("f.py", text, select=["unused-result"])] == ["unused-result"]
+    assert [f.rule for f in check_text("f.py", text, ignore=["unused-result"])] == [
+        "accidental-text"
+    ]
+
+
+def test_methods_and_nested_functions_are_looked_at() -> None:
+    text = (
+        "from appl import gen, ppl\n\nclass A:\n    @ppl\n    def f(self, x):\n        x.pop()\n\n"
+        "def g():\n    @ppl\n    def h(x):\n        x.pop()\n"
+    )
+    assert [f.line for f in check_text("f.py", text)] == [6, 11]
