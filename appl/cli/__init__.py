@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 
-from appl.cli import check, graph, replay, run, settings, trace
+from appl.cli import check, graph, plan, replay, run, settings, trace
 from appl.cli.exits import DESCRIPTION
 from appl.cli.failure import interrupted_stream
 from appl.cli.terminal import out
@@ -35,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     run.add(commands)
     graph.add(commands)
+    plan.add(commands)
     check.add(commands)
     traces = trace.add(commands)
     replay.add(traces)

@@ -24,11 +24,17 @@ _UNKNOWN = inspect.Parameter.empty
 
 
 def bind(
-    function: Callable[..., Any], argv: list[str], common: argparse.ArgumentParser, prog: str
+    function: Callable[..., Any],
+    argv: list[str],
+    common: argparse.ArgumentParser,
+    prog: str,
+    *,
+    partly: bool = False,
 ) -> tuple[dict[str, Any], argparse.Namespace]:
     """Keyword arguments for *function* out of *argv*, and the options of *common* among them.
 
-    A parameter wins over a common option of the same name. Exits as argparse does on ``--help``
+    A parameter wins over a common option of the same name; with *partly*, required ones may be
+    left out. Exits as argparse does on ``--help``
     and on wrong usage.
     """
     parameters = _parameters(function)
@@ -48,7 +54,7 @@ def bind(
         for name, (_, default) in parameters.items()
         if default is _UNKNOWN and written[name] is None
     ]
-    if absent:
+    if absent and not partly:
         parser.error(f"{function.__name__} needs {', '.join(absent)}; --help shows all parameters")
     values = {
         name: _convert(name, parameters[name][0], raw)

@@ -75,6 +75,8 @@ class Draft:
     region: int
     parts: tuple[str | None, ...] = ()
     role: str = ""
+    callee: str = ""
+    over: str = ""
     order: int = 0
     inputs: set[int] = field(default_factory=set)
     prompt: set[int] = field(default_factory=set)
@@ -135,7 +137,9 @@ class Sketch:
         """Whether the value of a node may come later."""
         return OPS[self.drafts[number].op].future
 
-    def frozen(self, name: str, file: str, line: int, last_line: int, kind: str) -> Graph:
+    def frozen(
+        self, name: str, file: str, line: int, last_line: int, kind: str, rebound: tuple[str, ...]
+    ) -> Graph:
         """The graph, with nodes numbered in program order and without empty regions."""
         order = sorted(range(len(self.drafts)), key=lambda number: self.drafts[number].order)
         places = {number: place for place, number in enumerate(order)}
@@ -146,7 +150,7 @@ class Sketch:
             if region.id in used
         )
         nodes = tuple(self._node(places, used, number) for number in order)
-        return Graph(name, file, line, last_line, kind, regions, nodes)
+        return Graph(name, file, line, last_line, kind, regions, nodes, rebound)
 
     def _used_regions(self) -> dict[int | None, int]:
         used = {0}
@@ -166,5 +170,5 @@ class Sketch:
         end = draft.place.end_lineno or line, draft.place.end_col_offset or column
         return Node(
             places[number], draft.op, draft.label, line, column, inputs, prompt, region,
-            draft.parts, draft.role, end,
+            draft.parts, draft.role, end, draft.callee, draft.over,
         )  # fmt: skip

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from appl.compiler.callee import Callees
@@ -18,11 +18,13 @@ from appl.compiler.lower import docstring_of
 from appl.compiler.names import is_ppl
 from appl.compiler.nodes import TEMPLATES
 from appl.compiler.source import Def, Found
+from appl.compiler.survey import survey
 
 _OWN = frozenset(
     {
         *("done", "result", "cancel", "message", "tool_calls", "response_obj", "usage", "cost"),
         *("finish_reason", "logprobs", "reasoning", "call_id", "text_stream", "samples"),
+        "reasoning_stream",
     }
 )  # attributes of a generation itself; those that wait say so
 _SAID = ("gen", "select", "call", "map", "program", "prompt", "message")
@@ -42,8 +44,11 @@ def build(found: Found, callees: Callees, kind: str, either_docstring: bool = Fa
     builder.parameters(node)
     documented = docstring_of(node, found.source, either_docstring) is not None
     builder.block(node.body[documented:])
+    names = [name for name, _ in survey(node).bindings]
+    parameters = {arg.arg for _, arg in _parameters(node.args)}
+    rebound = tuple(sorted(name for name in parameters if names.count(name) > 1))
     graph = builder.sketch.frozen(
-        node.name, found.source.file, node.lineno, node.end_lineno or node.lineno, kind
+        node.name, found.source.file, node.lineno, node.end_lineno or node.lineno, kind, rebound
     )
     return verify(graph)
 
@@ -440,11 +445,15 @@ class _Builder:
 
     def _comprehension(self, node: Any) -> Value:
         names = dict(self.state.names)
-        with self.inside("loop", node, _loop_label(node)):
+        with ExitStack() as regions:
             for generator in node.generators:
-                self.bind(generator.target, Value(self.used(generator.iter, "iteration").ids))
+                iterated = self.used(generator.iter, "iteration")
+                label = f"for {_code(generator.target)} in {_code(generator.iter)}"
+                regions.enter_context(self.inside("loop", generator.target, label))
+                self.bind(generator.target, Value(iterated.ids))
                 for test in generator.ifs:
                     self.used(test, "condition")
+                    regions.enter_context(self.inside("branch", test, f"if {_code(test)}"))
             if isinstance(node, ast.DictComp):
                 self.used(node.key, "key of a dict")
             value = self.value(node.value if isinstance(node, ast.DictComp) else node.elt)
@@ -479,6 +488,8 @@ class _Builder:
     def _started(self, kind: str, node: ast.Call, arguments: Value) -> Value:
         ctx = self.callees.ctx(node.func) if kind == "program" else ""
         number = self.node(kind, node, _code(node), arguments, prompted=ctx != "new")
+        draft = self.sketch.drafts[number]
+        draft.callee, draft.over = _callee(kind, node)
         self.state.waited -= {number}
         if ctx == "same":
             self.state.prompt = frozenset({number})
@@ -552,6 +563,16 @@ _EXPRESSIONS: dict[type[ast.expr], Callable[[_Builder, Any], Value]] = {
 }
 
 
+def _callee(kind: str, node: ast.Call) -> tuple[str, str]:
+    """The function that a call starts, and the items it is started for."""
+    if kind == "program":
+        return ast.unparse(node.func), ""
+    if kind in ("call", "map") and node.args and not isinstance(node.args[0], ast.Starred):
+        over = ast.unparse(node.args[1]) if kind == "map" and len(node.args) > 1 else ""
+        return ast.unparse(node.args[0]), over
+    return "", ""
+
+
 def _parameters(args: ast.arguments) -> Iterator[tuple[str, ast.arg]]:
     for arg in (*args.posonlyargs, *args.args):
         yield arg.arg, arg
@@ -579,11 +600,6 @@ def _captured(pattern: ast.AST) -> Iterator[str]:
             yield node.name
         elif isinstance(node, ast.MatchMapping) and node.rest:
             yield node.rest
-
-
-def _loop_label(node: Any) -> str:
-    pairs = ((_code(each.target), _code(each.iter)) for each in node.generators)
-    return " ".join(f"for {target} in {iterated}" for target, iterated in pairs)
 
 
 def _code(node: ast.AST) -> str:

@@ -157,6 +157,7 @@ class Node:
     add to the prompt that it reads or adds to; several where branches join. Of what is added,
     ``parts`` are the constant texts, with ``None`` for a value between them (empty: not known), and
     ``role`` is who says it. ``end`` are the line and column where the source of it ends.
+    ``callee`` is the function that a call starts, as it is written, ``over`` the items of a map.
     """
 
     id: int
@@ -170,11 +171,16 @@ class Node:
     parts: tuple[str | None, ...] = ()
     role: str = ""
     end: tuple[int, int] = (0, 0)
+    callee: str = ""
+    over: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What a prompt function does, before it runs."""
+    """What a prompt function does, before it runs.
+
+    ``rebound`` are the parameters that the body binds again.
+    """
 
     name: str
     file: str
@@ -183,6 +189,7 @@ class Graph:
     kind: str
     regions: tuple[Region, ...]
     nodes: tuple[Node, ...]
+    rebound: tuple[str, ...] = ()
 
     def text(self) -> str:
         """The graph for reading in a terminal."""

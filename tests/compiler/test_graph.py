@@ -217,7 +217,8 @@ def test_a_comprehension_is_a_loop_whose_calls_do_not_wait_for_each_other() -> N
         """
         %0 param xs
         loop for x in xs
-          %1 program answer(x) (%0)
+          branch if x
+            %1 program answer(x) (%0)
         %2 return [answer(x) for x in xs if x] (%1)
         """,
     )
@@ -458,6 +459,8 @@ def test_a_dictionary_for_json() -> None:
         "parts": (),
         "role": "",
         "end": (4, 17),
+        "callee": "",
+        "over": "",
     }
     assert data["nodes"][1]["parts"] == ('say "hi" <b>',) and data["nodes"][1]["role"] == "user"
 

@@ -67,6 +67,7 @@ SPEAKS = {
 }
 
 SILENT = [
+    "return [str(a) for a in [answer(q) for q in qs]]",
     "return [answer(q) for q in qs]",
     "answers = [answer(q) for q in qs]\nfor a in answers:\n    print(a)",
     "seen = ''\nfor q in qs:\n    seen += str(answer(seen))\nreturn seen",

@@ -1,0 +1,227 @@
+"""``appl plan``: the prompts that a program will share, and how many calls it makes."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from appl.cli import arguments
+from appl.cli.failure import guarded
+from appl.cli.target import Target, load, parse
+from appl.cli.terminal import as_json, one_line, out, term_safe
+from appl.compiler import Graph, compile_graph
+from appl.compiler.plan import Factor, Plan, Prefix, Site, Totals, make_plan, product, totals
+from appl.config import load as load_config
+from appl.session import choose, make_backend
+
+_ABOUT = 4.0  # characters of English in a token, where no tokenizer can be asked
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser of ``appl``."""
+    parser = commands.add_parser(
+        "plan",
+        help="show which prompts share a prefix, and how many calls a function makes",
+        usage="appl plan file.py:function [--name value …] [--json]",
+        description="Follow a @ppl function and those it calls without running them, and print "
+        "the tree of their prompts: what is shared by which calls, how many calls there are, and "
+        "how many tokens of constant text need not be computed again. Values given as "
+        "--name value fix the number of rounds of loops over them.",
+    )
+    parser.add_argument("target", metavar="file.py:function")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> int:
+    """Print the plan; the exit code."""
+    json = given.json or "--json" in given.arguments
+    words = [word for word in given.arguments if word != "--json"]
+    with guarded(json) as failure:
+        target = parse(given.target)
+        function = load(target)
+        graph = compile_graph(function)
+        plan = make_plan(graph, _finder(function), _given(target, function, words))
+        size, unit = _tokens()
+        counted = totals(plan, size)
+        if json:
+            out(as_json(_data(plan, counted, size, unit), indent=2))
+        else:
+            out(term_safe("\n".join(_text(plan, counted, size, unit))))
+    return failure.code
+
+
+def _given(target: Target, function: Callable[..., Any], words: list[str]) -> Mapping[str, Any]:
+    """The arguments that are known: given ones, and defaults."""
+    parameters = inspect.signature(function).parameters
+    known = {
+        name: each.default for name, each in parameters.items() if each.default is not each.empty
+    }
+    prog = f"appl plan {target.written}"
+    common = argparse.ArgumentParser(add_help=False)
+    values, _ = arguments.bind(function, words, common, prog, partly=True)
+    return known | values
+
+
+def _finder(function: Callable[..., Any]) -> Callable[[str], tuple[Graph, str] | None]:
+    """Prompt functions by the names that *function* and its callees know them by."""
+    spaces: list[Mapping[str, Any]] = [getattr(inspect.unwrap(function), "__globals__", {})]
+
+    def find(name: str) -> tuple[Graph, str] | None:
+        head, *rest = name.split(".")
+        for space in spaces:
+            found = _methods(space, rest) if head in ("self", "cls") else _member(space, name)
+            program = getattr(found, "__appl__", None)
+            if program is not None:
+                inner = getattr(inspect.unwrap(found), "__globals__", None)
+                if isinstance(inner, dict) and all(inner is not each for each in spaces):
+                    spaces.append(inner)
+                return program.translated.graph, program.ctx
+        return None
+
+    return find
+
+
+def _member(space: Mapping[str, Any], name: str) -> Any:
+    head, *rest = name.split(".")
+    found = space.get(head)
+    for part in rest:
+        found = inspect.getattr_static(found, part, None)
+    return found
+
+
+def _methods(space: Mapping[str, Any], rest: list[str]) -> Any:
+    """``self.f``: the only method of that name among the classes of the module."""
+    name = space.get("__name__")
+    classes = (v for v in space.values() if isinstance(v, type) and v.__module__ == name)
+    found = [vars(each)[rest[0]] for each in classes if len(rest) == 1 and rest[0] in vars(each)]
+    return getattr(found[0], "__func__", found[0]) if len(found) == 1 else None
+
+
+def _tokens() -> tuple[Callable[[str], int], str]:
+    """How to count tokens, and what the count is called."""
+    config = load_config()
+    backend = make_backend(config, choose(config), 0)
+    count = getattr(backend, "count_tokens", None)
+    if count is not None:
+        return count, "tokens"
+    return lambda text: round(len(text) / _ABOUT), "tokens (about)"
+
+
+# -- for reading
+
+
+def _text(plan: Plan, counted: Totals, size: Callable[[str], int], unit: str) -> Iterator[str]:
+    graph = plan.graph
+    yield f"plan of {graph.name}  {graph.file}:{graph.line}"
+    if not plan.sites:
+        yield "  no call of a model was found"
+    for child in plan.root.children.values():
+        yield from _branch(child, 1, size)
+    for site in plan.root.ends:
+        yield f"  → {_call(site)}"
+    yield ""
+    calls = _sum(plan.sites)
+    yield f"calls: {calls}"
+    if counted.sent:
+        part = "" if counted.complete else "of the constant text whose number is known, "
+        saved = counted.sent - counted.computed
+        yield (
+            f"prompt: {part}{counted.sent:,} {unit} sent, {counted.computed:,} computed with "
+            f"prefix sharing ({saved / counted.sent:.0%} saved)"
+        )
+    for each in plan.unknown:
+        yield f"not followed: {each}"
+
+
+def _branch(prefix: Prefix, depth: int, size: Callable[[str], int]) -> Iterator[str]:
+    piece = prefix.piece
+    assert piece is not None
+    room = "  " * depth
+    if piece.text is None:
+        shown = f"{{{piece.label}}}"
+    else:
+        shown = f"{one_line(piece.text, 56)!r} ({size(piece.text):,} tokens)"
+    yield f"{room}{piece.role or 'prompt'}  {shown}  :{piece.line}{_shared(prefix)}"
+    for site in prefix.ends:
+        yield f"{room}  → {_call(site)}"
+    children = list(prefix.children.values())
+    for child in children:
+        yield from _branch(child, depth + (len(children) > 1 or bool(prefix.ends)), size)
+
+
+def _shared(prefix: Prefix) -> str:
+    calls, variants = prefix.calls(), product(prefix.variants)
+    if calls is not None and variants is not None:
+        return f"   shared by {calls}, computed {min(calls, variants)}×" if calls > variants else ""
+    rounds = {factor.key for site in prefix.sites for factor in site.loops}
+    outer = {factor.key for factor in prefix.variants}
+    if len(prefix.sites) > 1 or rounds - outer:
+        once = _times(prefix.variants) or "once"
+        return f"   shared by {_sum(tuple(prefix.sites))}, computed {once}"
+    return ""
+
+
+def _call(site: Site) -> str:
+    times = _times(site.loops)
+    notes = [f"× {times}"] if times else []
+    notes += [] if site.certain else ["at most"]
+    notes += ["prompt grows each round"] if site.grows else []
+    note = f"   {', '.join(notes)}" if notes else ""
+    return f"{site.label}  {site.path}:{site.line}{note}"
+
+
+def _times(loops: tuple[Factor, ...]) -> str:
+    count = product(loops)
+    return str(count) if count is not None and loops else " × ".join(f.written for f in loops)
+
+
+def _sum(sites: tuple[Site, ...]) -> str:
+    fixed = sum(site.calls for site in sites if site.calls is not None)
+    open_ones = [_times(site.loops) for site in sites if site.calls is None]
+    shown = [str(fixed)] if fixed or not open_ones else []
+    most = "" if all(site.certain for site in sites) else "at most "
+    return most + " + ".join(shown + open_ones)
+
+
+# -- as data
+
+
+def _data(plan: Plan, counted: Totals, size: Callable[[str], int], unit: str) -> dict[str, Any]:
+    return {
+        "function": plan.graph.name,
+        "file": plan.graph.file,
+        "line": plan.graph.line,
+        "unit": unit,
+        "calls": counted.calls,
+        "calls_written": _sum(plan.sites),
+        "sent": counted.sent,
+        "computed": counted.computed,
+        "complete": counted.complete,
+        "sites": [_site_data(site) for site in plan.sites],
+        "prefixes": [_prefix_data(each, size) for each in plan.root.children.values()],
+        "not_followed": list(plan.unknown),
+    }
+
+
+def _site_data(site: Site) -> dict[str, Any]:
+    return {
+        "path": site.path, "call": site.label, "file": site.file, "line": site.line,
+        "calls": site.calls, "times": _times(site.loops) or "1", "certain": site.certain,
+        "grows": site.grows,
+    }  # fmt: skip
+
+
+def _prefix_data(prefix: Prefix, size: Callable[[str], int]) -> dict[str, Any]:
+    piece = prefix.piece
+    assert piece is not None
+    return {
+        "role": piece.role, "text": piece.text, "value": piece.label or None, "line": piece.line,
+        "size": None if piece.text is None else size(piece.text),
+        "calls": prefix.calls(), "computed": product(prefix.variants),
+        "sites": [f"{site.path}:{site.line}" for site in prefix.ends],
+        "then": [_prefix_data(each, size) for each in prefix.children.values()],
+    }  # fmt: skip

@@ -1,0 +1,414 @@
+"""The prefix plan: which call sites share which beginning of their prompts, and what that saves.
+
+The prompts of all call sites form a prefix tree (as the radix tree of SGLang, arXiv 2312.07104,
+section 3, does for prompts that exist already). A part of the tree that many calls go through is
+computed once for each of its variants, so sharing saves its size times (calls - variants).
+
+Invariant: nothing is run; a number that the source and the given arguments do not fix is unknown
+(``None``), never guessed.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from appl.compiler.ir import OPS, Graph, Node
+
+Size = Callable[[str], int]
+Find = Callable[[str], "tuple[Graph, str] | None"]
+"""The graph and the context mode of the prompt function of that (dotted) name."""
+
+_DEPTH = 12
+_SITES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """How often a region is run: ``count`` where it is known; ``key`` tells regions apart."""
+
+    key: tuple[Any, ...]
+    written: str
+    count: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a prompt: constant ``text``, or the value of ``label`` (``text`` is ``None``).
+
+    ``loops`` are the repetitions in which it is made; ``key`` is the same for the same piece.
+    """
+
+    key: tuple[Any, ...]
+    label: str
+    text: str | None
+    role: str
+    line: int
+    loops: tuple[Factor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in the program where a model is called."""
+
+    path: str
+    label: str
+    file: str
+    line: int
+    loops: tuple[Factor, ...]
+    pieces: tuple[Piece, ...]
+    certain: bool
+    grows: bool
+
+    @property
+    def calls(self) -> int | None:
+        """How many calls the site makes (at most, when it is not ``certain``)."""
+        return product(self.loops)
+
+
+@dataclass(slots=True)
+class Prefix:
+    """A node of the prefix tree: one piece, after those above it."""
+
+    piece: Piece | None
+    variants: tuple[Factor, ...]
+    sites: list[Site] = field(default_factory=list)
+    ends: list[Site] = field(default_factory=list)
+    children: dict[Any, Prefix] = field(default_factory=dict)
+
+    def calls(self) -> int | None:
+        """How many calls go through here."""
+        counts = [site.calls for site in self.sites]
+        return None if any(count is None for count in counts) else sum(c or 0 for c in counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The call sites of a program and the tree of their prompts' prefixes."""
+
+    graph: Graph
+    sites: tuple[Site, ...]
+    root: Prefix
+    unknown: tuple[str, ...]
+    """What could not be followed: functions without a graph, recursion."""
+
+
+def product(loops: tuple[Factor, ...]) -> int | None:
+    """How many rounds *loops* make together."""
+    counts = [factor.count for factor in loops]
+    if any(count is None for count in counts):
+        return 0 if 0 in counts else None
+    return math.prod(count for count in counts if count is not None)
+
+
+def make_plan(graph: Graph, find: Find, arguments: Mapping[str, Any] | None = None) -> Plan:
+    """The plan of the program *graph*; *find* gives the graphs of the functions it calls.
+
+    *arguments* are values of parameters: they fix the number of rounds of loops over them, and the
+    size of what they say.
+    """
+    walker = _Walker(find)
+    names = [each.label for each in graph.nodes if _is_parameter(graph, each.label)]
+    known = {name: value for name, value in (arguments or {}).items() if name in names}
+    passed = {name: name for name in names}
+    walker.enter(_Activation(graph, graph.name, (), (), known, True, passed=passed))
+    return Plan(graph, tuple(walker.sites), _tree(walker.sites), tuple(walker.unknown))
+
+
+@dataclass(frozen=True, slots=True)
+class _Activation:
+    """One way into a function: from where, how often, and behind which prompt.
+
+    ``known`` are values of parameters, ``passed`` those that are parameters of the first function,
+    handed on unchanged.
+    """
+
+    graph: Graph
+    path: str
+    loops: tuple[Factor, ...]
+    before: tuple[Piece, ...]
+    known: Mapping[str, Any]
+    certain: bool
+    grows: bool = False
+    inside: tuple[tuple[str, int], ...] = ()
+    passed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells this activation from others: the calls that lead to it."""
+        return self.inside
+
+
+class _Walker:
+    def __init__(self, find: Find) -> None:
+        self.find = find
+        self.sites: list[Site] = []
+        self.unknown: dict[str, None] = {}
+
+    def enter(self, here: _Activation) -> None:
+        for node in here.graph.nodes:
+            if len(self.sites) >= _SITES:
+                self.unknown[f"more than {_SITES} call sites"] = None
+                return
+            if node.op in ("gen", "select"):
+                self._site(here, node)
+            elif node.callee and OPS[node.op].future:
+                self._call(here, node)
+
+    def _site(self, here: _Activation, node: Node) -> None:
+        pieces, grows = self._prompt(here, node)
+        loops, certain = self._loops(here, node)
+        self.sites.append(
+            Site(
+                here.path, node.label, here.graph.file, node.line, loops, pieces,
+                certain and here.certain, grows or here.grows,
+            )
+        )  # fmt: skip
+
+    def _call(self, here: _Activation, node: Node) -> None:
+        found = self.find(node.callee)
+        if found is None:
+            if node.op != "call":  # a plain function beside the program asks no model
+                self.unknown[f"{node.callee} (line {node.line})"] = None
+            return
+        graph, ctx = found
+        where = f"{graph.file}:{graph.line}"
+        around = {f"{here.graph.file}:{here.graph.line}", *(each for each, _ in here.inside)}
+        if where in around or len(here.inside) >= _DEPTH:
+            self.unknown[f"{node.callee} (line {node.line}) calls itself"] = None
+            return
+        loops, certain = self._loops(here, node)
+        if node.over:
+            loops += (_rounds((here.key, node.id, "map"), node.over, here.known),)
+        before, grows = self._prompt(here, node) if ctx != "new" else ((), False)
+        inside = (*here.inside, (f"{here.graph.file}:{here.graph.line}", node.id))
+        known, passed = _handed_on(here, node, graph)
+        self.enter(
+            _Activation(
+                graph, f"{here.path}/{graph.name}", loops, before, known,
+                certain and here.certain, grows or here.grows, inside, passed,
+            )
+        )  # fmt: skip
+
+    def _loops(self, here: _Activation, node: Node) -> tuple[tuple[Factor, ...], bool]:
+        """The repetitions around *node*, and whether it is sure to be reached."""
+        loops, certain = list(here.loops), True
+        for region in here.graph.within(node.region):
+            if region.kind == "loop":
+                key = (here.key, region.id)
+                loops.append(_rounds(key, region.label, here.known))
+                certain = certain and not region.escapes
+            elif region.kind in ("branch", "except", "function"):
+                certain = False
+        return tuple(loops), certain
+
+    def _prompt(self, here: _Activation, node: Node) -> tuple[tuple[Piece, ...], bool]:
+        """The pieces in front of *node*, and whether a loop makes its prompt longer each round."""
+        chain: list[Node] = []
+        grows, at = False, node
+        while True:
+            earlier = [each for each in at.prompt if each < at.id]
+            grows = grows or len(earlier) < len(at.prompt)
+            if not earlier:
+                break
+            if len(earlier) > 1:
+                chain += _shared_part(here.graph, earlier)
+                break
+            at = here.graph.nodes[earlier[0]]
+            chain.append(at)
+        chain.reverse()
+        own = [piece for each in chain for piece in self._pieces(here, each)]
+        return _system_first((*here.before, *own)), grows
+
+    def _pieces(self, here: _Activation, node: Node) -> Iterator[Piece]:
+        loops, _ = self._loops(here, node)
+        parts = node.parts if node.op in ("text", "say") and node.parts else (None,)
+        values = iter(_values(node))
+        for index, text in enumerate(parts):
+            label = next(values, node.label) if text is None else ""
+            if text is None and isinstance(here.known.get(label), str):
+                text = here.known[label]
+            if text is not None:
+                yield Piece(("text", text), label, text, node.role, node.line, loops)
+            elif label in here.passed:  # the same wherever it is handed on to
+                key: tuple[Any, ...] = ("parameter", here.passed[label])
+                yield Piece(key, label, None, node.role, node.line, ())
+            else:
+                yield Piece((here.key, node.id, index), label, None, node.role, node.line, loops)
+
+
+def _handed_on(
+    here: _Activation, node: Node, graph: Graph
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Of the arguments of a call: the values that are known, and parameters that are passed on."""
+    known: dict[str, Any] = {}
+    passed: dict[str, str] = {}
+    for name, value in _arguments(node, graph):
+        if isinstance(value, ast.Constant):
+            known[name] = value.value
+        elif isinstance(value, ast.Name) and _is_parameter(here.graph, value.id):
+            if value.id in here.known:
+                known[name] = here.known[value.id]
+            if value.id in here.passed:
+                passed[name] = here.passed[value.id]
+    return known, passed
+
+
+def _arguments(node: Node, graph: Graph) -> Iterator[tuple[str, ast.expr]]:
+    """The arguments of a call by the parameters they are for, where the call shows that."""
+    try:
+        call = ast.parse(node.label, mode="eval").body
+    except SyntaxError:  # a label that was cut
+        return
+    if node.op != "program" or not isinstance(call, ast.Call):
+        return
+    names = [each.label for each in graph.nodes if each.op == "param"]
+    if isinstance(call.func, ast.Attribute) and names[:1] in (["self"], ["cls"]):
+        names = names[1:]
+    if not any(isinstance(each, ast.Starred) for each in call.args):
+        yield from zip(names, call.args, strict=False)
+    for keyword in call.keywords:
+        if keyword.arg in names:
+            yield keyword.arg, keyword.value
+
+
+def _is_parameter(graph: Graph, name: str) -> bool:
+    """Whether *name* is a parameter, which is not bound again."""
+    return name not in graph.rebound and any(
+        each.op == "param" and each.label == name for each in graph.nodes
+    )
+
+
+def _shared_part(graph: Graph, tips: list[int]) -> list[Node]:
+    """Where branches join: a stand-in for what differs, and the last node that all of them share.
+
+    Newest first, as the caller collects them.
+    """
+    ways = [_ancestors(graph, tip) for tip in tips]
+    common = [each for each in ways[0] if all(each in way for way in ways[1:])]
+    stand_in = graph.nodes[tips[-1]]
+    unknown = Node(
+        -1 - tips[-1], "say", f"one of {len(tips)} branches", stand_in.line, stand_in.column, (),
+        (), 0, (), stand_in.role,
+    )  # fmt: skip
+    return [unknown, *(graph.nodes[each] for each in common)]
+
+
+def _ancestors(graph: Graph, tip: int) -> list[int]:
+    """The nodes of one prompt from *tip* to its beginning, where there is but one way."""
+    found = [tip]
+    while True:
+        earlier = [each for each in graph.nodes[found[-1]].prompt if each < found[-1]]
+        if len(earlier) != 1:
+            return found
+        found.append(earlier[0])
+
+
+def _values(node: Node) -> list[str]:
+    """What stands in the holes of a piece, as it is written."""
+    if not node.parts or None not in node.parts:
+        return []
+    holes, depth, start = [], 0, 0
+    for index, char in enumerate(node.label):
+        if char == "{":
+            depth += 1
+            start = index + 1 if depth == 1 else start
+        elif char == "}" and depth:
+            depth -= 1
+            if depth == 0:
+                holes.append(node.label[start:index])
+    return holes
+
+
+def _system_first(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    front = tuple(each for each in pieces if each.role == "system")
+    return front + tuple(each for each in pieces if each.role != "system")
+
+
+def _rounds(key: tuple[Any, ...], written: str, known: Mapping[str, Any]) -> Factor:
+    """How often a loop runs, as far as its source and the known values tell."""
+    if written.startswith("while "):
+        return Factor(key, f"rounds of `{written}`", None)
+    iterated = written.rpartition(" in ")[2]
+    try:
+        node = ast.parse(iterated, mode="eval").body
+    except SyntaxError:  # a label that was cut
+        return Factor(key, f"rounds of `{written}`", None)
+    count = _length(node, known)
+    return Factor(key, f"len({iterated})" if count is None else str(count), count)
+
+
+def _length(node: ast.expr, known: Mapping[str, Any]) -> int | None:
+    if isinstance(node, ast.Name):
+        value = known.get(node.id)
+        return len(value) if isinstance(value, list | tuple | dict | set | str) else None
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        starred = any(isinstance(each, ast.Starred) for each in node.elts)
+        return None if starred else len(node.elts)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        if node.func.id in ("enumerate", "reversed", "sorted", "list", "tuple") and node.args:
+            return _length(node.args[0], known)
+        if node.func.id == "range":
+            values = [_integer(each, known) for each in node.args]
+            whole = [each for each in values if each is not None]
+            return len(range(*whole)) if len(whole) == len(values) in (1, 2, 3) else None
+    return None
+
+
+def _integer(node: ast.expr, known: Mapping[str, Any]) -> int | None:
+    value = known.get(node.id) if isinstance(node, ast.Name) else getattr(node, "value", None)
+    return value if type(value) is int else None
+
+
+def _tree(sites: list[Site]) -> Prefix:
+    root = Prefix(None, ())
+    for site in sites:
+        at = root
+        varies: tuple[Factor, ...] = ()
+        root.sites.append(site)
+        for piece in site.pieces:
+            if piece.text is None:
+                varies = tuple(dict.fromkeys((*varies, *piece.loops)))
+            child = at.children.get((piece.role, *piece.key))
+            if child is None:
+                child = at.children[(piece.role, *piece.key)] = Prefix(piece, varies)
+            child.sites.append(site)
+            at = child
+        at.ends.append(site)
+    return root
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What all calls send, and what of it has to be computed, in the unit of the size given.
+
+    Only pieces whose size and number are known are counted; ``complete`` says whether that is all.
+    """
+
+    calls: int | None
+    sent: int
+    computed: int
+    complete: bool
+
+
+def totals(plan: Plan, size: Size) -> Totals:
+    """Count the constant text of all calls of *plan*, with and without sharing."""
+    sent = computed = 0
+    complete = not plan.unknown
+    todo = list(plan.root.children.values())
+    while todo:
+        prefix = todo.pop()
+        todo += prefix.children.values()
+        calls, variants = prefix.calls(), product(prefix.variants)
+        assert prefix.piece is not None
+        if prefix.piece.text is None or calls is None or variants is None:
+            complete = False
+            continue
+        tokens = size(prefix.piece.text)
+        sent += tokens * calls
+        computed += tokens * min(variants, calls)
+    grows = any(site.grows or not site.certain for site in plan.sites)
+    return Totals(plan.root.calls(), sent, computed, complete and not grows)

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from .conftest import Project
+
+PROGRAM = """\
+from appl import gen, ppl
+
+@ppl(ctx="copy")
+def answer(question):
+    f"{question}"
+    return gen(max_tokens=4)
+
+@ppl
+def interview(text: str, questions: list[str]):
+    "Read the text, then answer."
+    f"{text}"
+    return [str(each) for each in [answer(q) for q in questions]]
+
+class Agent:
+    @ppl
+    def act(self):
+        "Act."
+        return gen()
+
+    @ppl
+    def run(self):
+        return self.act()
+
+def main(questions: list[str]):
+    return interview("x", questions)
+"""
+
+
+def test_the_tree_and_the_number_of_calls(project: Project) -> None:
+    project.write("p.py", PROGRAM)
+    done = project.appl("plan", "p.py:interview")
+    assert done.code == 0, done.err
+    assert "shared by len(questions), computed once" in done.out
+    assert "calls: len(questions)" in done.out
+
+
+def test_arguments_fix_the_numbers_and_the_run_agrees(project: Project) -> None:
+    project.write("p.py", PROGRAM)
+    words = ("p.py:interview", "--text", "abc " * 50, "--questions", '["who", "when", "why"]')
+    data = project.appl("plan", *words, "--json").data
+    assert data["calls"] == 3 and data["sent"] > data["computed"] > 0
+    run = project.appl("run", *words, "--backend", "embedded", "--json")
+    assert run.code == 0, run.err
+    shown = project.appl("trace", "show", "--json").data
+    assert len(shown["calls"]) == data["calls"]
+
+
+def test_a_plain_function_and_methods_can_be_planned(project: Project) -> None:
+    project.write("p.py", PROGRAM)
+    assert "calls: len(questions)" in project.appl("plan", "p.py:main").out
+    assert "Agent" not in project.appl("plan", "p.py:Agent.run").err
+    assert "calls: 1" in project.appl("plan", "p.py:Agent.run").out
+
+
+def test_nothing_runs(project: Project) -> None:
+    project.write("p.py", PROGRAM)
+    project.appl("plan", "p.py:interview")
+    assert not (project.folder / ".appl").exists()
+
+
+def test_a_wrong_argument_is_refused(project: Project) -> None:
+    project.write("p.py", PROGRAM)
+    done = project.appl("plan", "p.py:interview", "--questoins", "x")
+    assert done.code == 2 and "did you mean '--questions'?" in done.err
