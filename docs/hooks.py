@@ -1,4 +1,4 @@
-"""A hook of mkdocs: ``llms.txt``, an index for language models, and ``llms-full.txt``, all pages."""
+"""A hook of mkdocs: ``llms.txt`` is an index for language models, ``llms-full.txt`` all pages."""
 
 from __future__ import annotations
 
