@@ -15,10 +15,19 @@ if TYPE_CHECKING:
         AIMessage as AIMessage,
     )
     from appl.prompt import (
+        Audio as Audio,
+    )
+    from appl.prompt import (
+        Image as Image,
+    )
+    from appl.prompt import (
         Message as Message,
     )
     from appl.prompt import (
         SystemMessage as SystemMessage,
+    )
+    from appl.prompt import (
+        ToolCall as ToolCall,
     )
     from appl.prompt import (
         ToolMessage as ToolMessage,
@@ -87,7 +96,10 @@ if TYPE_CHECKING:
 _HOME = {
     "appl.config": ("init",),
     "appl.function": ("ppl",),
-    "appl.prompt": ("AIMessage", "Message", "SystemMessage", "ToolMessage", "UserMessage"),
+    "appl.prompt": (
+        "AIMessage", "Audio", "Image", "Message", "SystemMessage", "ToolCall", "ToolMessage",
+        "UserMessage",
+    ),
     "appl.runtime.context": ("Conversation", "PromptRecords", "convo", "records"),
     "appl.runtime.entry": ("run",),
     "appl.runtime.future": ("Future", "Generation"),

@@ -10,10 +10,10 @@ import importlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from appl.errors import BackendNotFound, nearest
-from appl.prompt import Messages, digest_of
+from appl.prompt import Messages, ToolCall, digest_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -26,8 +26,11 @@ class Sampling:
     """Everything besides model and messages that can change an answer.
 
     ``None`` leaves a value to the model's own default. ``schema`` is a JSON schema as canonical
-    JSON text. ``extra`` holds options that the backend declares, as sorted pairs. ``salt`` is a
-    name space of the user's: changing it makes recorded answers no longer match.
+    JSON text. ``tools`` are those that the model may call, each as the canonical JSON text of
+    ``{"name", "description", "parameters"}``; ``tool_choice`` is ``auto``, ``none``, ``required``,
+    or the name of the one to call. ``stop_tokens`` end the answer, and are not part of it.
+    ``extra`` holds options that the backend declares, as sorted pairs. ``salt`` is a name space of
+    the user's: changing it makes recorded answers no longer match.
     """
 
     max_tokens: int | None = None
@@ -41,6 +44,9 @@ class Sampling:
     regex: str | None = None
     grammar: str | None = None
     schema: str | None = None
+    tools: tuple[str, ...] = ()
+    tool_choice: str | None = None
+    stop_tokens: tuple[int, ...] = ()
     extra: tuple[tuple[str, Any], ...] = ()
     salt: str = ""
     _canonical: str | None = field(default=None, init=False, repr=False, compare=False)
@@ -121,11 +127,16 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One answer. ``finish_reason`` is ``stop``, ``length`` or a backend's own word."""
+    """One answer. ``finish_reason`` is ``stop``, ``length``, ``tool_calls``, or the backend's word.
+
+    ``reasoning`` is what the model thought before it answered, where the backend tells it apart.
+    """
 
     text: str
     finish_reason: str
     logprobs: tuple[TokenLogprob, ...] | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +163,11 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a streamed answer: more text of sample number ``sample``."""
+    """A piece of a streamed answer: more text, or reasoning, of sample number ``sample``."""
 
     sample: int
     text: str
+    kind: Literal["text", "reasoning"] = "text"
 
 
 Emit = Callable[[Chunk], None]
@@ -166,9 +178,9 @@ class Profile:
     """What a backend is and can do.
 
     ``features`` are of: choices, regex, grammar, schema, logprobs, seed, n, prefill, stream,
-    prefix_cache. ``options`` are the further option names that it accepts from ``gen``.
-    ``models`` is empty when the backend cannot list them. ``concurrency`` is the number of calls
-    it wants at once, ``None`` for no limit.
+    prefix_cache, tools, images, audio, reasoning. ``options`` are the further option names that it
+    accepts from ``gen``. ``models`` is empty when the backend cannot list them. ``concurrency`` is
+    the number of calls it wants at once, ``None`` for no limit.
     """
 
     name: str

@@ -17,6 +17,7 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, one_line, out, say, term_safe
 from appl.config import load
 from appl.errors import nearest
+from appl.prompt import Message
 from appl.tracing import Call, RunSummary, Trace, list_runs, resolve
 
 _WIDTH = 60
@@ -181,7 +182,9 @@ def _outcome(call: Call) -> str:
     if call.response is not None:
         samples = call.response.samples
         more = f" (and {len(samples) - 1} more)" if len(samples) > 1 else ""
-        return one_line(call.response.text, _WIDTH) + more
+        (first, *_) = samples
+        text = " ".join([first.text, *map(str, first.tool_calls)]).lstrip()
+        return one_line(text, _WIDTH) + more
     if call.error is not None:
         return f"{call.outcome}: {type(call.error).__name__}: {one_line(str(call.error), _WIDTH)}"
     return call.outcome or "in flight"
@@ -195,8 +198,8 @@ def _whole(call: Call) -> Iterator[str]:
     if call.masked:
         yield term_safe(f"  masked   {', '.join(call.masked)}")
     for message in call.messages or ():
-        yield f"\n[{message.role}]"
-        yield term_safe(message.content)
+        yield f"\n[{_speaker(message)}]"
+        yield term_safe(message.shown)
     yield from _answers(call)
 
 
@@ -207,12 +210,23 @@ def _answers(call: Call) -> Iterator[str]:
         return
     used = response.usage
     for sample in response.samples:
-        yield f"\n[answer: {sample.finish_reason}]"
-        yield term_safe(sample.text)
+        if sample.reasoning:
+            yield "\n[reasoning]"
+            yield term_safe(sample.reasoning)
+        yield f"\n[answer: {term_safe(sample.finish_reason)}]"
+        yield term_safe("\n".join([sample.text, *map(str, sample.tool_calls)]).lstrip("\n"))
     yield (
         f"\n  tokens   {_count(used.prompt_tokens)} prompt, {_count(used.cached_tokens)} of them "
         f"cached, {_count(used.completion_tokens)} generated"
     )
+
+
+def _speaker(message: Message) -> str:
+    """The role, with what tells its messages apart."""
+    of = f", answers {message.tool_call_id}" if message.tool_call_id else ""
+    failed = ", failed" if message.has_error else ""
+    name = f" {message.name}" if message.name else ""
+    return term_safe(f"{message.role}{name}{of}{failed}")
 
 
 def _count(tokens: int | None) -> str:

@@ -6,14 +6,14 @@ the same objects, and a ``Messages`` link is computed once per node, iteratively
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
-from appl.prompt.lazy import Lazy
-from appl.prompt.message import Message, RoleName
+from appl.prompt.digest import digest_of
+from appl.prompt.lazy import Lazy, message_of
+from appl.prompt.media import Audio, Image, Media
+from appl.prompt.message import Message, RoleName, ToolCall
 
-Part = str | Lazy
+Part = str | Lazy | Image | Audio | Message
 
 
 class Place:
@@ -26,38 +26,31 @@ class Place:
         raise NotImplementedError
 
 
-def digest_of(*fields: str | bytes) -> bytes:
-    """16 bytes of BLAKE2b over the length-prefixed *fields*, so that no two lists collide."""
-    h = hashlib.blake2b(digest_size=16)
-    for field in fields:
-        data = field.encode("utf-8", "surrogatepass") if isinstance(field, str) else field
-        h.update(len(data).to_bytes(8, "little"))
-        h.update(data)
-    return h.digest()
-
-
-def tagged(digest: bytes) -> str:
-    """A digest in its written form, ``b2:`` and hex."""
-    return "b2:" + digest.hex()
-
-
 _EMPTY = digest_of("appl-messages-1")
+_NOTHING: frozenset[str] = frozenset()
 
 
 class Messages:
     """Rendered messages as a chain: the last message, and the chain before it.
 
-    ``digest`` covers this message and all before it. ``cache`` holds what a backend derives from
-    exactly this prefix (token ids, encoded JSON), keyed by whatever that backend chooses.
+    ``digest`` covers this message and all before it; ``needs`` are the features (``images``,
+    ``audio``) that a backend must have to take them. ``cache`` holds what a backend derives from
+    exactly this prefix (token ids, encoded JSON), keyed by whatever that backend chooses. Nothing
+    that is said later joins the message of a ``closed`` link.
     """
 
-    __slots__ = ("cache", "digest", "length", "message", "parent")
+    __slots__ = ("cache", "closed", "digest", "length", "message", "needs", "parent")
 
-    def __init__(self, parent: Messages | None, message: Message) -> None:
-        self.parent, self.message = parent, message
-        self.length: int = 1 + (parent.length if parent else 0)
-        before = parent.digest if parent else _EMPTY
-        self.digest: bytes = digest_of(before, message.role, message.content)
+    def __init__(self, parent: Messages | None, message: Message, closed: bool = False) -> None:
+        self.parent, self.message, self.closed = parent, message, closed
+        self.needs: frozenset[str]
+        if parent is None:
+            self.length, before, self.needs = 1, _EMPTY, _NOTHING
+        else:
+            self.length, before, self.needs = 1 + parent.length, parent.digest, parent.needs
+        if message.media:
+            self.needs |= {medium.feature for _, medium in message.media}
+        self.digest: bytes = digest_of(before, *message.fields())
         self.cache: dict[object, object] = {}
 
     @classmethod
@@ -65,7 +58,7 @@ class Messages:
         """The chain of *messages*, ``None`` when there are none."""
         chain: Messages | None = None
         for message in messages:
-            chain = cls(chain, Message(message.role, message.content))
+            chain = cls(chain, message.plain(), message.whole)
         return chain
 
     def links(self) -> list[Messages]:
@@ -88,14 +81,17 @@ class Messages:
 class Node:
     """One part of a prompt, and everything before it.
 
+    A part is text, something lazy, an image or a sound, or a ``Message`` that stays as it is.
     ``starts`` is true for the first part of an item; ``sep`` stands before an item that continues
-    a message of the same role, ``lead`` (indentation, index) before it in any case. ``hole`` is the
-    nearest node, this one included, whose part is lazy.
+    a message of the same role and ``name``, ``lead`` (indentation, index) before it in any case.
+    ``apart`` begins a message, where it stands, whatever was said before. ``hole`` is the nearest
+    node, this one included, whose part is lazy; ``needs`` are the features that a backend must
+    have for the parts that are there.
     """
 
     __slots__ = (
-        "_folded", "_ready", "_rendered", "hole", "lead", "length", "parent", "part", "role", "sep",
-        "starts",
+        "_folded", "_ready", "_rendered", "apart", "hole", "lead", "length", "name", "needs",
+        "parent", "part", "role", "sep", "starts",
     )  # fmt: skip
 
     def __init__(
@@ -107,25 +103,41 @@ class Node:
         sep: str = "\n",
         lead: str = "",
         starts: bool = True,
+        name: str | None = None,
+        apart: bool = False,
     ) -> None:
         self.parent, self.role, self.part = parent, role, part
         self.sep, self.lead, self.starts = sep, lead, starts
-        self.length: int = 1 + (parent.length if parent else 0)
+        self.name, self.apart = name, apart
         self._rendered: Messages | None = None
         self._folded = False
+        self.hole: Node | None
+        self.needs: frozenset[str]
+        if parent is None:
+            self.length, self.hole, self.needs = 1, None, _NOTHING
+        else:
+            self.length, self.hole, self.needs = 1 + parent.length, parent.hole, parent.needs
         if isinstance(part, str):
-            self.hole: Node | None = parent.hole if parent else None
             self._ready = self.hole is None
+        elif isinstance(part, _THERE):
+            self._ready = self.hole is None
+            self.needs |= _needed(part)
         else:
             self.hole, self._ready = self, False
+
+    @property
+    def lazy(self) -> Lazy | None:
+        """The part, if it is lazy."""
+        part = self.part
+        return None if isinstance(part, _SOLID) else part
 
     def waiting(self) -> Iterator[Lazy]:
         """The lazy parts that are not there yet, nearest first; none when the prompt is ready."""
         hole = None if self._ready else self.hole
         first, missing = hole, False
         while hole is not None and not hole._ready:
-            part = hole.part
-            if not isinstance(part, str) and not part.prompt_ready():
+            part = hole.lazy
+            if part is not None and not part.prompt_ready():
                 missing = True
                 yield part
             hole = hole.parent.hole if hole.parent else None
@@ -140,20 +152,31 @@ class Node:
         """All lazy parts, nearest first, there or not: the data edges into this prompt."""
         hole = self.hole
         while hole is not None:
-            assert not isinstance(hole.part, str)
-            yield hole.part
+            assert hole.lazy is not None
+            yield hole.lazy
             hole = hole.parent.hole if hole.parent else None
 
     def text(self) -> str:
-        """The text of this part alone."""
+        """The text of this part alone; a placeholder for an image or a sound."""
         part = self.part
-        return part if isinstance(part, str) else part.prompt_text()
+        if isinstance(part, str):
+            return part
+        if isinstance(part, Message):
+            return part.shown
+        return str(part) if isinstance(part, Image | Audio) else part.prompt_text()
+
+    def after(self, parent: Node | None, *, apart: bool | None = None) -> Node:
+        """The same part in another prompt, after *parent*; *apart* may be another."""
+        return Node(
+            parent, self.role, self.part, sep=self.sep, lead=self.lead, starts=self.starts,
+            name=self.name, apart=self.apart if apart is None else apart,
+        )  # fmt: skip
 
     def messages(self) -> Messages | None:
         """The rendered conversation up to here; every lazy part must be ready.
 
-        Adjacent items of one role form one message; system text moves to the front. ``None`` when
-        all parts are places that stayed empty.
+        Adjacent items of one speaker form one message; system text moves to the front. ``None``
+        when all parts are places that stayed empty.
         """
         if not self._folded:
             fresh: list[Node] = []
@@ -177,23 +200,31 @@ class Node:
         return found
 
 
-@dataclass(slots=True)
-class _Run:
-    """Adjacent parts of one role on their way to become one message."""
-
-    role: RoleName
-    texts: list[str]
+_THERE = (Image, Audio, Message)
+_SOLID = (str, Image, Audio, Message)
 
 
-def _runs(nodes: list[Node], last: RoleName | None) -> list[_Run]:
-    runs: list[_Run] = []
-    for node in nodes:
-        if runs and runs[-1].role == node.role:
-            runs[-1].texts += [node.sep if node.starts else "", node.lead, node.text()]
-        else:
-            sep = node.sep if not runs and node.role == last and node.starts else ""
-            runs.append(_Run(node.role, [sep, node.lead, node.text()]))
-    return runs
+def _needed(part: Media | Message) -> frozenset[str]:
+    if isinstance(part, Message):
+        return frozenset(medium.feature for _, medium in part.media)
+    return frozenset((part.feature,))
+
+
+def parts_of(message: Message) -> list[Node]:
+    """*message* as nodes of no prompt yet; one that calls tools, or answers a call, stays whole."""
+    role, name = message.role, message.name
+    if message.whole:
+        return [Node(None, role, message.plain())]
+    parts = message.parts or [""]
+    return [Node(None, role, part, starts=i == 0, name=name) for i, part in enumerate(parts)]
+
+
+def nodes_of(parent: Node | None, messages: Iterable[Message]) -> Node | None:
+    """*messages* after *parent*, each a message of its own, where it stands."""
+    for message in messages:
+        for node in parts_of(message):
+            parent = node.after(parent, apart=node.starts)
+    return parent
 
 
 def _unfolded(nodes: list[Node]) -> list[Node]:
@@ -210,32 +241,109 @@ def _unfolded(nodes: list[Node]) -> list[Node]:
 
 
 def _fold(before: Messages | None, nodes: list[Node]) -> Messages | None:
-    chain = before
-    spoken = [node for node in nodes if node.role != "system"]
-    for run in _runs(spoken, before.message.role if before else None):
-        chain = _join(chain, run)
-    system = [node for node in nodes if node.role == "system"]
-    if system:
-        chain = _front(chain, system)
-    return chain
+    system = [node for node in nodes if node.role == "system" and not node.apart]
+    if not system:
+        return _said(before, nodes)
+    chain = _said(before, [node for node in nodes if node.role != "system" or node.apart])
+    return _front(chain, system)
 
 
-def _join(chain: Messages | None, run: _Run) -> Messages:
-    text = "".join(run.texts)
-    if chain is not None and chain.message.role == run.role:
-        return Messages(chain.parent, Message(run.role, chain.message.content + text))
-    return Messages(chain, Message(run.role, text))
-
-
-def _front(chain: Messages | None, system: list[Node]) -> Messages:
+def _front(chain: Messages | None, system: list[Node]) -> Messages | None:
     """System text joins the front however late it is said: providers take it there only."""
-    rest = list(chain) if chain else []
-    first = rest.pop(0) if rest and rest[0].role == "system" else None
-    (run,) = _runs(system, first.role if first else None)
-    text = (first.content if first else "") + "".join(run.texts)
-    moved = Messages.of([Message("system", text), *rest])
-    assert moved is not None
+    links = chain.links() if chain is not None else []
+    first = next((i for i, link in enumerate(links) if link.message.role != "system"), len(links))
+    moved = _said(links[first - 1] if first else None, system)
+    for link in links[first:]:
+        moved = Messages(moved, link.message, link.closed)
     return moved
+
+
+def _said(chain: Messages | None, nodes: list[Node]) -> Messages | None:
+    fold = _Fold(chain)
+    for node in nodes:
+        fold.add(node)
+    return fold.end()
+
+
+class _Fold:
+    """Parts on their way to become messages: the chain so far, and the message that is open.
+
+    ``glued`` is true where no separator belongs: at the beginning, and after an image or a sound.
+    """
+
+    __slots__ = ("chain", "glued", "length", "media", "name", "role", "texts")
+
+    def __init__(self, chain: Messages | None) -> None:
+        self.chain = chain
+        self.role: RoleName | None = None  # of the open message; None when there is none
+        self.name: str | None = None
+        self.texts: list[str] = []
+        self.media: list[tuple[int, Media]] = []
+        self.length, self.glued = 0, True
+
+    def add(self, node: Node) -> None:
+        part = node.part
+        if isinstance(part, str):
+            self._text(node, part)
+        elif isinstance(part, Message):
+            self.chain = Messages(self.end(), part, closed=True)
+        elif isinstance(part, Image | Audio):
+            self._open(node.role, node.name, node.apart)
+            self.media.append((self.length, part))
+            self.glued = True
+        elif (answer := message_of(part)) is None:
+            self._text(node, part.prompt_text())
+        else:
+            self._answer(node, answer)
+
+    def _text(self, node: Node, text: str) -> None:
+        self._open(node.role, node.name, node.apart)
+        lead = node.lead
+        if node.starts and not self.glued:
+            lead = node.sep + lead
+        if lead:
+            self.texts.append(lead)
+            self.length += len(lead)
+        self.texts.append(text)
+        self.length += len(text)
+        self.glued = False
+
+    def _answer(self, node: Node, answer: Message) -> None:
+        """An answer that calls tools continues what the assistant has said, and ends it."""
+        if node.apart or node.role != "assistant" or answer.role != "assistant":
+            self.chain = Messages(self.end(), answer.plain(), closed=True)
+            return
+        if answer.content:
+            self._text(node, answer.content)
+        else:
+            self._open(node.role, node.name, apart=False)
+        self._close(answer.tool_calls)
+
+    def _open(self, role: RoleName, name: str | None, apart: bool) -> None:
+        """Have a message of this speaker open."""
+        if not apart and role == self.role and name == self.name:
+            return
+        last = self.end()
+        if not apart and last is not None and not last.closed:
+            said = last.message
+            if said.role == role and said.name == name:
+                self.chain, self.length = last.parent, len(said.content)
+                self.texts, self.media = [said.content], list(said.media)
+                self.glued = bool(said.media) and said.media[-1][0] == self.length
+        self.role, self.name = role, name
+
+    def end(self) -> Messages | None:
+        """The chain with the message that was open."""
+        if self.role is not None:
+            self._close(())
+        return self.chain
+
+    def _close(self, calls: tuple[ToolCall, ...]) -> None:
+        assert self.role is not None
+        text = self.texts[0] if len(self.texts) == 1 else "".join(self.texts)
+        message = Message(self.role, text, tuple(self.media), calls, None, self.name)
+        self.chain = Messages(self.chain, message, closed=bool(calls))
+        self.role, self.texts, self.media, self.length, self.glued = None, [], [], 0, True
 
 
 class Prompt:
@@ -247,11 +355,25 @@ class Prompt:
         self.tip = tip
 
     def append(
-        self, role: RoleName, part: Part, *, sep: str = "\n", lead: str = "", starts: bool = True
+        self,
+        role: RoleName,
+        part: Part,
+        *,
+        sep: str = "\n",
+        lead: str = "",
+        starts: bool = True,
+        name: str | None = None,
     ) -> Node:
         """Add one part and return its node."""
-        self.tip = Node(self.tip, role, part, sep=sep, lead=lead, starts=starts)
+        self.tip = Node(self.tip, role, part, sep=sep, lead=lead, starts=starts, name=name)
         return self.tip
+
+    def extend(self, nodes: Iterable[Node]) -> None:
+        """Add the same parts as *nodes*."""
+        tip = self.tip
+        for node in nodes:
+            tip = node.after(tip)
+        self.tip = tip
 
     def copy(self) -> Prompt:
         """A prompt that continues from here on its own; costs one reference and never waits."""

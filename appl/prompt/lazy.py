@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from appl.prompt.message import Message
 
 
 @runtime_checkable
 class Lazy(Protocol):
     """A part of a prompt whose text comes later.
 
-    The names are long so that they cannot clash with those of a user's value.
+    The names are long so that they cannot clash with those of a user's value. A part that may turn
+    out to be more than text also has ``prompt_message() -> Message | None``, for when it is ready.
     """
 
     def prompt_ready(self) -> bool:
@@ -23,6 +28,12 @@ class Lazy(Protocol):
         """The future to wait for."""
 
 
+def message_of(part: Lazy) -> Message | None:
+    """The whole message that a ready *part* stands for: one that calls tools; else ``None``."""
+    offered: Callable[[], Message | None] | None = getattr(part, "prompt_message", None)
+    return offered() if offered is not None else None
+
+
 _CONVERSIONS: dict[str, Callable[[object], str]] = {"s": str, "r": repr, "a": ascii}
 
 
@@ -30,6 +41,27 @@ def formatted(value: object, conversion: str, spec: str) -> str:
     """*value* as the f-string part ``{value!conversion:spec}`` would show it."""
     shown = _CONVERSIONS[conversion](value) if conversion else value
     return format(shown, spec)
+
+
+class Filled:
+    """A whole message whose content is still to come: *shape* is all the rest of it."""
+
+    __slots__ = ("part", "shape")
+
+    def __init__(self, part: Lazy, shape: Message) -> None:
+        self.part, self.shape = part, shape
+
+    def prompt_ready(self) -> bool:
+        return self.part.prompt_ready()
+
+    def prompt_text(self) -> str:
+        return self.part.prompt_text()
+
+    def prompt_message(self) -> Message:
+        return replace(self.shape, content=self.part.prompt_text())
+
+    def prompt_source(self) -> object:
+        return self.part.prompt_source()
 
 
 class Formatted:

@@ -2,35 +2,174 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast, get_args
 
 from appl.errors import InvalidOption
+from appl.prompt.media import Audio, Image, Media, as_media
 
 RoleName = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[str, ...] = get_args(RoleName)
 
+Placed = tuple[tuple[int, Media], ...]
+"""Images and sounds with the offset in the text before which each stands, in order."""
+
+Content = str | Image | Audio | list[Any] | tuple[Any, ...] | None
+"""What a message can be made of: text, an image or a sound, or a list of these."""
+
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that the model wants to be called; *arguments* is JSON text as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+    @property
+    def args(self) -> str:
+        """The same as ``arguments``."""
+        return self.arguments
+
+    def as_dict(self) -> dict[str, Any]:
+        """The call as OpenAI-compatible servers take it."""
+        function = {"name": self.name, "arguments": self.arguments}
+        return {"id": self.id, "type": "function", "function": function}
+
+    def __str__(self) -> str:
+        return f"[call {self.id}: {self.name}({self.arguments})]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Message:
-    """One message of a conversation; ``content`` is its text."""
+    """One message of a conversation; ``content`` is its text.
+
+    ``media`` are its images and sounds, each with the offset in ``content`` at which it stands.
+    ``tool_calls`` are the assistant's; ``tool_call_id`` says which of them a tool's message
+    answers, and ``has_error`` that the tool failed. ``name`` tells speakers of one role apart.
+    Two messages are equal when all these are, whichever classes they have.
+    """
 
     role: RoleName
     content: str
+    media: Placed = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
+    has_error: bool = False
 
-    def as_dict(self) -> dict[str, str]:
-        """The message as ``{"role": …, "content": …}``."""
-        return {"role": self.role, "content": self.content}
+    @property
+    def bare(self) -> bool:
+        """Whether there is nothing but role and text."""
+        return not (
+            self.media or self.tool_calls or self.tool_call_id or self.name or self.has_error
+        )
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is complete as it is: it calls tools, or is a call's result."""
+        return bool(self.tool_calls or self.tool_call_id or self.has_error)
+
+    @property
+    def parts(self) -> list[str | Media]:
+        """Text, images and sounds in their order; no part is an empty text."""
+        found: list[str | Media] = []
+        taken = 0
+        for offset, medium in self.media:
+            if offset > taken:
+                found.append(self.content[taken:offset])
+                taken = offset
+            found.append(medium)
+        if taken < len(self.content):
+            found.append(self.content[taken:])
+        return found
+
+    @property
+    def shown(self) -> str:
+        """The message as text to look at: a placeholder stands for all that is not text."""
+        if self.bare:
+            return self.content
+        text = "".join(map(str, self.parts))
+        return "\n".join([*([text] if text else []), *map(str, self.tool_calls)])
+
+    def fields(self) -> tuple[str | bytes, ...]:
+        """What its digest covers: role and text, and the other fields where there are any."""
+        if self.bare:
+            return self.role, self.content
+        found: list[str | bytes] = [self.role, self.content]
+        for offset, medium in self.media:
+            found += ("media", str(offset), medium.digest)
+        for call in self.tool_calls:
+            found += ("call", call.id, call.name, call.arguments)
+        found += ("of", self.tool_call_id) if self.tool_call_id else ()
+        found += ("name", self.name) if self.name else ()
+        found += ("error",) if self.has_error else ()
+        return tuple(found)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The message as chat completion servers take it: ``{"role": …, "content": …}``.
+
+        With images or sounds, the content is a list of parts.
+        """
+        found: dict[str, Any] = {"role": self.role, "content": self.content}
+        if self.bare:
+            return found
+        if self.media:
+            found["content"] = [_as_part(part) for part in self.parts]
+        elif self.tool_calls and not self.content:
+            found["content"] = None
+        if self.tool_calls:
+            found["tool_calls"] = [call.as_dict() for call in self.tool_calls]
+        for key in ("tool_call_id", "name"):
+            if getattr(self, key):
+                found[key] = getattr(self, key)
+        return found
+
+    def plain(self) -> Message:
+        """The same as a ``Message``, whichever class it has."""
+        return self if type(self) is Message else Message(*self._values())
+
+    def _values(self) -> tuple[Any, ...]:
+        return (
+            self.role, self.content, self.media, self.tool_calls, self.tool_call_id, self.name,
+            self.has_error,
+        )  # fmt: skip
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if isinstance(other, Message) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __str__(self) -> str:
+        speaker = f"{self.role} ({self.name})" if self.name else self.role
+        return f"{speaker}: {self.shown}"
+
+
+def _as_part(part: str | Media) -> dict[str, Any]:
+    return {"type": "text", "text": part} if isinstance(part, str) else part.as_part()
 
 
 class _Said(Message):
-    """A message whose class fixes its role; a statement ``UserMessage("…")`` adds it."""
+    """A message whose class fixes its role; a statement ``UserMessage("…")`` adds it.
+
+    *content* is text, an image or a sound, or a list of these; texts in it follow one another as
+    they are. *role* may repeat the role; another one is an ``InvalidOption``.
+    """
 
     __slots__ = ()
     kind: ClassVar[RoleName]
 
-    def __init__(self, content: str = "") -> None:
-        super().__init__(self.kind, content)
+    def __init__(
+        self, content: Content = "", *, role: Any = None, name: str | None = None, **more: Any
+    ) -> None:
+        said = getattr(role, "type", role)
+        if said not in (None, self.kind):
+            raise InvalidOption(f"{type(self).__name__} has the role {self.kind!r}, not {said!r}")
+        text, media = as_content(content)
+        name = name or getattr(role, "name", None)
+        super().__init__(self.kind, text, media, name=name, **more)
 
 
 class SystemMessage(_Said):
@@ -48,32 +187,150 @@ class UserMessage(_Said):
 
 
 class AIMessage(_Said):
-    """A message of the model."""
+    """A message of the model; *tool_calls* are the tools that it wants to be called."""
 
     __slots__ = ()
     kind = "assistant"
 
+    def __init__(
+        self,
+        content: Content = "",
+        *,
+        tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
+        role: Any = None,
+        name: str | None = None,
+    ) -> None:
+        calls = tuple(map(as_tool_call, tool_calls or ()))
+        super().__init__(content, role=role, name=name, tool_calls=calls)
+
 
 class ToolMessage(_Said):
-    """The result of a tool call."""
+    """The result of the tool call *tool_call_id*; *has_error* says that the tool failed."""
 
     __slots__ = ()
     kind = "tool"
 
+    def __init__(
+        self,
+        content: Content = "",
+        tool_call_id: str | None = None,
+        has_error: bool = False,
+        *,
+        role: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            content, role=role, name=name, tool_call_id=tool_call_id or None, has_error=has_error
+        )
 
-def as_message(value: Message | dict[str, Any]) -> Message:
-    """*value* as a message; a dict needs ``role`` and ``content``, else ``InvalidOption``."""
+
+_PARTS = "text, image_url, input_audio and audio_url"
+
+
+def as_content(content: Content) -> tuple[Any, Placed]:
+    """*content* as text, and the images and sounds in it; a future is kept as it is."""
+    if isinstance(content, list | tuple):
+        texts: list[str] = []
+        media: list[tuple[int, Media]] = []
+        length = 0
+        for each in content:
+            part = _part(each)
+            if isinstance(part, str):
+                texts.append(part)
+                length += len(part)
+            else:
+                media.append((length, part))
+        return "".join(texts), tuple(media)
+    if content is None:
+        return "", ()
+    medium = as_media(content)
+    return (content, ()) if medium is None else ("", ((0, medium),))
+
+
+def _part(value: Any) -> str | Media:
+    """One element of a list of parts: text, an image or a sound, or such a part as a dict."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    medium = as_media(value)
+    if medium is not None:
+        return medium
+    if isinstance(value, Mapping):
+        return _part_of_dict(value)
+    raise _wrong_content(value)
+
+
+def _wrong_content(value: object) -> InvalidOption:
+    return InvalidOption(
+        "the content of a message is text, Image, Audio, or a list of these and of parts like "
+        f'{{"type": "text", "text": "..."}}, got {value!r:.80}'
+    )
+
+
+def _part_of_dict(part: Mapping[str, Any]) -> str | Media:
+    kind = part.get("type")
+    body = part.get(kind) if isinstance(kind, str) else None
+    if kind == "text" and isinstance(body, str):
+        return str.__str__(body)
+    if isinstance(body, str):
+        body = {"url": body}
+    if not isinstance(body, Mapping):
+        body = {}
+    if kind == "image_url" and isinstance(body.get("url"), str):
+        return Image(body["url"], body.get("detail"))
+    if kind == "audio_url" and isinstance(body.get("url"), str):
+        return Audio.from_url(body["url"])
+    if kind == "input_audio" and isinstance(body.get("data"), str):
+        return Audio(body["data"], body.get("format") or "")
+    raise InvalidOption(f"a part of a message is one of {_PARTS}, got {part!r:.120}")
+
+
+def as_tool_call(value: ToolCall | Mapping[str, Any]) -> ToolCall:
+    """*value* as a tool call; a dict has the form of chat completion servers."""
+    if isinstance(value, ToolCall):
+        return value
+    function = value.get("function") if isinstance(value, Mapping) else None
+    if isinstance(function, Mapping) and isinstance(function.get("name"), str):
+        arguments = function.get("arguments") or "{}"
+        if isinstance(arguments, str):
+            return ToolCall(str(value.get("id") or ""), function["name"], arguments)
+    raise InvalidOption(
+        'a tool call is ToolCall(id, name, arguments) or {"id": ..., "function": {"name": ..., '
+        f'"arguments": "..."}}}}, got {value!r:.120}'
+    )
+
+
+_KEYS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
+
+
+def as_message(value: Message | Mapping[str, Any]) -> Message:
+    """*value* as a message; a dict has the form of chat completion servers.
+
+    It needs ``role`` and ``content``; the content may be text or a list of parts, and may be
+    missing where there are tool calls. Raises ``InvalidOption``.
+    """
     if isinstance(value, Message):
         return value
-    if not isinstance(value, dict):
+    if not isinstance(value, Mapping):
         raise InvalidOption(
             'messages are a list of UserMessage("..."), AIMessage("..."), ... or of '
             f'{{"role": "user", "content": "..."}}, got {value!r:.80} in it'
         )
-    role, content = value.get("role"), value.get("content")
-    if role not in ROLES or not isinstance(content, str):
+    role = "system" if value.get("role") == "developer" else value.get("role")
+    calls = tuple(map(as_tool_call, value.get("tool_calls") or ()))
+    text, media = as_content(value.get("content"))
+    if role not in ROLES or (value.get("content") is None and not calls):
         known = ", ".join(ROLES)
         raise InvalidOption(
-            f"a message needs a role of {known} and a string as content, got {value!r:.200}"
+            f"a message needs a role of {known} and text or a list of parts as content, "
+            f"got {dict(value)!r:.200}"
         )
-    return Message(cast(RoleName, role), content)
+    unknown = sorted(str(key) for key in value if key not in _KEYS and value[key])
+    if unknown:
+        raise InvalidOption(
+            f"a message has no field {unknown[0]!r} (it has: {', '.join(sorted(_KEYS))}), "
+            f"got {dict(value)!r:.200}"
+        )
+    return Message(
+        cast(RoleName, role), text, media, calls, value.get("tool_call_id") or None,
+        value.get("name") or None,
+    )  # fmt: skip

@@ -27,8 +27,8 @@ class Kept(Place):
 
     def _waiting(self) -> Lazy | None:
         for node in self.prompt_nodes():
-            if not isinstance(node.part, str) and not node.part.prompt_ready():
-                return node.part
+            if node.lazy is not None and not node.lazy.prompt_ready():
+                return node.lazy
         return None
 
     def prompt_ready(self) -> bool:

@@ -10,40 +10,49 @@ import itertools
 import linecache
 import re
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from types import AsyncGeneratorType, FrameType, GeneratorType
 from typing import Any
 
 from appl.errors import PromptTypeError
-from appl.prompt import Formatted, Lazy, Message, Node, Part, RoleName, formatted
+from appl.prompt import (
+    Audio,
+    Formatted,
+    Image,
+    Lazy,
+    Message,
+    Node,
+    Part,
+    RoleName,
+    as_media,
+    formatted,
+)
+from appl.prompt.media import is_picture
 from appl.runtime.context import Conversation, PromptRecords
-from appl.runtime.frame import Frame
+from appl.runtime.frame import Scribe
 from appl.runtime.future import Future, Generation, returned
+from appl.runtime.messages import said_by
 from appl.runtime.pending import Pending, Proxy
 from appl.runtime.place import Kept, what_it_returned
 
-Item = tuple[RoleName, Part, str, str, bool]
-"""Role, part, separator, lead, and whether an item starts."""
 
-
-def say(frame: Frame, value: object) -> None:
+def say(frame: Scribe, value: object) -> None:
     """Add what *value* says; anything that is not prompt text raises."""
-    items: list[Item] = []
+    items: list[Node] = []
     _collect(frame, frame.role, value, items, _refuse)
     _append(frame, items)
 
 
-def said(frame: Frame, value: object) -> None:
+def said(frame: Scribe, value: object) -> None:
     """Add what a call statement returned, if all of it can be prompt text; else nothing."""
     if isinstance(value, Future):
         _say_later(frame, value)
         return
-    if isinstance(value, Mapping) or (not isinstance(value, _SAYABLE) and not _protocol(value)):
+    if isinstance(value, Mapping) or not (isinstance(value, _SAYABLE) or _protocol(type(value))):
         return
     if isinstance(value, Iterable) and isinstance(value, GeneratorType):
         value = list(value)
-    items: list[Item] = []
+    items: list[Node] = []
     try:
         _collect(frame, frame.role, value, items, _give_up)
     except _NotText:
@@ -51,26 +60,29 @@ def said(frame: Frame, value: object) -> None:
     _append(frame, items)
 
 
-def _say_later(frame: Frame, future: Future[Any]) -> None:
+def _say_later(frame: Scribe, future: Future[Any]) -> None:
     """Keep a place for what a program that runs beside returns; nothing if that is not text."""
     frame.prompt.append(frame.role, _place(frame, frame.role, future))
 
 
-def _place(frame: Frame, role: RoleName, future: Future[Any]) -> Kept:
+def _place(frame: Scribe, role: RoleName, future: Future[Any]) -> Kept:
     future._pending.keep(frame.address)
 
     def nodes(value: object) -> list[Node]:
-        items: list[Item] = []
+        items: list[Node] = []
         if isinstance(value, _PASSIVE):
             with contextlib.suppress(_NotText):
                 _collect(frame, role, value, items, _give_up)
-        return [Node(None, r, p, sep=s, lead=x, starts=f) for r, p, s, x, f in items]
+        return items
 
     return Kept(future._pending, what_it_returned(nodes))
 
 
-def part_of(frame: Frame, value: object, conversion: str, spec: str) -> Part:
-    """The part that ``{value!conversion:spec}`` adds: lazy when *value* is pending."""
+def part_of(frame: Scribe, value: object, conversion: str, spec: str) -> Part:
+    """The part that ``{value!conversion:spec}`` adds: lazy when *value* is pending.
+
+    Without conversion and format spec, an image or a sound is itself.
+    """
     if isinstance(value, Proxy):
         pending = value._pending
         pending.keep(frame.address)
@@ -79,7 +91,8 @@ def part_of(frame: Frame, value: object, conversion: str, spec: str) -> Part:
         if spec and (conversion or isinstance(value, Generation)):
             format("", spec)  # a bad spec fails at its line, not when the text is there
         return Formatted(pending, conversion, spec)
-    return formatted(value, conversion, spec)
+    medium = None if conversion or spec else as_media(value)
+    return formatted(value, conversion, spec) if medium is None else medium
 
 
 class _NotText(Exception):
@@ -113,17 +126,19 @@ def _give_up(value: object) -> None:
     raise _NotText
 
 
-_PASSIVE = (str, list, tuple, Message, PromptRecords, Conversation, Generation, Future)
+_PASSIVE = (
+    str, list, tuple, Message, Image, Audio, PromptRecords, Conversation, Generation, Future,
+)  # fmt: skip
 """What can be said without running code of the user's."""
 
 _SAYABLE = (
-    str, list, tuple, GeneratorType, Message, PromptRecords, Conversation, Generation, Pending,
+    str, list, tuple, GeneratorType, Message, Image, Audio, PromptRecords, Conversation,
+    Generation, Pending,
 )  # fmt: skip
 
 
-def _protocol(value: object) -> bool:
-    kind = type(value)
-    return hasattr(kind, "__prompt__") or _is_template(kind)
+def _protocol(kind: type) -> bool:
+    return hasattr(kind, "__prompt__") or _is_template(kind) or is_picture(kind)
 
 
 def _is_template(kind: type) -> bool:
@@ -131,32 +146,32 @@ def _is_template(kind: type) -> bool:
 
 
 def _collect(
-    frame: Frame, role: RoleName, value: object, items: list[Item], bad: Callable[[object], None]
+    frame: Scribe, role: RoleName, value: object, items: list[Node], bad: Callable[[object], None]
 ) -> None:
     if isinstance(value, Future):
         if bad is _give_up:
-            items.append((role, _place(frame, role, value), "\n", "", True))
+            items.append(Node(None, role, _place(frame, role, value)))
             return
         value = returned(value._pending)
     if value is None:
         return
     if isinstance(value, str):
-        items.append((role, str.__str__(value), "\n", "", True))
+        items.append(Node(None, role, str.__str__(value)))
     elif isinstance(value, Generation):
-        items.append((role, value._pending, "\n", "", True))
+        items.append(Node(None, role, value._pending))
     elif isinstance(value, Message):
-        items.append((value.role, part_of(frame, value.content, "", ""), "\n", "", True))
+        items += said_by(value)
     elif isinstance(value, PromptRecords):
         if value.prompt is not frame.prompt:  # else its items are here already
-            items += [(n.role, n.part, n.sep, n.lead, n.starts) for n in value.nodes()]
+            items += value.nodes()
     elif isinstance(value, Conversation):
-        items += [(m.role, m.content, "\n", "", True) for m in value.all()]
+        items += [node for message in value.all() for node in said_by(message)]
     else:
         _collect_other(frame, role, value, items, bad)
 
 
 def _collect_other(
-    frame: Frame, role: RoleName, value: object, items: list[Item], bad: Callable[[object], None]
+    frame: Scribe, role: RoleName, value: object, items: list[Node], bad: Callable[[object], None]
 ) -> None:
     kind = type(value)
     if hasattr(kind, "__prompt__"):
@@ -164,7 +179,9 @@ def _collect_other(
     elif _is_template(kind):
         items += _template(frame, role, value)
     elif isinstance(value, Lazy) and not isinstance(value, type):
-        items.append((role, value, "\n", "", True))
+        items.append(Node(None, role, value))
+    elif (medium := as_media(value)) is not None:
+        items.append(Node(None, role, medium))
     elif (
         isinstance(value, _NOT_ITERATED)
         or not isinstance(value, Iterable)
@@ -179,23 +196,22 @@ def _collect_other(
 _NOT_ITERATED = (Mapping, set, frozenset, bytes, bytearray, memoryview, type, AsyncGeneratorType)
 
 
-def _template(frame: Frame, role: RoleName, template: Any) -> list[Item]:
-    items: list[Item] = []
+def _template(frame: Scribe, role: RoleName, template: Any) -> list[Node]:
+    items: list[Node] = []
     for piece in template:
         part = (
             piece
             if isinstance(piece, str)
             else part_of(frame, piece.value, piece.conversion or "", piece.format_spec)
         )
-        items.append((role, part, "\n", "", not items))
+        items.append(Node(None, role, part, starts=not items))
     return items
 
 
-def _append(frame: Frame, items: list[Item]) -> None:
-    append = frame.prompt.append
-    for _, part, _, _, _ in items:
-        if not isinstance(part, str):
-            source = part.prompt_source()
+def _append(frame: Scribe, items: list[Node]) -> None:
+    for item in items:
+        if item.lazy is not None:
+            source = item.lazy.prompt_source()
             if isinstance(source, Pending):
                 source.keep(frame.address)
-    deque((append(r, p, sep=s, lead=x, starts=f) for r, p, s, x, f in items), maxlen=0)
+    frame.prompt.extend(items)

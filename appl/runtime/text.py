@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from appl.backend import Response, Sample, TokenLogprob, Usage
-from appl.prompt import AIMessage
+from appl.prompt import AIMessage, ToolCall
 
 
 class Text(str):
@@ -52,7 +52,17 @@ class Text(str):
     @property
     def message(self) -> AIMessage:
         """The answer as a message."""
-        return AIMessage(str.__str__(self))
+        return AIMessage(str.__str__(self), tool_calls=self._sample.tool_calls)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tools that the model wants to be called; none when it just answers."""
+        return self._sample.tool_calls
+
+    @property
+    def reasoning(self) -> str | None:
+        """What the model thought before it answered, where the backend tells it apart."""
+        return self._sample.reasoning
 
     @property
     def samples(self) -> tuple[Text, ...]:

@@ -88,7 +88,7 @@ def _parts(request: Request, found: Call) -> Iterable[tuple[str, str, str]]:
 
 
 def _said(message: Message | None) -> str:
-    return "(no message)" if message is None else message.content
+    return "(no message)" if message is None else message.shown
 
 
 def _names(parts: list[tuple[str, str, str]]) -> str:

@@ -11,15 +11,16 @@ I     number, pid, host, reason, wall clock ns, monotonic ns      a process begi
 T     id, text                                                    a file name
 X     id, parent, name, file, line, at                            a scope; parent: id or address
 B     id, index, bytes                                            a piece of a long text
-M     id, role, content                                           a message
+G     id, kind, url or nil, bytes, MIME type, detail or nil       an image or a sound
+M     id, role, content, more                                     a message; more: see below
 N     id, parent or nil, message, digest                          a prompt: its last message
 P     id, model, canonical JSON                                   sampling parameters
 S     id, scope, name, ordinal, kind, prompt, params, n, sample, content digest, edges, file,
       line, at, timeout                                           a call is started
 D     call, attempt, at                                           an attempt is dispatched
 A     call, attempt, error, at                                    an attempt failed
-C     call, sample, lengths                                       the chunks of a stream
-E     call, status, value, at                                     0 answered, 1 failed, 2 cancelled
+C     call, count, at                                             so many chunks delivered
+E     call, status, value, at, lengths, texts                     0 answered, 1 failed, 2 cancelled
 V     call, at                                                    delivered to its program
 O     address, ordinal, kind, value, at                           something observed
 W     address, message, at                                        a warning
@@ -28,7 +29,11 @@ Z     reason, error, at, totals                                   the run is clo
 ====  =======================================================================================
 
 Times are microseconds since the monotonic clock of the incarnation. A call is referred to by its
-id, or by its address when it has none.
+id, or by its address when it has none. ``more`` is a map, and missing where it would be empty:
+``media`` (offset and id of each), ``calls`` (id, name and arguments of each), ``of`` (the id of the
+tool call that is answered), ``name``, ``error``. A sample of an answer is text, finish reason and
+tokens; where there are any, tool calls and reasoning follow. ``lengths`` are those of the chunks of
+a streamed answer, else missing, and ``texts`` what one that failed or was cancelled had said.
 """
 
 from __future__ import annotations
@@ -38,6 +43,7 @@ from typing import Any
 
 from appl import errors
 from appl.backend import Response, Sample, TokenLogprob, Usage
+from appl.prompt import ToolCall
 from appl.tracing.codec import Big, plain
 
 FORMAT = 1
@@ -53,15 +59,34 @@ def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]
     """A response as plain data; *big* may put a reference in place of a text."""
     used = response.usage
     return (
-        [
-            (big(s.text) if big else s.text, s.finish_reason, s.logprobs and _tokens(s.logprobs))
-            for s in response.samples
-        ],
+        [_sample_data(sample, big or _passes) for sample in response.samples],
         (used.prompt_tokens, used.completion_tokens, used.cached_tokens),
         response.model,
         response.scores,
         response.choice_method,
         response.cost,
+    )
+
+
+def _sample_data(sample: Sample, big: Big) -> tuple[Any, ...]:
+    tokens = sample.logprobs and _tokens(sample.logprobs)
+    data = (big(sample.text), sample.finish_reason, tokens)
+    if not sample.tool_calls and sample.reasoning is None:
+        return data
+    reasoning = None if sample.reasoning is None else big(sample.reasoning)
+    return *data, calls_data(sample.tool_calls, big), reasoning
+
+
+def calls_data(calls: tuple[ToolCall, ...], big: Big) -> list[Any]:
+    """Tool calls as plain data; *big* may put a reference in place of long arguments."""
+    return [(call.id, call.name, big(call.arguments)) for call in calls]
+
+
+def calls_from(data: Any, big: Any) -> tuple[ToolCall, ...]:
+    """The tool calls that ``calls_data`` described. Raises ``ValueError``, ``TypeError``."""
+    return tuple(
+        ToolCall(checked(str, id), checked(str, name), checked(str, big(arguments)))
+        for id, name, arguments in data
     )
 
 
@@ -83,9 +108,13 @@ def response_from(data: Any, big: Any = _passes) -> Response:
 
 
 def _sample(data: Any, big: Any) -> Sample:
-    text, reason, logprobs = data
+    text, reason, logprobs, *more = data
     tokens = None if logprobs is None else tuple(_token(*token) for token in logprobs)
-    return Sample(checked(str, big(text)), checked(str, reason), tokens)
+    calls, reasoning = more or ((), None)
+    return Sample(
+        checked(str, big(text)), checked(str, reason), tokens, calls_from(calls, big),
+        None if reasoning is None else checked(str, big(reasoning)),
+    )  # fmt: skip
 
 
 def _token(token: Any, logprob: Any, top: Any) -> TokenLogprob:

@@ -20,12 +20,14 @@ from typing import Any, Literal
 
 from appl.backend import Request, Response, Sampling
 from appl.errors import CallCancelled, TraceWriteError
-from appl.prompt import Message, Messages, digest_of
+from appl.prompt import Media, Message, Messages, digest_of
 from appl.runtime.event import (
     AttemptFailed,
     CallDispatched,
     CallEnded,
     CallStarted,
+    ChunkArrived,
+    ChunksDelivered,
     Delivered,
     Event,
     Observed,
@@ -33,7 +35,7 @@ from appl.runtime.event import (
     ScopeEntered,
     Warned,
 )
-from appl.tracing import codec, record
+from appl.tracing import chunks, codec, record
 from appl.tracing.secret import MASKED, Masker
 from appl.tracing.store import QUEUE_BYTES, Committed, Durability, Fault, Writer
 
@@ -148,6 +150,7 @@ class Recorder:
         self._began = time.monotonic_ns()
         self._ids = itertools.count(1)
         self._texts, self._messages, self._nodes = _Memo(), _Memo(), _Memo()
+        self._media = _Memo()
         self._params, self._scopes, self._calls = _Memo(), _Memo(), _Memo(1 << 17)
         self._last_params: tuple[Sampling | None, str, int] = (None, "", 0)
         self._totals = _Totals()
@@ -157,6 +160,8 @@ class Recorder:
             CallStarted: self._started,
             CallDispatched: self._dispatched,
             AttemptFailed: self._attempt_failed,
+            ChunkArrived: _ignore,
+            ChunksDelivered: self._chunks_delivered,
             CallEnded: self._call_ended,
             Delivered: self._delivered,
             Observed: self._observed,
@@ -339,25 +344,62 @@ class Recorder:
     def _message(
         self, message: Message, parts: list[bytes], learned: list[tuple[_Memo, Any, int]]
     ) -> int:
-        role, content = message.role, message.content
-        key = (role, content) if len(content) <= _SHORT_TEXT else digest_of(role, content)
+        fields = message.fields()
+        short = len(message.content) <= _SHORT_TEXT and len(fields) == 2
+        key: Any = fields if short else digest_of(*fields)
         number = self._messages.get(key)
         if number is None:
-            number, masks, stored = next(self._ids), list[str](), content
-            if self._redact is not None or len(content) > LONG_TEXT:
-                stored = self._long(self._redacted(role, content, masks), masks)
-            parts.append(_packed(("M", number, role, stored), masks))
+            masks = list[str]()
+            shown = self._redacted(message, masks)
+            more = [self._more(shown, parts, learned, masks)] if not shown.bare else ()
+            number, stored = next(self._ids), self._long(shown.content, masks)
+            parts.append(_packed(("M", number, message.role, stored, *more), masks))
             learned.append((self._messages, key, number))
         return number
 
-    def _redacted(self, role: Any, content: str, masks: list[str]) -> str:
+    def _more(
+        self, message: Message, parts: list[bytes], learned: list[tuple[_Memo, Any, int]],
+        masks: list[str],
+    ) -> dict[str, Any]:  # fmt: skip
+        """What a message has besides role and text."""
+        found: dict[str, Any] = {}
+        if message.media:
+            found["media"] = [
+                (offset, self._medium(medium, parts, learned)) for offset, medium in message.media
+            ]
+        if message.tool_calls:
+            calls = message.tool_calls
+            found["calls"] = record.calls_data(calls, lambda text: self._long(text, masks))
+        for key, value in (
+            ("of", message.tool_call_id), ("name", message.name), ("error", message.has_error),
+        ):  # fmt: skip
+            if value:
+                found[key] = value
+        return found
+
+    def _medium(
+        self, medium: Media, parts: list[bytes], learned: list[tuple[_Memo, Any, int]]
+    ) -> int:
+        """The number of an image or a sound, which is written once however often it is said."""
+        number = self._media.get(medium.digest)
+        if number is None:
+            masks = list[str]()
+            data = self._long(medium.data, masks)
+            number = next(self._ids)
+            fields = ("G", number, medium.kind, medium.url, data, medium.mime, medium.detail)
+            parts.append(_packed(fields, masks))
+            learned.append((self._media, medium.digest, number))
+        return number
+
+    def _redacted(self, message: Message, masks: list[str]) -> Message:
         if self._redact is None:
-            return content
+            return message
         try:
-            shown = self._redact(Message(role, content)).content
+            shown = self._redact(message)
+            record.checked(str, shown.content)
         except Exception as error:
-            shown = f"[redaction failed: {type(error).__name__}]"
-        if shown != content:
+            shown = Message(message.role, f"[redaction failed: {type(error).__name__}]")
+        if shown.fields() != message.fields():
             masks.append("redact")
         return shown
 
@@ -407,22 +449,38 @@ class Recorder:
         if response is not None and self._redact is None and _is_short(response):
             self._totals.add(response)
             data, at = record.response_data(response), self._at(event.at)
-            self._put("E", self._call(event.address), record.ANSWERED, data, at)
+            later = (chunks.lengths(event.chunks),) if event.chunks else ()
+            self._put("E", self._call(event.address), record.ANSWERED, data, at, *later)
         else:
             self._ended_otherwise(event)
 
     def _ended_otherwise(self, event: CallEnded) -> None:
         masks = list[str]()
         status, value = self._outcome(event, masks)
-        fields = ("E", self._call(event.address), status, value, self._at(event.at))
+        later = self._stream(event, masks) if event.chunks else ()
+        fields = ("E", self._call(event.address), status, value, self._at(event.at), *later)
         self._writer.append(_packed(fields, masks))
+
+    def _stream(self, event: CallEnded, masks: list[str]) -> tuple[Any, ...]:
+        """The chunks of an answer; what they said is kept where there is no answer."""
+        if event.response is not None:
+            return (chunks.lengths(event.chunks),)
+        said = [
+            (sample, kind, self._answer(text, masks))
+            for (sample, kind), text in chunks.texts(event.chunks).items()
+        ]
+        return chunks.lengths(event.chunks), said
+
+    def _chunks_delivered(self, event: ChunksDelivered) -> None:
+        self._put("C", self._call(event.address), event.count, self._at(event.at))
 
     def _outcome(self, event: CallEnded, masks: list[str]) -> tuple[int, Any]:
         if event.response is not None:
             self._totals.add(event.response)
             data = record.response_data(event.response, lambda text: self._answer(text, masks))
             if masks and self._redact is not None:
-                data = ([(text, reason, None) for text, reason, _ in data[0]], *data[1:])
+                untold = [(text, reason, None, *more) for text, reason, _, *more in data[0]]
+                data = (untold, *data[1:])
             return record.ANSWERED, data
         error = event.error or CallCancelled("cancelled")
         value = record.error_data(error, lambda text: self._long(text, masks))
@@ -434,7 +492,7 @@ class Recorder:
 
     def _answer(self, text: str | bytes, masks: list[str]) -> Any:
         assert isinstance(text, str)
-        return self._long(self._redacted("assistant", text, masks), masks)
+        return self._long(self._redacted(Message("assistant", text), masks).content, masks)
 
     def _delivered(self, event: Delivered) -> None:
         self._put("V", self._call(event.address), self._at(event.at))
@@ -452,9 +510,16 @@ class Recorder:
         self._ended = event
 
 
+def _ignore(event: ChunkArrived) -> None:
+    """The chunks of a call are written when it has ended: until then they may yet be a secret."""
+
+
 def _is_short(response: Response) -> bool:
-    samples = response.samples
-    return len(samples) == 1 and len(samples[0].text) <= LONG_TEXT
+    if len(response.samples) != 1:
+        return False
+    (sample,) = response.samples
+    arguments = sum(len(call.arguments) for call in sample.tool_calls)
+    return len(sample.text) + len(sample.reasoning or "") + arguments <= LONG_TEXT
 
 
 def _packed(fields: tuple[Any, ...], masks: list[str]) -> bytes:

@@ -7,6 +7,7 @@ answers are let go in the order in which they were delivered, one each time all 
 from __future__ import annotations
 
 import asyncio
+import functools
 import heapq
 import itertools
 import os
@@ -14,7 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from appl.backend import Chunk, Emit, Profile, Request, Response
+from appl.backend import Emit, Profile, Request, Response
 from appl.errors import DivergenceError, ReplayStuck, SecretInRecord, UnusedRecords
 from appl.runtime.event import CallStarted, Event
 from appl.tracing import explain
@@ -33,6 +34,10 @@ _FEATURES = frozenset(
         "prefill",
         "stream",
         "prefix_cache",
+        "tools",
+        "images",
+        "audio",
+        "reasoning",
     ]
 )
 _FIRST, _DELIVERED = 0, 1
@@ -110,14 +115,28 @@ class Replayer:
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """The recorded outcome of *request*, when its turn comes. Raises ``DivergenceError``."""
         call = self._claim(request)
+        show = self._show(call, emit) if emit is not None and call.cuts else None
         await self._turn(call)
+        if show is not None:
+            show(None)
         if call.error is not None:
             raise call.error
         assert call.response is not None
-        for index, sample in enumerate(call.response.samples if emit else ()):
-            assert emit is not None
-            emit(Chunk(index, sample.text))
         return call.response
+
+    def _show(self, call: Call, emit: Emit) -> Callable[[int | None], None]:
+        """Emit the chunks of *call* as they were delivered; the result emits what is left."""
+        chunks, shown = call.chunks(), 0
+
+        def show(count: int | None) -> None:
+            nonlocal shown
+            for chunk in itertools.islice(chunks, None if count is None else max(count - shown, 0)):
+                emit(chunk)
+                shown += 1
+
+        for position, count in call.shown:
+            self._park((position, _DELIVERED), functools.partial(show, count))
+        return show
 
     async def aclose(self) -> None:
         """Nothing is held."""

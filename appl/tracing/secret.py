@@ -133,5 +133,5 @@ class Masker:
 def _without_tokens(record: list[Any]) -> list[Any]:
     """A masked answer without its tokens, which spell out the secret piece by piece."""
     if record[0] == "E" and isinstance(record[3], list) and record[2] == 0:
-        record[3][0] = [[text, reason, None] for text, reason, _ in record[3][0]]
+        record[3][0] = [[text, reason, None, *more] for text, reason, _, *more in record[3][0]]
     return record

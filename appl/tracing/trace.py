@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from appl.backend import Response
+from appl.backend import Chunk, Response
 from appl.errors import NotATrace, TraceCorrupt, TraceError, TraceTooNew
-from appl.prompt import ROLES, Message, Messages, tagged
+from appl.prompt import ROLES, Audio, Image, Media, Message, Messages, tagged
 from appl.tracing import block, codec, record, store
+from appl.tracing.chunks import Texts, check, rebuilt, texts_of
 from appl.tracing.record import checked, optional
 from appl.tracing.secret import MASKED
 
 State = Literal["running", "finished", "crashed"]
+_MANY = 1 << 31
 _BAD = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
 
@@ -39,8 +41,9 @@ class Call:
     """A recorded call. Times are microseconds since the recording process began.
 
     ``outcome`` is ``None`` for a call that was in flight when the record ends. ``position`` numbers
-    the starts, ``delivered`` the deliveries. ``masked`` names the secrets that were taken out of
-    its records.
+    the starts, ``delivered`` the deliveries. ``shown`` says at which deliveries how many chunks of
+    its stream had reached the program, ``begun`` what one that failed had said by then. ``masked``
+    names the secrets that were taken out of its records.
     """
 
     address: str
@@ -65,12 +68,22 @@ class Call:
     ended: int | None = None
     end_position: int = -1
     delivered: int | None = None
+    shown: list[tuple[int, int]] = field(default_factory=list)
+    cuts: Sequence[Any] = ()
+    begun: Texts | None = None
     masked: tuple[str, ...] = ()
 
     @property
     def where(self) -> str:
         """The source line as ``file:line``, or an empty string."""
         return f"{self.file}:{self.line}" if self.file else ""
+
+    def chunks(self) -> Iterator[Chunk]:
+        """What it was streamed in; nothing if it was not, or if something in it was masked."""
+        return rebuilt(() if self.masked else self.cuts, self._whole())
+
+    def _whole(self) -> Texts:
+        return self.begun or (texts_of(self.response, self.sample) if self.response else {})
 
     def as_data(self) -> dict[str, Any]:
         """The call as JSON-ready data."""
@@ -92,6 +105,9 @@ class Call:
             "outcome": self.outcome,
             "texts": [s.text for s in response.samples] if response else [],
             "finish_reasons": [s.finish_reason for s in response.samples] if response else [],
+            "tool_calls": _tool_calls(response),
+            "reasoning": [s.reasoning for s in response.samples] if response else [],
+            "chunks": [len(chunk.text) for chunk in self.chunks()],
             "usage": _usage(response) if response else None,
             "cost": response.cost if response else None,
             "scores": list(response.scores) if response and response.scores else None,
@@ -99,6 +115,10 @@ class Call:
             "error": _error(self.error),
             "masked": list(self.masked),
         }
+
+
+def _tool_calls(response: Response | None) -> list[list[dict[str, Any]]]:
+    return [[call.as_dict() for call in s.tool_calls] for s in response.samples] if response else []
 
 
 def _usage(response: Response) -> dict[str, int | None]:
@@ -322,9 +342,10 @@ class _Builder:
         self._forget()
         self._handlers: dict[str, Callable[..., None]] = {
             "H": self._header, "I": self._incarnation, "T": self._text, "X": self._scope,
-            "B": self._piece, "M": self._message, "N": self._node, "P": self._params,
-            "S": self._start, "D": self._dispatch, "A": self._attempt, "E": self._end,
-            "V": self._delivery, "O": self._observation, "W": self._warning, "Z": self._close,
+            "B": self._piece, "G": self._medium, "M": self._message, "N": self._node,
+            "P": self._params, "S": self._start, "D": self._dispatch, "A": self._attempt,
+            "C": self._chunks, "E": self._end, "V": self._delivery, "O": self._observation,
+            "W": self._warning, "Z": self._close,
         }  # fmt: skip
 
     def _forget(self) -> None:
@@ -332,6 +353,7 @@ class _Builder:
         self._texts: dict[int, str] = {}
         self._scopes: dict[int, str] = {}
         self._pieces: dict[int, list[bytes]] = {}
+        self._media: dict[int, tuple[Media, tuple[str, ...]]] = {}
         self._messages: dict[int, tuple[Message, tuple[str, ...]]] = {}
         self._nodes: dict[int, tuple[Messages, tuple[str, ...]]] = {}
         self._parameters: dict[int, tuple[str, str, tuple[str, ...]]] = {}
@@ -421,11 +443,30 @@ class _Builder:
     def _file(self, number: Any) -> str | None:
         return None if number is None else self._texts[number]
 
-    def _message(self, number: Any, role: Any, content: Any) -> None:
+    def _medium(self, number: Any, kind: Any, url: Any, data: Any, mime: Any, detail: Any) -> None:
+        sort: type[Image | Audio] = {"image": Image, "audio": Audio}[kind]
+        content = checked(bytes, self._long(data))
+        medium = sort.restored(
+            optional(str, url), content, checked(str, mime), optional(str, detail)
+        )
+        self._media[checked(int, number)] = (medium, self._masks)
+
+    def _message(self, number: Any, role: Any, content: Any, more: Any = None) -> None:
         if role not in ROLES:
             raise ValueError(f"unknown role {role!r}")
-        message = Message(role, checked(str, self._long(content)))
-        self._messages[checked(int, number)] = (message, self._masks)
+        text, masks = checked(str, self._long(content)), self._masks
+        if more is None:
+            message = Message(role, text)
+        else:
+            media = [(checked(int, at), *self._media[each]) for at, each in more.get("media", ())]
+            masks += tuple(mask for _, _, masked in media for mask in masked)
+            message = Message(
+                role, text, tuple((at, medium) for at, medium, _ in media),
+                record.calls_from(more.get("calls", ()), self._long),
+                optional(str, more.get("of")), optional(str, more.get("name")),
+                checked(bool, more.get("error", False)),
+            )  # fmt: skip
+        self._messages[checked(int, number)] = (message, masks)
 
     def _node(self, number: Any, parent: Any, message: Any, digest: Any) -> None:
         above, masks = (None, ()) if parent is None else self._nodes[parent]
@@ -507,6 +548,24 @@ class _Builder:
         call.ended, call.end_position = checked(int, at), self._ends
         call.masked += self._masks
         self._ends += 1
+        if later:
+            self._stream(call, *later)
+
+    def _stream(self, call: Call, cuts: Any, said: Any = None, *later: Any) -> None:
+        if said is not None:
+            call.begun = {
+                (checked(int, sample), checked(int, kind)): checked(str, self._long(text))
+                for sample, kind, text in said
+            }
+        call.cuts = checked(list, cuts)
+        if not call.masked:
+            check(call.cuts, call._whole())
+
+    def _chunks(self, reference: Any, count: Any, at: Any) -> None:
+        if not 0 < checked(int, count) < _MANY:
+            raise ValueError(f"{count} chunks were delivered")
+        self._call(reference).shown.append((self.deliveries, count))
+        self.deliveries += 1
 
     def _delivery(self, reference: Any, at: Any) -> None:
         call = self._call(reference)
