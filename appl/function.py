@@ -6,229 +6,132 @@ and its address is taken when it is called, whatever runs it later.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import sys
-import threading
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextvars import copy_context
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
-from appl.compiler import Options, Translated, rebuild, require_function, translate
-from appl.errors import RunError
+from appl.compiler import Options, Translated, program_of, rebuild, require_function, translate
+from appl.errors import InvalidOption, RunError
 from appl.prompt import RoleName
 from appl.runtime import activation
-from appl.runtime.activation import CONTEXTS, Turn
+from appl.runtime.activation import CONTEXTS, Manner
+from appl.runtime.body import Body, Primed, primed
 from appl.runtime.context import PromptRecords
 from appl.runtime.fiber import hub_here, strand_here
-from appl.runtime.frame import FRAME, Frame
+from appl.runtime.frame import Frame
 from appl.runtime.future import Future
+from appl.runtime.given import PromptContext
+from appl.runtime.older import renamed, told_once
 from appl.runtime.ops import OPS
-from appl.runtime.run import here
+from appl.runtime.run import current, here
+from appl.runtime.state import Turn
 from appl.runtime.task import Task, context_for
-from appl.runtime.tasks import OWN_CODE
 
 P = ParamSpec("P")
 R = TypeVar("R")
-F = TypeVar("F", bound=Callable[..., Any])
+
+Context = Literal["new", "copy", "same", "resume"]
+_ABOUT = frozenset({"ctx_method", "_ctx", "_globals", "_locals"})
+"""The words of a call that are about the call, where the function has no such parameter."""
 
 
-class Program:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decoration:
+    """What the decorator was told."""
+
+    ctx: str = "new"
+    docstring_as: RoleName | None = None
+    default_return: str | None = None
+    parallel: bool = False
+    auto_prime: bool = False
+    model: str | None = None
+    new_ctx_func: Callable[[], PromptContext] | None = None
+
+
+class Program(Body):
     """A decorated function: its rebuilt body, and how its activations begin and end."""
 
-    def __init__(
-        self, f: FunctionType, ctx: str, docstring_as: RoleName | None, default_return: str | None,
-        parallel: bool, auto_prime: bool,
-    ) -> None:  # fmt: skip
-        options = Options(ctx=ctx, parallel=parallel, docstring_as=docstring_as)
+    def __init__(self, f: FunctionType, told: Decoration) -> None:
+        options = Options(ctx=told.ctx, parallel=told.parallel, docstring_as=told.docstring_as)
         self.translated: Translated = translate(f, options)
         self.body = rebuild(f, self.translated, OPS)
-        self.name, self.kind, self.ctx = f.__name__, self.translated.kind, ctx
+        self.name, self.kind, self.ctx = f.__name__, self.translated.kind, told.ctx
         self.file, self.line = self.translated.file, self.translated.line
-        self.docstring_as, self.default_return = docstring_as, default_return
-        self.parallel, self.auto_prime = parallel, auto_prime
+        self.told, self.manner = told, Manner(told.ctx, model=told.model)
+        self._about = _ABOUT.difference(inspect.signature(f).parameters)
         self._class = _class_of(f)
         self.function: Any = f
+        self.code: Any = None
 
     # -- one activation
 
+    def asked(self, kwargs: dict[str, Any]) -> Manner:
+        """How a call is to be done: what is about the call is taken out of *kwargs*."""
+        manner = self.manner
+        if kwargs and not self._about.isdisjoint(kwargs):
+            manner = self._asked(kwargs)
+        if self.told.new_ctx_func is not None and manner.ctx == "new":
+            made = _given(self.name, "new_ctx_func() must return", self.told.new_ctx_func())
+            manner = dataclasses.replace(manner, ctx="same", given=made)
+        return manner
+
+    def _asked(self, kwargs: dict[str, Any]) -> Manner:
+        about = {word: kwargs.pop(word) for word in self._about if word in kwargs}
+        manner = self.manner
+        if (ctx := about.get("ctx_method")) is not None:
+            manner = dataclasses.replace(manner, ctx=_context(f"{self.name}(ctx_method=", ctx))
+        if (given := about.get("_ctx")) is not None:
+            manner = dataclasses.replace(manner, given=_given(self.name, "_ctx= takes", given))
+        return manner
+
     def enter(
-        self, args: tuple[Any, ...], ctx: str | None, beside: bool = False
+        self, args: tuple[Any, ...], manner: Manner, beside: bool = False
     ) -> tuple[Frame, Turn | None]:
         """The frame of a call with *args*, made where the call stands."""
         caller = here(lambda: f"{self.name} {args!r:.400}")
-        ctx = ctx or self.ctx
-        owner = self._owner(args) if ctx == "resume" else None
+        owner = self.owner(args) if manner.ctx == "resume" else None
         return activation.enter(
-            caller, self.name, ctx, (self, owner), beside=beside, line=self.line, file=self.file
+            caller, self.name, manner, (self, owner), beside=beside, line=self.line, file=self.file
         )
 
-    def _owner(self, args: tuple[Any, ...]) -> Any:
-        """The object that a method is called on."""
-        if not args or self._class is None:
+    def owner(self, args: tuple[Any, ...]) -> Any:
+        """The object that a method is called on: what its ``resume`` state belongs to."""
+        if not args:
             return None
         first = args[0]
         kinds = first.__mro__ if isinstance(first, type) else type(first).__mro__
         for kind in kinds:
-            if kind.__qualname__ == self._class:
-                static = isinstance(vars(kind).get(self.name), staticmethod)
-                return None if static else first
+            found = vars(kind).get(self.name)
+            if kind.__qualname__ == self._class or program_of(found) is self:
+                return None if isinstance(found, staticmethod) else first
         return None
 
-    def execute(
-        self, frame: Frame, turn: Turn | None, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Run the body in *frame*."""
-        token = FRAME.set(frame)
-        try:
-            if turn is not None:
-                activation.begin(turn)
-            self._say_docstring(frame)
-            result = self.body(*args, **kwargs)
-        except BaseException as error:
-            activation.fail(frame, error)
-            raise
-        finally:
-            FRAME.reset(token)
-            if turn is not None:
-                turn.over()
-        activation.leave(frame)
-        return self._returned(frame, result)
+    def begun(self, frame: Frame) -> None:
+        if self.told.docstring_as is not None and self.translated.docstring is not None:
+            frame.prompt.append(self.told.docstring_as, self.translated.docstring)
 
-    async def aexecute(
-        self, frame: Frame, turn: Turn | None, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Run an ``async def`` body in *frame*."""
-        token = FRAME.set(frame)
-        frame.thread = threading.get_ident()
-        try:
-            if turn is not None:
-                await activation.abegin(turn)
-            self._say_docstring(frame)
-            result = await self.body(*args, **kwargs)
-        except BaseException as error:
-            activation.fail(frame, error)
-            raise
-        finally:
-            FRAME.reset(token)
-            if turn is not None:
-                turn.over()
-        activation.leave(frame)
-        return self._returned(frame, result)
-
-    def generate(
-        self, frame: Frame, turn: Turn | None, inner: Generator[Any, Any, Any]
-    ) -> Generator[Any, Any, Any]:
-        """Drive a generator: its frame is installed at every resume."""
-        step: Callable[[], Any] = functools.partial(inner.send, None)
-        begun = False
-        try:
-            while True:
-                activation.resumed(frame)
-                token = FRAME.set(frame)
-                frame.thread = threading.get_ident()
-                try:
-                    if not begun:
-                        begun = True
-                        frame.run.suspended[frame] = None
-                        self._begin_generator(frame, turn)
-                    out = step()
-                except StopIteration as stop:
-                    activation.leave(frame)
-                    return self._returned(frame, stop.value)
-                finally:
-                    FRAME.reset(token)
-                try:
-                    step = functools.partial(inner.send, (yield out))
-                except GeneratorExit:
-                    out = step = _no_step  # what was yielded last is held by others, or by nobody
-                    self._close_generator(frame, inner)
-                    raise
-                except BaseException as error:
-                    step = functools.partial(inner.throw, error)
-        except BaseException as error:
-            if not frame.ended:
-                activation.fail(frame, error)
-            raise
-        finally:
-            frame.run.suspended.pop(frame, None)
-            if turn is not None:
-                turn.over()
-
-    def _begin_generator(self, frame: Frame, turn: Turn | None) -> None:
-        if turn is not None:
-            activation.begin(turn)
-        self._say_docstring(frame)
-
-    def _close_generator(self, frame: Frame, inner: Generator[Any, Any, Any]) -> None:
-        """Close *inner*, in a context of its own: it may be collected at any moment.
-
-        Collection can strike inside ``ContextVar.set``, where setting another value is not safe.
-        """
-        activation.resumed(frame)
-        copy_context().run(_close_in, frame, inner)
-
-    async def agenerate(
-        self, frame: Frame, turn: Turn | None, inner: AsyncGenerator[Any, Any]
-    ) -> AsyncGenerator[Any, Any]:
-        """Drive an async generator likewise."""
-        step: Callable[[], Any] = functools.partial(inner.asend, None)
-        begun = False
-        try:
-            while True:
-                activation.resumed(frame)
-                token = FRAME.set(frame)
-                frame.thread = threading.get_ident()
-                try:
-                    if not begun:
-                        begun = True
-                        frame.run.suspended[frame] = None
-                        if turn is not None:
-                            await activation.abegin(turn)
-                        self._say_docstring(frame)
-                    out = await step()
-                except StopAsyncIteration:
-                    activation.leave(frame)
-                    return
-                finally:
-                    _restore(token)
-                try:
-                    step = functools.partial(inner.asend, (yield out))
-                except GeneratorExit:
-                    out = step = _no_step
-                    await inner.aclose()
-                    raise
-                except BaseException as error:
-                    step = functools.partial(inner.athrow, error)
-        except BaseException as error:
-            if not frame.ended:
-                activation.fail(frame, error)
-            raise
-        finally:
-            frame.run.suspended.pop(frame, None)
-            if turn is not None:
-                turn.over()
-
-    def _say_docstring(self, frame: Frame) -> None:
-        if self.docstring_as is not None and self.translated.docstring is not None:
-            frame.prompt.append(self.docstring_as, self.translated.docstring)
-
-    def _returned(self, frame: Frame, result: Any) -> Any:
-        if result is None and self.default_return == "prompt":
+    def returned(self, frame: Frame, result: Any) -> Any:
+        if result is None and self.told.default_return == "prompt":
             return PromptRecords(frame)
         return result
 
     # -- beside the caller
 
-    def spawn(self, args: tuple[Any, ...], kwargs: dict[str, Any], ctx: str | None) -> Future[Any]:
+    def spawn(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], manner: Manner | None = None
+    ) -> Future[Any]:
         """Start a call that runs beside its caller."""
+        manner = manner or self.asked(kwargs)
         caller = here(lambda: f"{self.name} {args!r:.400}")
-        frame, turn = self.enter(args, ctx, beside=True)
+        frame, turn = self.enter(args, manner, beside=True)
         task = Task(frame, hub_here() if self.kind == "async" else strand_here().hub)
         caller.add(task)
-        if (ctx or self.ctx) == "same":
-            activation.keep_place(caller, frame, task)
+        if manner.ctx == "same":
+            activation.keep_place(manner.given or caller, frame, task)
         if self.kind == "async":
             task.run_in_loop(self.aexecute(frame, turn, args, kwargs), context_for(frame))
             return Future(task)
@@ -240,29 +143,29 @@ class Program:
         return Future(task)
 
 
-def _close_in(frame: Frame, inner: Generator[Any, Any, Any]) -> None:
-    FRAME.set(frame)
-    inner.close()
-
-
-def _no_step() -> None:
-    """In place of the next step of a generator that is closed."""
-
-
-def _restore(token: Any) -> None:
-    try:
-        FRAME.reset(token)
-    except ValueError:  # finalised in another context than the one it ran in
-        FRAME.set(None)
-
-
 def _class_of(f: FunctionType) -> str | None:
     """The qualified name of the class that *f* is defined in."""
     outer, _, _ = f.__qualname__.rpartition(".")
     return outer if outer and not outer.endswith("<locals>") else None
 
 
-OWN_CODE.add(Program.aexecute.__code__)
+def _given(name: str, what: str, value: object) -> PromptContext:
+    if not isinstance(value, PromptContext):
+        raise InvalidOption(f"{name}: {what} a PromptContext, got {value!r:.80}")
+    return value
+
+
+def _context(where: str, ctx: object) -> str:
+    """*ctx* as one of the contexts; ``copy_ctx`` and the like are older spellings."""
+    name = ctx.removesuffix("_ctx") if isinstance(ctx, str) else ctx
+    if name not in CONTEXTS:
+        raise ValueError(f"{where}{ctx!r}): ctx is one of {', '.join(CONTEXTS)}")
+    if name != ctx:
+        told_once(f"ctx={ctx!r}", f"ctx={name!r}")
+    return cast(str, name)
+
+
+# -- the four kinds of functions
 
 
 def _in_body() -> bool:
@@ -273,10 +176,10 @@ def _in_body() -> bool:
 
 def _sync(program: Program) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        ctx = kwargs.pop("ctx_method", None)
-        if program.parallel and _in_body():
-            return program.spawn(args, kwargs, ctx)
-        frame, turn = program.enter(args, ctx)
+        manner = program.asked(kwargs)
+        if program.told.parallel and _in_body():
+            return program.spawn(args, kwargs, manner)
+        frame, turn = program.enter(args, manner)
         return program.execute(frame, turn, args, kwargs)
 
     return wrapper
@@ -284,10 +187,10 @@ def _sync(program: Program) -> Callable[..., Any]:
 
 def _async(program: Program) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        ctx = kwargs.pop("ctx_method", None)
-        if program.parallel and _in_body():
-            return program.spawn(args, kwargs, ctx)
-        frame, turn = program.enter(args, ctx)
+        manner = program.asked(kwargs)
+        if program.told.parallel and _in_body():
+            return program.spawn(args, kwargs, manner)
+        frame, turn = program.enter(args, manner)
         return program.aexecute(frame, turn, args, kwargs)
 
     return _marked(wrapper)
@@ -295,19 +198,18 @@ def _async(program: Program) -> Callable[..., Any]:
 
 def _generator(program: Program) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        frame, turn = program.enter(args, kwargs.pop("ctx_method", None))
+        frame, turn = program.enter(args, program.asked(kwargs))
         made = program.generate(frame, turn, program.body(*args, **kwargs))
-        if program.auto_prime:
-            next(made)
-        return made
+        return primed(program.name, made) if program.told.auto_prime else made
 
     return wrapper
 
 
 def _asyncgen(program: Program) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        frame, turn = program.enter(args, kwargs.pop("ctx_method", None))
-        return program.agenerate(frame, turn, program.body(*args, **kwargs))
+        frame, turn = program.enter(args, program.asked(kwargs))
+        made = program.agenerate(frame, turn, program.body(*args, **kwargs))
+        return Primed(program.name, made) if program.told.auto_prime else made
 
     return wrapper
 
@@ -330,15 +232,16 @@ _ROLES: dict[str, RoleName] = {"user": "user", "system": "system"}
 def ppl(ctx: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def ppl(
-    ctx: Literal["new", "copy", "same", "resume"] = "new",
+    ctx: Context = "new",
     compositor: Any = None,
     *,
+    model: str | None = None,
     default_return: Literal["prompt"] | None = None,
     docstring_as: Literal["user", "system"] | None = None,
     parallel: bool = False,
     auto_prime: bool = False,
     num_extra_wrappers: int = 0,
-    new_ctx_func: Any = None,
+    new_ctx_func: Callable[[], PromptContext] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
@@ -346,43 +249,65 @@ def ppl(
     ctx: Any = "new",
     compositor: Any = None,
     *,
+    model: str | None = None,
     default_return: str | None = None,
     docstring_as: str | None = None,
     parallel: bool = False,
     auto_prime: bool = False,
     num_extra_wrappers: int = 0,
     new_ctx_func: Any = None,
+    **older: Any,
 ) -> Any:
     """Make a function a prompt program: its expression statements are its prompt.
 
     *ctx* is what prompt it works on: ``new``, a ``copy`` of the caller's, the ``same``, or
-    ``resume`` where it left off. *docstring_as* says its docstring; *parallel* lets its calls
-    run beside their caller; *auto_prime* runs a generator to its first ``yield``.
-    *num_extra_wrappers* and *new_ctx_func* are accepted for old programs and do nothing.
+    ``resume`` where it left off; *new_ctx_func* makes the new one. *model* answers its calls that
+    name none. *docstring_as* says its docstring; ``default_return="prompt"`` returns ``records()``
+    in place of ``None``; *parallel* lets its calls run beside their caller; *auto_prime* runs a
+    generator to its first ``yield``. *num_extra_wrappers* is accepted for old programs and does
+    nothing.
+
+    A call may say more about itself: ``f(…, ctx_method="copy")`` is in another context this time,
+    ``f(…, _ctx=prompt_context)`` works on that prompt in place of its caller's.
     """
     if not isinstance(ctx, str):
-        return _decorate(ctx, "new", None, None, False, False)
-    name = ctx.removesuffix("_ctx")
-    if name not in CONTEXTS:
-        raise ValueError(f"@ppl(ctx={ctx!r}): ctx is one of {', '.join(CONTEXTS)}")
+        return _decorate(ctx, Decoration())
+    if older:
+        older = renamed("@ppl", older, {"comp": "compositor", "include_docstring": "docstring_as"})
+        compositor = older.pop("compositor", compositor)
+        if older.pop("docstring_as", False):
+            docstring_as = docstring_as or "user"
     if docstring_as not in (None, *_ROLES):
         raise ValueError(f"@ppl(docstring_as={docstring_as!r}): it is 'user' or 'system'")
     if default_return not in (None, "prompt"):
         raise ValueError(f"@ppl(default_return={default_return!r}): only 'prompt' is known")
     if compositor is not None:
         raise RunError("@ppl(compositor=...) is not there yet")
-    role = _ROLES[docstring_as] if docstring_as is not None else None
-    return lambda f: _decorate(f, name, role, default_return, parallel, auto_prime)
+    told = Decoration(
+        _context("@ppl(ctx=", ctx), _ROLES.get(docstring_as or ""), default_return, parallel,
+        auto_prime, model, None if new_ctx_func is PromptContext else new_ctx_func,
+    )  # fmt: skip
+    return lambda f: _decorate(f, told)
 
 
-def _decorate(
-    f: Any, ctx: str, docstring_as: RoleName | None, default_return: str | None, parallel: bool,
-    auto_prime: bool,
-) -> Any:  # fmt: skip
+def _decorate(f: Any, told: Decoration) -> Any:
     if isinstance(f, staticmethod | classmethod):
-        inner = _decorate(f.__func__, ctx, docstring_as, default_return, parallel, auto_prime)
-        return type(f)(inner)
-    program = Program(require_function(f), ctx, docstring_as, default_return, parallel, auto_prime)
-    wrapper = functools.wraps(f)(_WRAPPERS[program.kind](program))
-    wrapper.__appl__ = program  # type: ignore[attr-defined]
+        return type(f)(_decorate(f.__func__, told))
+    program = Program(require_function(f), told)
+    wrapper: Any = functools.wraps(f)(_WRAPPERS[program.kind](program))
+    wrapper.__appl__ = program
+    program.code = wrapper.__code__
     return wrapper
+
+
+def reset_context(f: Callable[..., Any]) -> None:
+    """Forget what a ``resume`` function remembers in this run; its next call starts anew.
+
+    Of a bound method (``agent.chat``) only that object's state is forgotten, of the method of a
+    class (``Agent.chat``) those of all its objects.
+    """
+    program = program_of(f)
+    if not isinstance(program, Program):
+        name = getattr(f, "__qualname__", repr(f))
+        raise InvalidOption(f"reset_context({name}): it takes a @ppl function or method")
+    current().states.forget(program, getattr(f, "__self__", None))

@@ -35,6 +35,8 @@ def command(given: argparse.Namespace) -> int:
             chosen = choose(config)
             table = [(key, _shown(value), origin, _help(key)) for key, value, origin in rows]
             out("\n".join(columns([("setting", "value", "from", "meaning"), *table])))
+            for note in config.notes:
+                out(f"\n{note}")
             model = chosen.model or "its default model"
             out(f"\ncalls are answered by the backend {chosen.backend!r} with {model}")
     return failure.code
@@ -49,4 +51,6 @@ def _shown(value: object) -> str:
 
 
 def _help(key: str) -> str:
-    return KEYS[key].help if key in KEYS else "a setting of this backend"
+    if key in KEYS:
+        return KEYS[key].help
+    return "a name for a model" if key.startswith("models.") else "a setting of this backend"

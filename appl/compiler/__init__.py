@@ -2,6 +2,7 @@
 
 from appl.compiler.fence import require_function
 from appl.compiler.ir import Graph, Hooks
+from appl.compiler.names import program_of
 from appl.compiler.passes import (
     Options,
     Translated,
@@ -20,6 +21,7 @@ __all__ = [
     "compile_graph",
     "graph_of",
     "lowered_source",
+    "program_of",
     "rebuild",
     "require_function",
     "translate",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
 
-from appl.compiler.names import UNKNOWN, Names, is_ppl, origin, outer_names
+from appl.compiler.names import UNKNOWN, Names, is_ppl, origin, outer_names, program_of
 from appl.compiler.source import Module
 
 _BY_ORIGIN = {
@@ -88,11 +88,11 @@ def is_program(value: Any) -> bool:
     """Whether *value* is a prompt function, as ``@ppl`` makes them."""
     if isinstance(value, Published):
         return value.is_program
-    return callable(value) and hasattr(value, "__appl__")
+    return program_of(value) is not None
 
 
 def _ctx_of(program: Any) -> str:
-    return str(getattr(getattr(program, "__appl__", None), "ctx", ""))
+    return str(getattr(program_of(program), "ctx", ""))
 
 
 def lasting_names(f: FunctionType) -> Mapping[str, Any]:

@@ -48,6 +48,17 @@ class Names:
         return getattr(builtins, name, UNKNOWN) if found is UNKNOWN else found
 
 
+def program_of(f: Any) -> Any:
+    """The program behind a prompt function or method; ``None`` for anything else.
+
+    ``functools.wraps`` copies the mark of a prompt function to a wrapper around it, but not its
+    code: by that a wrapper is known to be a function of its own.
+    """
+    program = getattr(f, "__appl__", None)
+    own = program is not None and getattr(f, "__code__", None) is getattr(program, "code", None)
+    return program if own else None
+
+
 def outer_names(f: FunctionType) -> Mapping[str, Any]:
     """The names that *f* sees from outside: its cells, then its globals."""
     cells = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)

@@ -23,7 +23,7 @@ from appl.compiler.fence import fence, require_function
 from appl.compiler.graph import build
 from appl.compiler.ir import HOOKS_NAME, PLACEHOLDER, Graph, Hooks
 from appl.compiler.lower import Lowered, docstring_of, lower
-from appl.compiler.names import Names, is_ppl, outer_names
+from appl.compiler.names import Names, is_ppl, outer_names, program_of
 from appl.compiler.plain import Plain
 from appl.compiler.source import Found, find, parse, peers
 from appl.compiler.survey import survey
@@ -139,7 +139,7 @@ def lowered_from(f: FunctionType, found: Found, options: Options) -> Lowered:
 
 def compile_graph(f: Any) -> Graph:
     """The call graph of a prompt function, or of a plain function as if it were one."""
-    program = getattr(f, "__appl__", None)
+    program = program_of(f)
     if program is not None:
         graph: Graph = program.translated.graph
         return graph

@@ -11,7 +11,7 @@ from typing import Any
 from appl.errors import RunError
 from appl.prompt import Lazy, Message, Messages, Node, Prompt, as_message
 from appl.runtime.fiber import wait
-from appl.runtime.frame import FRAME, Frame
+from appl.runtime.frame import FRAME, Frame, Scribe
 from appl.runtime.future import finished
 from appl.runtime.pending import Error, Pending, Proxy
 
@@ -52,7 +52,7 @@ class PromptRecords:
     As a statement it adds the same items to another prompt, without waiting.
     """
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Scribe) -> None:
         self._frame = frame
 
     def nodes(self) -> list[Node]:
@@ -162,13 +162,17 @@ def _message(value: Message | dict[str, Any]) -> Message:
     return as_message(value)
 
 
-def records() -> PromptRecords:
-    """What this call has added to its prompt so far, and still adds."""
-    return PromptRecords(frame_here("records()"))
+def records(_ctx: Scribe | None = None) -> PromptRecords:
+    """What this call has added to its prompt so far, and still adds; or what *_ctx* holds."""
+    return PromptRecords(_ctx if _ctx is not None else frame_here("records()"))
 
 
-def convo() -> Conversation:
-    """Everything that is in this call's context, as messages; waits for what is pending."""
-    tip = frame_here("convo()").prompt.tip
+def convo(_ctx: Scribe | None = None) -> Conversation:
+    """Everything that is in this call's context, or in *_ctx*; waits for what is pending."""
+    return conversation_of((_ctx if _ctx is not None else frame_here("convo()")).prompt.tip)
+
+
+def conversation_of(tip: Node | None) -> Conversation:
+    """The messages up to *tip*, waiting for what is pending."""
     wait_for(tip)
     return Conversation(tip.messages() if tip is not None else ())

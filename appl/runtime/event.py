@@ -6,6 +6,7 @@ thread it was on.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,7 +15,7 @@ from appl.backend import Request, Response
 
 @dataclass(slots=True)
 class ScopeEntered:
-    """A ``@ppl`` function, ``call``, ``map`` item or task got its address."""
+    """A function, ``call``, ``map`` item or task got its address; *metadata* is the user's."""
 
     address: str
     parent: str
@@ -22,6 +23,7 @@ class ScopeEntered:
     file: str | None
     line: int | None
     at: int
+    metadata: Mapping[str, Any] | None = None
 
 
 @dataclass(slots=True)

@@ -20,28 +20,42 @@ if TYPE_CHECKING:
 _PRUNE = 64
 
 
-class Frame:
+class Scribe:
+    """Where text is said: a prompt, who speaks, and whether the next part begins an item.
+
+    ``address`` says whose prompt it is. ``origin`` is where its own part of the prompt begins.
+    """
+
+    __slots__ = ("address", "fresh", "origin", "prompt", "role")
+
+    def __init__(self, address: str, prompt: Prompt, role: RoleName = "user") -> None:
+        self.address, self.prompt, self.role = address, prompt, role
+        self.origin: Node | None = prompt.tip
+        self.fresh = True
+
+    def tip(self) -> Node | None:
+        """The newest node that belongs to this."""
+        return self.prompt.tip
+
+
+class Frame(Scribe):
     """One activation: of a ``@ppl`` function, of what ``call`` started, of a task, or of the run.
 
     ``shares`` is true when its prompt lives on after it. ``started`` are the calls that this frame
     answers for, in program order; an open region takes its place while it lasts. ``regions`` are
     those around this frame, outer ones first; ``sheltered`` is true when a region waits for the
-    task that it belongs to.
+    task that it belongs to. ``model`` is the name that its calls ask when they give none.
     """
 
     __slots__ = (
         "_prune_at",
-        "address",
         "counts",
         "end",
         "ended",
-        "fresh",
         "generations",
-        "origin",
+        "model",
         "parent",
-        "prompt",
         "regions",
-        "role",
         "run",
         "shares",
         "sheltered",
@@ -58,16 +72,15 @@ class Frame:
         role: RoleName = "user",
         regions: tuple[Region, ...] = (),
     ) -> None:
-        self.run, self.parent, self.address = run, parent, address
-        self.prompt, self.role, self.regions = prompt, role, regions
-        self.origin: Node | None = prompt.tip
+        super().__init__(address, prompt, role)
+        self.run, self.parent, self.regions = run, parent, regions
         self.end: Node | None = None
         self.ended = False
-        self.fresh = True
         self.shares = False
         self.sheltered: bool = parent is not None and parent.sheltered
         self.counts: dict[str, int] = {}
         self.generations = 0
+        self.model: str | None = None
         self.started: list[Pending] = []
         self.thread = threading.get_ident()
         self._prune_at = _PRUNE

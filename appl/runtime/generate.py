@@ -20,7 +20,8 @@ from appl.runtime.context import Conversation, PromptRecords
 from appl.runtime.fiber import hub_here, wait
 from appl.runtime.frame import Frame
 from appl.runtime.future import Generation, finished
-from appl.runtime.options import check_model, check_number, require, sampling_of, stops
+from appl.runtime.models import named
+from appl.runtime.options import check_number, require, sampling_of, stops
 from appl.runtime.pending import Proxy
 from appl.runtime.resolve import taking_futures
 from appl.runtime.run import Run, here
@@ -116,9 +117,7 @@ def _generate(
     run = frame.run
     run.check_open()
     fields, n = asked.fields, asked.n
-    asked.model = _model(asked.model)
-    if asked.model is not None:
-        check_model(run.profile, asked.model)
+    asked.model = _complete(frame, asked)
     run.complete_fields(fields)
     if fields["regex"] is not None or fields["grammar"] is not None:
         _check_constraints(run, fields["regex"], fields["grammar"])
@@ -157,15 +156,18 @@ def _call(
     if messages is not None:
         node, given = _given(messages)
     home = hub_here()
-    return Call(frame, home, kind, node, given, model or frame.run.model, sampling, _source())
+    return Call(frame, home, kind, node, given, model or "", sampling, _source())
 
 
-def _model(model: Any) -> str | None:
-    """The name of a model; a generation may be one."""
-    model = finished(model)
-    if model is not None and not isinstance(model, str):
-        raise InvalidOption(f"gen(model=...) takes the name of a model, got {model!r:.80}")
-    return str.__str__(model) if model is not None else None
+def _complete(frame: Frame, asked: _Asked) -> str | None:
+    """The model that is asked, after its default options have filled in what was left open."""
+    model = frame.run.models.resolve(named(finished(asked.model)) or frame.model)
+    for name, value in model.options.items():
+        if name not in asked.fields:
+            asked.extra.setdefault(name, value)
+        elif asked.fields[name] in (None, ()):
+            asked.fields[name] = stops(value) if name == "stop" else value
+    return model.name
 
 
 def _given(messages: Said) -> tuple[Node | None, Messages | None]:

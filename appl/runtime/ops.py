@@ -13,7 +13,7 @@ from typing import Any
 
 from appl.errors import RunError
 from appl.runtime import say as saying
-from appl.runtime.frame import FRAME, Frame
+from appl.runtime.frame import FRAME, Frame, Scribe
 from appl.runtime.future import OWN_NAMES, awaited
 from appl.runtime.pending import Proxy
 from appl.runtime.region import Region
@@ -196,6 +196,6 @@ OPS = Ops()
 
 
 @taking_futures
-def grow(value: object) -> None:
-    """Add *value* to the prompt: what the bare expression statement ``value`` does."""
-    saying.say(_frame(), value)
+def grow(value: object, *, _ctx: Scribe | None = None) -> None:
+    """Add *value* to the prompt, or to *_ctx*: what the bare statement ``value`` does."""
+    saying.say(_ctx if _ctx is not None else _frame(), value)

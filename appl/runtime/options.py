@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from appl.backend import Profile, Sampling
-from appl.errors import InvalidOption, ModelNotFound, UnknownOption, Unsupported, nearest
+from appl.errors import InvalidOption, UnknownOption, Unsupported, nearest
 from appl.runtime.future import finished
 
 KNOWN = (
@@ -99,15 +99,6 @@ def stops(value: Any) -> tuple[str, ...]:
     if "" in found:
         raise InvalidOption("gen(stop=...): an empty string would stop every answer at once")
     return found
-
-
-def check_model(profile: Profile, model: str) -> None:
-    """Refuse a model that the backend says it does not have."""
-    if profile.models and model not in profile.models:
-        raise ModelNotFound(
-            f"backend {profile.name!r} has no model {model!r}{nearest(model, profile.models)} "
-            f"(it has: {', '.join(profile.models)})"
-        )
 
 
 def require(profile: Profile, feature: str, option: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from greenlet import getcurrent
 
+from appl.compiler.names import program_of
 from appl.errors import InvalidOption
 from appl.runtime.activation import shelter
 from appl.runtime.clock import First
@@ -49,7 +50,7 @@ def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pending:
     f = finished(f)
     program, bound = _program(f)
     if program is not None:
-        pending: Pending = program.spawn((*bound, *args), kwargs, None)._pending
+        pending: Pending = program.spawn((*bound, *args), kwargs)._pending
         return pending
     caller = here(lambda: f"{_name(f)} {args!r:.400}")
     frame = _frame(caller, _name(f))
@@ -106,8 +107,8 @@ def _name(f: Any) -> str:
 def _program(f: Any) -> tuple[Any, tuple[Any, ...]]:
     """The program behind a ``@ppl`` function or method, and the object that it is bound to."""
     own = getattr(f, "__self__", None)
-    program = getattr(f, "__appl__", None)
-    if program is None or not hasattr(program, "spawn") or program.kind not in ("sync", "async"):
+    program = program_of(f)
+    if program is None or program.kind not in ("sync", "async"):
         return None, ()
     return program, (own,) if inspect.ismethod(f) else ()
 
@@ -116,7 +117,7 @@ def is_async(f: Any) -> bool:
     """Whether calling *f* gives a coroutine; also for ``@ppl async def`` before Python 3.12."""
     while isinstance(f, functools.partial):
         f = f.func
-    program = getattr(f, "__appl__", None)
+    program = program_of(f)
     return inspect.iscoroutinefunction(f) or getattr(program, "kind", None) == "async"
 
 

@@ -16,6 +16,7 @@ import types
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from typing import Any, TypeVar
 
+from appl.compiler.names import program_of
 from appl.runtime.future import awaited, result_of
 from appl.runtime.pending import Pending, Proxy
 from appl.runtime.tasks import OWN_CODE
@@ -160,7 +161,7 @@ def takes_futures(f: Any) -> bool:
         return takes_futures(f.func)
     if isinstance(f, type):
         return _stores_fields(f)
-    return getattr(f, "__appl__", None) is not None
+    return program_of(f) is not None
 
 
 def _stores(f: Any) -> bool:

@@ -30,9 +30,11 @@ from appl.runtime.effects import Effects, LiveEffects
 from appl.runtime.event import Event, Instrument, RunEnded, Warned
 from appl.runtime.fiber import Stack, hub_here, strand_here
 from appl.runtime.frame import FRAME, Frame
+from appl.runtime.models import Model, Models
 from appl.runtime.pending import Pending
 from appl.runtime.quiet import quiet_for
 from appl.runtime.scheduler import ByPrefix, Order, Scheduler
+from appl.runtime.state import States
 from appl.runtime.tasks import TaskScopes
 
 
@@ -40,6 +42,7 @@ class Run:
     """Everything that one program does; as a context manager it ends with the block.
 
     ``gate`` is called on the I/O thread before each call starts: it may block, or raise to refuse.
+    ``models`` are the names that calls may ask, ``model`` the default where they are not given.
     ``sequential`` waits for every call where it stands: the naive twin of the scheduler.
     """
 
@@ -51,6 +54,7 @@ class Run:
         effects: Effects | None = None,
         gate: Callable[[], None] | None = None,
         model: str | None = None,
+        models: Models | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
         seed: int | None = None,
@@ -60,7 +64,8 @@ class Run:
         order: Order | None = None,
     ) -> None:
         self.backend, self.profile = backend, backend.profile
-        self.model = model or self.profile.default_model or ""
+        self.models = models or Models(self.profile, Model(None, model))
+        self.model = self.models.default.name or ""
         self.salt, self.sequential, self.gate = salt, sequential, gate
         self.instruments = list(instruments)
         self.watched = bool(self.instruments)
@@ -70,7 +75,7 @@ class Run:
         limit = None if getattr(backend, "timeless", False) else min(limits, default=None)
         self.scheduler = Scheduler(backend, limit, order or ByPrefix())
         self.tell: Callable[[str], None] = _on_stderr
-        self.states: dict[Any, Any] = {}
+        self.states = States()
         self.closed = False
         self.root = Frame(self, None, "", Prompt())
         self.task = _current_task()
@@ -229,6 +234,7 @@ class Run:
 
     def _end(self, error: BaseException | None) -> None:
         self.closed = True
+        self.states.clear()
         if self.quiet is not None:
             self.quiet.ends()
         if self.watched:

@@ -5,11 +5,14 @@ Invariant: what cannot answer is refused here, before any call, with the nearest
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from appl.backend import Backend, Profile, installed, load
-from appl.config import Config
+from appl.config import Config, followed
 from appl.errors import BackendNotFound, ConfigError, ModelNotFound, nearest
+from appl.runtime.models import Model, Models
 
 EMBEDDED = "embedded"
 _UNINSTALLED = {EMBEDDED: "appl_backends.embedded:Embedded"}  # when run from a bare checkout
@@ -22,17 +25,32 @@ class Choice:
     backend: str
     model: str | None
     asked: bool
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def choose(config: Config) -> Choice:
     """The backend and model of *config*; ``backend/model`` as a model names both."""
-    backend, model = config.backend, config.model
-    asked = backend is not None or model is not None
-    if backend is None and model is not None:
-        head, _, rest = model.partition("/")
-        if head in _names():
-            backend, model = head, rest or None
-    return Choice(backend or EMBEDDED, model, asked)
+    asked = config.backend is not None or config.model is not None
+    chosen = _stands_for(config.model, config) if config.model is not None else Model()
+    backend, model = config.backend or chosen.backend, chosen.name
+    if chosen.backend not in (None, backend):  # the other backend may have a model of that name
+        model = f"{chosen.backend}/{chosen.name}" if chosen.name else chosen.backend
+    return Choice(backend or EMBEDDED, model, asked, chosen.options)
+
+
+def models_of(config: Config, choice: Choice, profile: Profile) -> Models:
+    """The names for models that calls may use in a run with *choice*."""
+    names = {name: _stands_for(name, config) for name in config.models}
+    default = Model(None, choice.model, choice.options)
+    return Models(profile, default, names, choice.backend)
+
+
+def _stands_for(name: str, config: Config) -> Model:
+    alias = followed(name, config.models)
+    head, slash, rest = (alias.model or "").partition("/")
+    if slash and head in _names():
+        return Model(head, rest or None, alias.options)
+    return Model(None, alias.model, alias.options)
 
 
 def _names() -> set[str]:

@@ -24,7 +24,7 @@ from appl.errors import TraceWriteError
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import Instrument
 from appl.runtime.run import Run
-from appl.session.answering import Choice, choose, make_backend
+from appl.session.answering import Choice, choose, make_backend, models_of
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
 from appl.session.recording import Recording
 from appl.tracing import Recorder, new_path, profile_data
@@ -88,13 +88,15 @@ def make_session(
 ) -> Session:
     """Backend, recorder and run, wired but not entered."""
     config = config or settings.load()
+    _tell_notes(config, say)
     choice, entry = choose(config), entry or script()
     seed = config.seed if config.seed is not None else secrets.randbits(48)
     backend = make_backend(config, choice, seed)
     recording = Recording(lambda: _begin(session, path, say))
     watching = [*instruments, cast(Instrument, recording)] if config.trace else list(instruments)
     run = Run(
-        backend, instruments=watching, gate=recording.gate, model=choice.model,
+        backend, instruments=watching, gate=recording.gate,
+        models=models_of(config, choice, backend.profile),
         temperature=config.temperature, max_tokens=config.max_tokens, seed=seed,
         concurrency=config.concurrency,
     )  # fmt: skip
@@ -126,6 +128,14 @@ def _begin(session: Session, path: Path | None, say: Tell) -> Recorder | None:
 _told: set[str] = set()
 
 
+def _tell_notes(config: Config, say: Tell) -> None:
+    """What a file holds that has no meaning is told once in a process."""
+    for note in config.notes:
+        if note not in _told:
+            _told.add(note)
+            say(f"appl: {note}")
+
+
 def _first_time(session: Session) -> bool:
     """A program with many blocks is told once who answers."""
     seen = session.entry.kind == "api" and "embedded" in _told
@@ -153,6 +163,7 @@ def header(session: Session) -> dict[str, Any]:
         "settings": {key: value for key, value, _ in session.config.shown()},
         "backend": session.choice.backend,
         "model": session.run.model,
+        "models": session.run.models.as_data(),
         "programs": program_digests(entry),
         "git": git_commit(Path(entry.file).parent if entry.file else Path.cwd()),
         "versions": versions(),

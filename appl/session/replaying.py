@@ -12,6 +12,7 @@ from typing import Any
 
 from appl.config import Config
 from appl.runtime.event import Instrument
+from appl.runtime.models import Models, models_from
 from appl.runtime.run import Run
 from appl.session.answering import Choice
 from appl.session.entry import script
@@ -25,11 +26,18 @@ def replay_session(replayer: Replayer, *, instruments: Iterable[Instrument] = ()
     seed = _number(head.get("seed"))
     run = Run(
         replayer.backend, instruments=[*instruments, replayer], effects=replayer.effects,
-        model=_word(head.get("model")), seed=seed,
+        model=_word(head.get("model")), models=_models(replayer), seed=seed,
         temperature=_recorded(head, "temperature"), max_tokens=_recorded(head, "max_tokens"),
     )  # fmt: skip
     choice = Choice(str(head.get("backend", "")), run.model, True)
     return Session(Config(), choice, script("api"), seed or 0, run, replayer.backend)
+
+
+def _models(replayer: Replayer) -> Models | None:
+    """The names for models as they were when the run was recorded."""
+    head = replayer.trace.header
+    backend = _word(head.get("backend")) or ""
+    return models_from(head.get("models"), replayer.backend.profile, backend)
 
 
 @contextlib.contextmanager

@@ -385,6 +385,7 @@ def test_a_closed_over_prompt_function_is_recognised() -> None:
         def make():
             def inner(): "text"
             inner.__appl__ = Program()
+            inner.__appl__.code = inner.__code__
             def f():
                 return inner()
             return ppl(f), f

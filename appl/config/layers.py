@@ -1,0 +1,167 @@
+"""Sources of settings, later ones over earlier ones, each value with its origin.
+
+Invariant: a key that is not known is an error, never ignored.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from appl.config import former
+from appl.config.aliases import Alias, alias_from
+from appl.config.files import find_file
+from appl.config.values import KEYS, Config, Secret
+from appl.errors import ConfigError, nearest
+
+PREFIX = "APPL_"
+TABLES = ("models", "backends")
+_SECRET = re.compile(r"(^|_)(key|secret|password|token|credential)$", re.IGNORECASE)
+_overrides: dict[str, Any] = {}
+
+
+class _Layers:
+    """Collects values, later layers over earlier ones, each with its origin."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.models: dict[str, Alias] = {}
+        self.backends: dict[str, dict[str, Any]] = {}
+        self.origins: dict[str, str] = {}
+        self.notes: list[str] = []
+
+    def take(
+        self, values: Mapping[str, Any], origin: str, written: Callable[[str], str] | None = None
+    ) -> None:
+        """Lay *values* over what is there; *written* is how the user spells a key."""
+        values, notes = former.translated(values, origin)
+        self.notes += [note for note in notes if note not in self.notes]
+        _known(values, [*KEYS, *TABLES], origin)
+        for key, value in values.items():
+            if key == "backends":
+                self._backends(value, origin)
+            elif key == "models":
+                self._models(value, origin)
+            else:
+                name = written(key) if written is not None else None
+                self.put(key, value, name if origin == "argument" and name else origin, name)
+
+    def put(self, key: str, raw: object, origin: str, written: str | None = None) -> None:
+        """Set *key*, which the user wrote as *written*, from the raw value."""
+        try:
+            self.values[key] = KEYS[key].read(raw)
+        except ValueError as error:
+            raise ConfigError(
+                f"{written or f'{origin}: {key}'} must be {error}, got {raw!r}"
+            ) from None
+        self.origins[key] = origin
+
+    def _models(self, table: object, origin: str) -> None:
+        if not isinstance(table, Mapping):
+            raise ConfigError(f'{origin}: models must be a table, as in [models] small = "…"')
+        for name, raw in table.items():
+            key = f"models.{name}"
+            self.models[name] = alias_from(f"{origin}: {key}", raw)
+            self.origins[key] = origin
+
+    def _backends(self, tables: object, origin: str) -> None:
+        if not isinstance(tables, Mapping):
+            raise ConfigError(f"{origin}: backends must hold tables, as in [backends.embedded]")
+        for backend, table in tables.items():
+            if not isinstance(table, Mapping):
+                raise ConfigError(f"{origin}: write [backends.{backend}] with its settings below")
+            for name, raw in table.items():
+                key = f"backends.{backend}.{name}"
+                self.backends.setdefault(backend, {})[name] = _setting(key, raw, origin)
+                self.origins[key] = origin
+
+    def config(self) -> Config:
+        """All of it as one frozen value."""
+        return Config(
+            **self.values, models=self.models, backends=self.backends, origins=self.origins,
+            notes=tuple(self.notes),
+        )  # fmt: skip
+
+
+def _setting(key: str, raw: object, origin: str) -> object:
+    if isinstance(raw, Mapping) and set(raw) == {"env"} and isinstance(raw["env"], str):
+        return Secret(raw["env"])
+    if _SECRET.search(key) and isinstance(raw, str):
+        name = key.rpartition(".")[2]
+        raise ConfigError(
+            f"{origin}: {key} looks like a secret, and secrets do not belong in a file; "
+            f'write {name} = {{env = "NAME_OF_A_VARIABLE"}}'
+        )
+    return raw
+
+
+def load(
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    directory: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Config:
+    """The settings in *directory*; *arguments* win, where they are not ``None``."""
+    layers = _Layers()
+    _from_file(layers, directory or Path.cwd())
+    _from_environment(layers, os.environ if environ is None else environ)
+    layers.take(_overrides, "appl.init", "appl.init({}=…)".format)
+    given = {key: value for key, value in (arguments or {}).items() if value is not None}
+    layers.take(given, "argument", lambda key: "--" + key.replace("_", "-"))
+    return layers.config()
+
+
+def init(**overrides: Any) -> None:
+    """Settings made in the program, over files and environment; for runs that are opened later.
+
+    ``models={"small": …}`` names models, ``backends={"embedded": {…}}`` gives a backend's own
+    settings. ``None`` takes one back.
+    """
+    present = {key: value for key, value in overrides.items() if value is not None}
+    _Layers().take(present, "appl.init", "appl.init({}=…)".format)
+    taken_back = [key for key, value in overrides.items() if value is None]
+    _known(taken_back, [*KEYS, *TABLES, *former.KEYS], "appl.init")
+    for key in taken_back:
+        _overrides.pop(key, None)
+    _overrides.update(present)
+
+
+def _from_environment(layers: _Layers, environ: Mapping[str, str]) -> None:
+    known = {PREFIX + key.upper(): key for key in KEYS}
+    for name, raw in environ.items():
+        if name in known:
+            layers.put(known[name], raw, name, name)
+        elif name.startswith(PREFIX):
+            _slip(name.removeprefix(PREFIX).lower(), name)
+
+
+def _slip(key: str, written: str) -> None:
+    """Refuse a known name with a slip; other programs' variables may begin with APPL_ too."""
+    close = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.75)
+    if close:
+        meant = PREFIX + close[0].upper()
+        raise ConfigError(
+            f"the environment variable {written} is not known; did you mean {meant!r}?"
+        )
+
+
+def _from_file(layers: _Layers, directory: Path) -> None:
+    found = find_file(directory)
+    if found is None:
+        return
+    file, table = found
+    layers.take(table, str(file))
+    if "home" in table:  # a relative folder is meant from where the file lies
+        layers.values["home"] = file.parent / layers.values["home"]
+
+
+def _known(given: Iterable[str], known: list[str], origin: str) -> None:
+    for key in given:
+        if key not in known:
+            raise ConfigError(
+                f"{origin}: unknown key {key!r}{nearest(key, known)} (known: {', '.join(known)})"
+            )

@@ -1,0 +1,234 @@
+"""How the code of an activation runs: at once, awaited, or step by step as a generator.
+
+Invariant: the activation's frame is the current one while its own code runs, and at no other time;
+however the code ends, the activation is left, and so is its turn with a state.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextvars import copy_context
+from typing import Any
+
+from appl.errors import RunError
+from appl.runtime import activation
+from appl.runtime.frame import FRAME, Frame
+from appl.runtime.state import Turn
+from appl.runtime.tasks import OWN_CODE
+
+
+class Body:
+    """The code of a function, and how it is run in a frame."""
+
+    body: Callable[..., Any]
+    name: str
+
+    def begun(self, frame: Frame) -> None:
+        """Called in *frame* before the first line of the code."""
+
+    def returned(self, frame: Frame, result: Any) -> Any:
+        """What the caller gets for *result*."""
+        return result
+
+    def execute(
+        self, frame: Frame, turn: Turn | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Run the body in *frame*."""
+        token = FRAME.set(frame)
+        try:
+            if turn is not None:
+                turn.begin()
+            self.begun(frame)
+            result = self.body(*args, **kwargs)
+        except BaseException as error:
+            activation.fail(frame, error)
+            raise
+        finally:
+            FRAME.reset(token)
+            if turn is not None:
+                turn.over()
+        activation.leave(frame)
+        return self.returned(frame, result)
+
+    async def aexecute(
+        self, frame: Frame, turn: Turn | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Run an ``async def`` body in *frame*."""
+        token = FRAME.set(frame)
+        frame.thread = threading.get_ident()
+        try:
+            if turn is not None:
+                await turn.abegin()
+            self.begun(frame)
+            result = await self.body(*args, **kwargs)
+        except BaseException as error:
+            activation.fail(frame, error)
+            raise
+        finally:
+            FRAME.reset(token)
+            if turn is not None:
+                turn.over()
+        activation.leave(frame)
+        return self.returned(frame, result)
+
+    def generate(
+        self, frame: Frame, turn: Turn | None, inner: Generator[Any, Any, Any]
+    ) -> Generator[Any, Any, Any]:
+        """Drive a generator: its frame is installed at every resume."""
+        step: Callable[[], Any] = functools.partial(inner.send, None)
+        begun = False
+        try:
+            while True:
+                activation.resumed(frame)
+                token = FRAME.set(frame)
+                frame.thread = threading.get_ident()
+                try:
+                    if not begun:
+                        begun = True
+                        frame.run.suspended[frame] = None
+                        if turn is not None:
+                            turn.begin()
+                        self.begun(frame)
+                    out = step()
+                except StopIteration as stop:
+                    activation.leave(frame)
+                    return self.returned(frame, stop.value)
+                finally:
+                    FRAME.reset(token)
+                try:
+                    step = functools.partial(inner.send, (yield out))
+                except GeneratorExit:
+                    out = step = _no_step  # what was yielded last is held by others, or by nobody
+                    _close(frame, inner)
+                    raise
+                except BaseException as error:
+                    step = functools.partial(inner.throw, error)
+        except BaseException as error:
+            if not frame.ended:
+                activation.fail(frame, error)
+            raise
+        finally:
+            frame.run.suspended.pop(frame, None)
+            if turn is not None:
+                turn.over()
+
+    async def agenerate(
+        self, frame: Frame, turn: Turn | None, inner: AsyncGenerator[Any, Any]
+    ) -> AsyncGenerator[Any, Any]:
+        """Drive an async generator likewise."""
+        step: Callable[[], Any] = functools.partial(inner.asend, None)
+        begun = False
+        try:
+            while True:
+                activation.resumed(frame)
+                token = FRAME.set(frame)
+                frame.thread = threading.get_ident()
+                try:
+                    if not begun:
+                        begun = True
+                        frame.run.suspended[frame] = None
+                        if turn is not None:
+                            await turn.abegin()
+                        self.begun(frame)
+                    out = await step()
+                except StopAsyncIteration:
+                    activation.leave(frame)
+                    return
+                finally:
+                    _restore(token)
+                try:
+                    step = functools.partial(inner.asend, (yield out))
+                except GeneratorExit:
+                    out = step = _no_step
+                    await inner.aclose()
+                    raise
+                except BaseException as error:
+                    step = functools.partial(inner.athrow, error)
+        except BaseException as error:
+            if not frame.ended:
+                activation.fail(frame, error)
+            raise
+        finally:
+            frame.run.suspended.pop(frame, None)
+            if turn is not None:
+                turn.over()
+
+
+OWN_CODE.add(Body.aexecute.__code__)
+
+
+def _close(frame: Frame, inner: Generator[Any, Any, Any]) -> None:
+    """Close *inner*, in a context of its own: it may be collected at any moment.
+
+    Collection can strike inside ``ContextVar.set``, where setting another value is not safe.
+    """
+    activation.resumed(frame)
+    copy_context().run(_close_in, frame, inner)
+
+
+def _close_in(frame: Frame, inner: Generator[Any, Any, Any]) -> None:
+    FRAME.set(frame)
+    inner.close()
+
+
+def _no_step() -> None:
+    """In place of the next step of a generator that is closed."""
+
+
+def _restore(token: Any) -> None:
+    try:
+        FRAME.reset(token)
+    except ValueError:  # finalised in another context than the one it ran in
+        FRAME.set(None)
+
+
+# -- generators that have run to their first yield when they are handed out
+
+
+def primed(name: str, made: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """*made* itself, after its first step."""
+    try:
+        next(made)
+    except StopIteration:
+        raise _never_yielded(name) from None
+    return made
+
+
+class Primed(AsyncGenerator[Any, Any]):
+    """An async generator that takes its first step by itself, before what it is asked for."""
+
+    def __init__(self, name: str, made: AsyncGenerator[Any, Any]) -> None:
+        self._name, self._made, self._begun = name, made, False
+
+    async def _prime(self) -> None:
+        if self._begun:
+            return
+        self._begun = True
+        try:
+            await self._made.asend(None)
+        except StopAsyncIteration:
+            raise _never_yielded(self._name) from None
+
+    async def asend(self, value: Any) -> Any:
+        """Send *value* to where it waits; what it yields next."""
+        await self._prime()
+        return await self._made.asend(value)
+
+    async def athrow(self, *error: Any) -> Any:
+        """Raise *error* where it waits; what it yields next."""
+        await self._prime()
+        return await self._made.athrow(*error)
+
+    async def aclose(self) -> None:
+        """End it."""
+        self._begun = True
+        await self._made.aclose()
+
+
+def _never_yielded(name: str) -> RunError:
+    return RunError(
+        f"{name}() ended before its first `yield`, to which auto_prime=True runs it; let it yield "
+        f"first, or leave auto_prime=True out"
+    )
