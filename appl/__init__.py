@@ -36,9 +36,6 @@ if TYPE_CHECKING:
         UserMessage as UserMessage,
     )
     from appl.runtime.context import (
-        Conversation as Conversation,
-    )
-    from appl.runtime.context import (
         PromptRecords as PromptRecords,
     )
     from appl.runtime.context import (
@@ -47,6 +44,7 @@ if TYPE_CHECKING:
     from appl.runtime.context import (
         records as records,
     )
+    from appl.runtime.conversation import Conversation as Conversation
     from appl.runtime.entry import run as run
     from appl.runtime.future import Future as Future
     from appl.runtime.future import Generation as Generation
@@ -100,7 +98,8 @@ _HOME = {
         "AIMessage", "Audio", "Image", "Message", "SystemMessage", "ToolCall", "ToolMessage",
         "UserMessage",
     ),
-    "appl.runtime.context": ("Conversation", "PromptRecords", "convo", "records"),
+    "appl.runtime.context": ("PromptRecords", "convo", "records"),
+    "appl.runtime.conversation": ("Conversation",),
     "appl.runtime.entry": ("run",),
     "appl.runtime.future": ("Future", "Generation"),
     "appl.runtime.generate": ("gen", "select"),

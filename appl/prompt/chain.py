@@ -125,6 +125,16 @@ class Node:
         else:
             self.hole, self._ready = self, False
 
+    def unread(self) -> list[Lazy]:
+        """The lazy parts, nearest first, that no rendering has read yet."""
+        found: list[Lazy] = []
+        node: Node | None = self
+        while node is not None and not node._folded:
+            if node.lazy is not None:
+                found.append(node.lazy)
+            node = node.parent
+        return found
+
     @property
     def lazy(self) -> Lazy | None:
         """The part, if it is lazy."""

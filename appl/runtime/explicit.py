@@ -12,12 +12,14 @@ from typing import Any, cast
 
 from appl.errors import InvalidOption
 from appl.prompt import Message, Messages, Node, Prompt
-from appl.runtime.context import Conversation, PromptRecords
+from appl.runtime.context import PromptRecords
+from appl.runtime.conversation import Conversation
+from appl.runtime.frame import Scribe
 from appl.runtime.future import Generation, finished
 from appl.runtime.messages import said_by, settled
 from appl.runtime.pending import Proxy
 
-Said = Conversation | PromptRecords | Iterable[Message | Mapping[str, Any]] | str
+Said = Conversation | PromptRecords | Scribe | Iterable[Message | Mapping[str, Any]] | str
 
 
 def said_to(messages: Said) -> tuple[Node | None, Messages | None]:
@@ -25,12 +27,16 @@ def said_to(messages: Said) -> tuple[Node | None, Messages | None]:
     if isinstance(messages, Generation):
         messages = [{"role": "user", "content": messages}]
     messages = finished(messages)
+    if isinstance(messages, Scribe):
+        return messages.prompt.tip, None
     if isinstance(messages, str):
         return None, Messages.of([Message("user", str.__str__(messages))])
     if isinstance(messages, PromptRecords):
         prompt = Prompt()
         prompt.extend(messages.nodes())
         return prompt.tip, None
+    if isinstance(messages, Conversation):
+        return None, messages.chain
     every = [_kept(message) for message in _listed(messages)]
     if any(isinstance(message.content, Proxy) for message in every):
         return _prompt(every), None
@@ -38,8 +44,6 @@ def said_to(messages: Said) -> tuple[Node | None, Messages | None]:
 
 
 def _listed(messages: Any) -> list[Any]:
-    if isinstance(messages, Conversation):
-        return messages.all()
     if isinstance(messages, Message | Mapping):
         return [messages]
     if not isinstance(messages, Iterable):

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from appl.prompt import Prompt
-from appl.runtime.context import Conversation, PromptRecords, conversation_of
+from appl.runtime.context import PromptRecords, conversation_of
+from appl.runtime.conversation import Conversation
 from appl.runtime.frame import FRAME, Scribe
 from appl.runtime.resolve import taking_futures
 from appl.runtime.say import say

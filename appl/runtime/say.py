@@ -28,7 +28,8 @@ from appl.prompt import (
     formatted,
 )
 from appl.prompt.media import is_picture
-from appl.runtime.context import Conversation, PromptRecords
+from appl.runtime.context import PromptRecords
+from appl.runtime.conversation import Conversation
 from appl.runtime.frame import Scribe
 from appl.runtime.future import Future, Generation, returned
 from appl.runtime.messages import said_by
