@@ -3,8 +3,10 @@
 Invariant: everything here is deterministic; nothing sleeps, and no answer depends on the clock.
 
 ``Echo`` answers with a function of the prompt alone. ``Scripted`` answers from a list, or with what
-a function says. ``Instant`` answers at once, for measuring. ``Seeded`` holds every answer until no
-program can go on, then releases one that a seed picks: another seed is another schedule.
+a function says. ``Instant`` answers at once, for measuring. ``Held`` answers when it is told to.
+``Seeded`` holds every answer until no program can go on, then releases one that a seed picks:
+another seed is another schedule. ``Streamed`` is an answer in pieces, which each of them streams;
+``Held`` and ``Seeded`` hold every piece.
 ``running`` makes a run around any of them::
 
     with running(Scripted(["Paris"])) as seen:
@@ -16,12 +18,16 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from appl.backend import Emit, Profile, Request, Response, Sample, Usage
+from appl.backend import Chunk, Emit, Profile, Request, Response, Sample, Usage
 from appl.errors import BackendError
+from appl.runtime.crossing import io_thread
 from appl.runtime.event import Event
 from appl.runtime.run import Run
 
@@ -33,12 +39,30 @@ __all__ = [
     "Log",
     "Scripted",
     "Seeded",
+    "Streamed",
     "response",
     "running",
     "said",
 ]
 
-Answer = str | Response | BaseException
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """An answer in *pieces* of text (or ``Chunk``), and how it ends.
+
+    It ends with *end*: an error, or a response whose text the pieces add up to; by default with the
+    response that they make.
+    """
+
+    pieces: tuple[str | Chunk, ...]
+    end: Response | BaseException | None = None
+
+    def chunks(self, first: int = 0) -> list[Chunk]:
+        """The pieces as they are emitted."""
+        return [Chunk(first, each) if isinstance(each, str) else each for each in self.pieces]
+
+
+Answer = str | Response | BaseException | Streamed
 
 
 def response(text: str, finish_reason: str = "stop") -> Response:
@@ -48,19 +72,26 @@ def response(text: str, finish_reason: str = "stop") -> Response:
 
 def said(request: Request) -> str:
     """The prompt of *request* as text: ``role: content`` lines."""
-    return "\n".join(f"{m.role}: {m.content}" for m in request.messages or ())
+    return "\n".join(map(str, request.messages or ()))
 
 
 class Fake:
     """A backend that answers with ``answer(request)``, and keeps every request it saw.
 
-    An answer is a text, a ``Response``, or an exception to raise.
+    An answer is a text, a ``Response``, ``Streamed``, or an exception to raise. *pieces* cuts
+    texts into the pieces in which they are streamed.
     """
 
-    features: frozenset[str] = frozenset({"n", "prefill", "seed"})
+    features: frozenset[str] = frozenset({"n", "prefill", "seed", "stream"})
 
-    def __init__(self, answer: Callable[[Request], Answer], **profile: Any) -> None:
-        self._answer = answer
+    def __init__(
+        self,
+        answer: Callable[[Request], Answer],
+        *,
+        pieces: Callable[[str], Iterable[str]] | None = None,
+        **profile: Any,
+    ) -> None:
+        self._answer, self._pieces = answer, pieces
         given: dict[str, Any] = {"name": "fake", "features": self.features, **profile}
         given["features"] = frozenset(given["features"])
         given["options"] = frozenset(given.get("options", ()))
@@ -71,11 +102,33 @@ class Fake:
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request* at once."""
         self.requests.append(request)
-        return self.answer(request)
+        answer = self._answer(request)
+        for chunk in self.chunks(request, answer) if emit is not None else ():
+            emit(chunk)
+        return self.end(request, answer)
 
     def answer(self, request: Request) -> Response:
         """The answer to *request*, or raise it."""
-        answer = self._answer(request)
+        return self.end(request, self._answer(request))
+
+    def chunks(self, request: Request, answer: Answer) -> list[Chunk]:
+        """The pieces in which *answer* is streamed; none when it comes as a whole."""
+        if isinstance(answer, Streamed):
+            return answer.chunks(request.sample)
+        cut = self._pieces
+        if cut is None or isinstance(answer, BaseException):
+            return []
+        samples = self.end(request, answer).samples
+        return [
+            Chunk(number, piece)
+            for number, sample in enumerate(samples, request.sample)
+            for piece in cut(sample.text)
+        ]
+
+    def end(self, request: Request, answer: Answer) -> Response:
+        """*answer* as a response, or raise it."""
+        if isinstance(answer, Streamed):
+            answer = answer.end if answer.end is not None else _made_of(answer.chunks())
         if isinstance(answer, BaseException):
             raise answer
         if isinstance(answer, Response):
@@ -90,6 +143,12 @@ class Fake:
     def prompts(self) -> dict[str, str]:
         """What was asked, by address."""
         return {request.address: said(request) for request in self.requests}
+
+
+def _made_of(chunks: list[Chunk]) -> Response:
+    text = "".join(chunk.text for chunk in chunks if chunk.kind == "text")
+    reasoning = "".join(chunk.text for chunk in chunks if chunk.kind == "reasoning")
+    return Response((Sample(text, "stop", reasoning=reasoning or None),))
 
 
 def _usage(request: Request, text: str) -> Usage:
@@ -144,32 +203,60 @@ class Instant(Fake):
 
 
 class Held(Fake):
-    """Answers only when told: ``release(address)``, or ``release()`` for all that wait."""
+    """Answers only when told: ``release(address)``, or ``release()`` for all that wait.
+
+    An address may be released before it is asked. What is streamed is told piece by piece.
+    """
 
     def __init__(self, answer: Callable[[Request], Answer] | None = None, **profile: Any) -> None:
         super().__init__(answer or (lambda r: r.digest.hex()[:6]), **{"name": "held", **profile})
         self.waiting: dict[str, asyncio.Future[None]] = {}
         self.aborted: list[str] = []
+        self._early: Counter[str] = Counter()
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
-        """Park until released."""
+        """Park until released, before each piece and before the end."""
         self.requests.append(request)
-        gate = self.waiting[request.address] = asyncio.get_running_loop().create_future()
         try:
-            await gate
+            return await self._held(request, emit)
         except asyncio.CancelledError:
             self.aborted.append(request.address)
             raise
+
+    async def _held(self, request: Request, emit: Emit | None) -> Response:
+        if emit is None:
+            await self._gate(request.address)
+            return self.answer(request)
+        answer = self._answer(request)
+        for chunk in self.chunks(request, answer):
+            await self._gate(request.address)
+            emit(chunk)
+        await self._gate(request.address)
+        return self.end(request, answer)
+
+    async def _gate(self, address: str) -> None:
+        if self._early[address]:
+            self._early[address] -= 1
+            return
+        gate = self.waiting[address] = asyncio.get_running_loop().create_future()
+        try:
+            await gate
         finally:
-            self.waiting.pop(request.address, None)
-        return self.answer(request)
+            self.waiting.pop(address, None)
 
     def release(self, *addresses: str) -> None:
         """Let the calls at *addresses* (all that wait, when none is given) have their answers."""
-        for address in addresses or tuple(self.waiting):
-            gate = self.waiting.get(address)
-            if gate is not None:
-                gate.get_loop().call_soon_threadsafe(_open, gate)
+        for address in addresses:
+            io_thread().send(partial(self._let, address))
+        for gate in () if addresses else tuple(self.waiting.values()):
+            gate.get_loop().call_soon_threadsafe(_open, gate)
+
+    def _let(self, address: str) -> None:
+        gate = self.waiting.get(address)
+        if gate is None or gate.done():
+            self._early[address] += 1
+        else:
+            gate.set_result(None)
 
 
 def _open(gate: asyncio.Future[None]) -> None:

@@ -6,11 +6,12 @@ thread it was on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from appl.backend import Request, Response
+from appl.backend import Chunk, Request, Response
+from appl.prompt import Message
 
 
 @dataclass(slots=True)
@@ -62,23 +63,71 @@ class AttemptFailed:
 
 
 @dataclass(slots=True)
+class ChunkArrived:
+    """A piece of a streamed answer has come, on the I/O loop; no program has seen it yet."""
+
+    address: str
+    chunk: Chunk
+    at: int
+
+
+@dataclass(slots=True)
+class ChunksDelivered:
+    """The first ``count`` chunks of the call have reached the program that issued it."""
+
+    address: str
+    count: int
+    at: int
+
+
+@dataclass(slots=True)
 class CallEnded:
     """The call has an outcome: ``response``, or ``error`` (``CallCancelled`` when cancelled).
 
     It may end without having started (a prompt part failed, or it was cancelled while it waited).
+    ``chunks`` are those that it was streamed in, as far as it came; none if it was not streamed.
     """
 
     address: str
     response: Response | None
     error: BaseException | None
     at: int
+    chunks: Sequence[Chunk] = ()
 
 
 @dataclass(slots=True)
 class Delivered:
-    """The outcome of the call reached the hub or loop of the program that issued it."""
+    """The outcome of the call, of a model or a tool, reached the program that issued it."""
 
     address: str
+    at: int
+
+
+@dataclass(slots=True)
+class ToolStarted:
+    """A tool that a model called got its address; it runs when this is recorded.
+
+    ``arguments`` is the JSON text that the model wrote. ``effect`` is ``effect``, ``idempotent``,
+    ``pure``, ``program`` (a ``@ppl`` function), or ``refused`` for a call that is answered without
+    running anything. ``file`` and ``line`` are those of the tool's function.
+    """
+
+    address: str
+    name: str
+    arguments: str
+    effect: str
+    file: str | None
+    line: int | None
+    at: int
+
+
+@dataclass(slots=True)
+class ToolEnded:
+    """The call of a tool has a result, also one with an error, or it was cancelled."""
+
+    address: str
+    message: Message | None
+    error: BaseException | None
     at: int
 
 
@@ -121,8 +170,12 @@ Event = (
     | CallStarted
     | CallDispatched
     | AttemptFailed
+    | ChunkArrived
+    | ChunksDelivered
     | CallEnded
     | Delivered
+    | ToolStarted
+    | ToolEnded
     | Observed
     | Warned
     | RunEnded
