@@ -8,9 +8,13 @@ ApplError
 ├── InvalidOption            (ValueError)    a known option with an impossible value
 ├── ConfigError              (ValueError)    a configuration file, variable or key is wrong
 ├── ChoiceError              (ValueError)    no choice could be made
+├── OutputError              (ValueError)    no answer was of the type that was asked for
+├── ToolError                (TypeError)     what was given cannot be a tool
 ├── RunError                                 what the runtime refuses or finds
 │   ├── DeadlockError                        a program waits for itself
 │   ├── CallCancelled                        the call was cancelled before it had an answer
+│   ├── ToolLoopError                        a model still called tools at the last step
+│   ├── ToolServerError                      an MCP server cannot be started or does not answer
 │   └── RunClosed                            the run is over; nothing can be started in it
 ├── BackendError                             a backend could not answer
 │   ├── BackendNotFound      (LookupError)   no backend of that name is installed
@@ -70,6 +74,21 @@ class ChoiceError(ApplError, ValueError):
     """No choice could be made among the given options."""
 
 
+class OutputError(ApplError, ValueError):
+    """No answer was of the type that was asked for.
+
+    ``text`` is the last answer as the model gave it, ``problem`` what was wrong with it.
+    """
+
+    def __init__(self, message: str = "", text: str = "", problem: str = "") -> None:
+        super().__init__(message)
+        self.text, self.problem = text, problem
+
+
+class ToolError(ApplError, TypeError):
+    """What was given cannot be a tool: nothing that a model could be told how to call."""
+
+
 class RunError(ApplError):
     """What the runtime refuses or finds."""
 
@@ -80,6 +99,14 @@ class DeadlockError(RunError):
 
 class CallCancelled(RunError):
     """The call was cancelled before it had an answer."""
+
+
+class ToolLoopError(RunError):
+    """A model still called tools at the last step that it was given."""
+
+
+class ToolServerError(RunError):
+    """An MCP server cannot be started, or does not answer."""
 
 
 class RunClosed(RunError):

@@ -15,7 +15,8 @@ class Lazy(Protocol):
     """A part of a prompt whose text comes later.
 
     The names are long so that they cannot clash with those of a user's value. A part that may turn
-    out to be more than text also has ``prompt_message() -> Message | None``, for when it is ready.
+    out to be more than text also has ``prompt_message() -> Message | None``, for when it is ready;
+    one whose value is not its text, ``prompt_value() -> object``, for conversions and format specs.
     """
 
     def prompt_ready(self) -> bool:
@@ -76,7 +77,8 @@ class Formatted:
         return self.part.prompt_ready()
 
     def prompt_text(self) -> str:
-        return formatted(self.part.prompt_text(), self.conversion, self.spec)
+        value = getattr(self.part, "prompt_value", self.part.prompt_text)()
+        return formatted(value, self.conversion, self.spec)
 
     def prompt_source(self) -> object:
         return self.part.prompt_source()

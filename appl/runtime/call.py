@@ -11,17 +11,20 @@ from asyncio import Task as AsyncTask
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from appl.backend import Emit, Request, Response, Sampling
+from appl.backend import Request, Response, Sampling
 from appl.errors import CallCancelled, MalformedResponse
-from appl.prompt import Lazy, Messages, Node, Place
+from appl.prompt import Lazy, Messages, Node, Place, RoleName, nodes_of
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import CallEnded, CallStarted, Delivered
+from appl.runtime.media import check_media
 from appl.runtime.pending import Error, Outcome, Pending, Value, explained
+from appl.runtime.stream import Feed, Sink, Stream
 from appl.runtime.text import Text
 
 if TYPE_CHECKING:
     from appl.runtime.frame import Frame
     from appl.runtime.pending import Home
+    from appl.runtime.toolbox import Toolbox
 
 
 class Call(Pending):
@@ -42,7 +45,9 @@ class Call(Pending):
         "request",
         "run",
         "sampling",
+        "stream",
         "timeout",
+        "tools",
         "worker",
     )  # fmt: skip
 
@@ -68,10 +73,22 @@ class Call(Pending):
         self.n = 1
         self.priority = 0
         self.timeout: float | None = None
-        self.emit: Emit | None = None
+        self.tools: Toolbox | None = None
+        self.emit: Feed | None = None
+        self.stream: Stream | None = None
         self.request: Request | None = None
         self.worker: AsyncTask[None] | None = None
         self.asked = False
+
+    def trunk(self) -> Node | None:
+        """The prompt as parts, given messages too, for another call to continue."""
+        if self.node is not None or self.messages is None:
+            return self.node
+        return nodes_of(None, self.messages)
+
+    def add(self, role: RoleName, text: str) -> None:
+        """Have the prompt end with one more item; before the call is submitted."""
+        self.node, self.messages = Node(self.trunk(), role, text), None
 
     def again(self, address: str, node: Node) -> Call:
         """The same question with a longer prompt, asked on behalf of this call."""
@@ -80,15 +97,39 @@ class Call(Pending):
             setattr(other, name, getattr(self, name))
         Pending.__init__(other, address, None)
         other.node, other.messages, other.request, other.worker = node, None, None, None
+        other.emit = other.stream = None
         return other
 
+    # -- as a part of a series
+
+    @property
+    def call(self) -> Call:
+        """This call itself: the first of what is one call."""
+        return self
+
+    def calls(self) -> Iterator[Call]:
+        """This call alone."""
+        yield self
+
+    def begin(self) -> None:
+        """A call follows nothing."""
+
+    def stream_to(self, sink: Sink) -> None:
+        """Have what the backend emits passed on to *sink*; before the call is submitted."""
+        self.emit = Feed(self.address, self.run, sink)
+
     # -- on the I/O thread
+
+    def admit(self) -> None:
+        """Hand this call to the scheduler."""
+        self.run.scheduler.admit(self)
 
     def prepare(self) -> None:
         """Render the prompt, whose parts are all there, and tell that the call starts."""
         node = self.node
         if node is not None and self.messages is None:
             self.messages = node.messages()
+        check_media(self.run.profile, self.messages)
         self.request = Request(
             self.address, self.ordinal, self.model, self.messages, self.sampling,
             self.n, 0, self.timeout, self.priority,
@@ -102,7 +143,7 @@ class Call(Pending):
 
     def edges(self) -> tuple[str, ...]:
         """The addresses of the calls whose answers the prompt holds, those implied left out."""
-        found = dict.fromkeys(source.address for source in sources(self.node))
+        found = dict.fromkeys(at for source in sources(self.node) for at in source.answered_by())
         return tuple(found)
 
     def answered(self, response: Response) -> None:
@@ -111,7 +152,11 @@ class Call(Pending):
             got = f"{len(response.samples)} of {self.n} samples"
             self.failed(MalformedResponse(f"the backend answered with {got}"))
             return
-        self._end(Value(Text.of(response, 0)), response, None)
+        wrong = self.emit.complete(response) if self.emit is not None else None
+        if wrong is not None:
+            self.failed(MalformedResponse(f"the backend contradicts itself: {wrong}"))
+            return
+        self._end(Value(Text.of(response, 0, tools=self.tools)), response, None)
 
     def failed(self, error: BaseException) -> None:
         """The call ended with *error*, which gets a note of where it was issued."""
@@ -127,8 +172,11 @@ class Call(Pending):
     ) -> None:
         if self.outcome is not None:
             return
+        if self.emit is not None:
+            self.emit.close()
         if self.run.watched:
-            self.run.emit(CallEnded(self.address, response, error, time.monotonic_ns()))
+            at, chunks = time.monotonic_ns(), self.emit.chunks if self.emit is not None else ()
+            self.run.emit(CallEnded(self.address, response, error, at, chunks))
         self.finish(outcome)
 
     def aborted(self) -> None:
@@ -186,8 +234,8 @@ def sources(node: Node | None) -> Iterator[Pending]:
     """
     hole = node.hole if node is not None else None
     while hole is not None:
-        part = hole.part
-        assert not isinstance(part, str)
+        part = hole.lazy
+        assert part is not None
         source = _pending(part)
         if isinstance(part, Place) and source.done:
             yield from _sources_in(part)
@@ -204,8 +252,8 @@ def _sources_in(place: Place) -> Iterator[Pending]:
     for node in reversed(place.prompt_nodes()):
         if isinstance(node.part, Place):
             yield from _sources_in(node.part)
-        elif not isinstance(node.part, str):
-            yield _pending(node.part)
+        elif node.lazy is not None:
+            yield _pending(node.lazy)
 
 
 def on_finish(pending: Pending, action: Callable[[Pending], None]) -> bool:

@@ -9,14 +9,11 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from appl.backend import Profile, Response, Sample, Sampling, Usage
+from appl.backend import Profile, Response, Sampling
 from appl.errors import ChoiceError, InvalidOption, Unsupported
-from appl.prompt import Node
-from appl.runtime.call import Call, on_finish
-from appl.runtime.fiber import wait
-from appl.runtime.frame import Frame
-from appl.runtime.future import Generation
-from appl.runtime.pending import Error, Pending, Value
+from appl.runtime.call import Call
+from appl.runtime.pending import Error, Value
+from appl.runtime.series import Series, response_of
 from appl.runtime.text import Text
 
 ASKS = 3
@@ -60,63 +57,41 @@ def sampling_for(
     return sampling
 
 
-def choose(frame: Frame, call: Call, options: tuple[str, ...]) -> Generation:
-    """Issue *call* as a choice among *options*."""
+def choose(call: Call, options: tuple[str, ...]) -> Chosen:
+    """The series that makes *call* a choice among *options*."""
     if call.sampling.choices is None and call.sampling.regex is None:
         _ask(call, options)
-    chosen = Chosen(call, options)
-    frame.add(chosen)
-    chosen.follow(call)
-    call.run.submit(call)
-    if call.run.sequential:
-        wait(chosen)
-    return Generation(chosen)
+    return Chosen(call, options)
 
 
 def _ask(call: Call, options: tuple[str, ...]) -> None:
     lines = [f"{i}. {option}" for i, option in enumerate(options, 1)]
     text = "Choose one of these options. Answer with its number only.\n" + "\n".join(lines)
-    node = call.node
-    for message in call.messages or ():
-        node = Node(node, message.role, message.content)
-    call.node, call.messages = Node(node, "user", text), None
+    call.add("user", text)
 
 
-class Chosen(Pending):
+class Chosen(Series):
     """The option that was picked: the outcome of one call, or of several that asked again."""
 
-    __slots__ = ("_asks", "_call", "_options", "_responses", "run")
+    __slots__ = ("_options",)
 
     def __init__(self, call: Call, options: tuple[str, ...]) -> None:
-        super().__init__(call.address, call.home)
-        self.run, self._call, self._options = call.run, call, options
-        self._asks = 1
-        self._responses: list[Response] = []
+        super().__init__(call)
+        self._options = options
 
-    def asked_after(self) -> Node | None:
-        return self._call.node
-
-    def follow(self, call: Call) -> None:
-        """Take up the outcome of *call* when it is there."""
-        on_finish(call, self._answered)
-
-    def _answered(self, done: Pending) -> None:
-        if isinstance(done.outcome, Error):
-            self.finish(done.outcome)
-            return
-        assert isinstance(done.outcome, Value) and isinstance(done, Call)
-        response: Response = done.outcome.value._response
-        self._responses.append(response)
+    def step(self, round: list[Call | Series]) -> None:
+        (last,) = round
+        response = response_of(last)
         option = self._option(response.text)
         if option is not None:
             self._choose(option, response)
-        elif self._asks < ASKS and self._asked():
-            self._ask_again(done, response.text)
+        elif self._asked() and len(self.sources) < ASKS:
+            self._ask_again(last)
         else:
             self.finish(Error(self._error(response.text)))
 
     def _asked(self) -> bool:
-        return self._call.sampling.choices is None and self._call.sampling.regex is None
+        return self.call.sampling.choices is None and self.call.sampling.regex is None
 
     def _option(self, text: str) -> str | None:
         said = text.strip()
@@ -133,47 +108,20 @@ class Chosen(Pending):
 
     def _choose(self, option: str, response: Response) -> None:
         how = "asked" if self._asked() else "constrained"
-        sample = response.samples[0]
-        chosen = dataclasses.replace(
-            response,
-            samples=(Sample(option, sample.finish_reason, sample.logprobs),),
-            usage=_total([each.usage for each in self._responses]),
-            choice_method=response.choice_method
-            or ("logprob" if response.scores is not None else how),
-        )
+        sample = dataclasses.replace(response.samples[0], text=option)
+        method = response.choice_method or ("logprob" if response.scores is not None else how)
+        chosen = dataclasses.replace(self.total([sample]), choice_method=method)
         self.finish(Value(Text.of(chosen, 0)))
 
-    def _ask_again(self, before: Call, said: str) -> None:
+    def _ask_again(self, before: Call | Series) -> None:
         wrong = (
             f"That is not one of the numbers 1 to {len(self._options)}. "
             "Answer with one of them and nothing else."
         )
-        node = Node(Node(before.node, "assistant", said), "user", wrong)
-        call = before.again(f"{self.address}/ask.{self._asks}", node)
-        self._asks += 1
-        self.follow(call)
-        self.run.scheduler.admit(call)
+        self.ask(self.after(before, wrong, len(self.sources)))
 
     def _error(self, said: str) -> ChoiceError:
         return ChoiceError(
-            f"{self._call.where()}: asked {self._asks} times for one of {list(self._options)!r}, "
+            f"{self.where()}: asked {len(self.sources)} times for one of {list(self._options)!r}, "
             f"the last answer was {said!r:.200}"
         )
-
-    def cancel(self) -> None:
-        self.looked = True
-        self._call.cancel()
-
-    def blockers(self) -> tuple[Pending, ...]:
-        return (self._call,) if not self._call.done else ()
-
-    def suspicious(self) -> bool:
-        return self._call.suspicious()
-
-
-def _total(usages: list[Usage]) -> Usage:
-    def added(name: str) -> int | None:
-        values = [getattr(usage, name) for usage in usages]
-        return None if any(value is None for value in values) else sum(values)
-
-    return Usage(added("prompt_tokens"), added("completion_tokens"), added("cached_tokens"))

@@ -8,23 +8,32 @@ from __future__ import annotations
 import math
 import operator
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from appl.errors import ApplError
+from appl.prompt.shown import Bundle, block
 from appl.runtime import clock
-from appl.runtime.fiber import arrive, wait
-from appl.runtime.pending import Pending, Proxy, Value
+from appl.runtime.fiber import arrive, in_coroutine, wait
+from appl.runtime.pending import Error, Pending, Proxy, Value
+from appl.runtime.stream import TextStream
 
 if TYPE_CHECKING:
     from appl.backend import TokenLogprob, Usage
-    from appl.prompt import AIMessage
+    from appl.prompt import AIMessage, ToolCall, ToolMessage
     from appl.runtime.text import Text
+    from appl.runtime.toolbox import Filter
 
 T = TypeVar("T")
 
-OWN_NAMES = frozenset({"done", "result", "cancel", "call_id", "text_stream", "_pending"})
+OWN_NAMES = frozenset(
+    {
+        "done", "result", "cancel", "call_id", "text_stream", "reasoning_stream", "run_tool_calls",
+        "_pending",
+    }
+)
 """The attributes of a future that do not wait."""
+
+_PROBED = ("_repr_", "_ipython_")
 
 
 def result_of(pending: Pending) -> Any:
@@ -32,13 +41,12 @@ def result_of(pending: Pending) -> Any:
     while True:
         wait(pending)
         outcome = pending.outcome
-        if type(outcome) is Value:
-            value = outcome.value
-            if not isinstance(value, Proxy):
-                return value
-            pending = value._pending
-        else:
+        if type(outcome) is Error:
             raise pending.seen()
+        value = outcome.value  # type: ignore[union-attr] # it is there, and no error
+        if not isinstance(value, Proxy):
+            return value
+        pending = value._pending
 
 
 def returned(pending: Pending) -> Any:
@@ -46,7 +54,7 @@ def returned(pending: Pending) -> Any:
     while True:
         wait(pending)
         outcome = pending.outcome
-        if type(outcome) is not Value:
+        if not isinstance(outcome, Value):
             raise pending.seen()
         if not isinstance(outcome.value, Future):
             return outcome.value
@@ -58,13 +66,20 @@ async def awaited(pending: Pending) -> Any:
     while True:
         await arrive(pending)
         outcome = pending.outcome
-        if type(outcome) is Value:
-            value = outcome.value
-            if not isinstance(value, Proxy):
-                return value
-            pending = value._pending
-        else:
+        if type(outcome) is Error:
             raise pending.seen()
+        value = outcome.value  # type: ignore[union-attr] # it is there, and no error
+        if not isinstance(value, Proxy):
+            return value
+        pending = value._pending
+
+
+def text_of(pending: Pending) -> Any:
+    """What *pending* says, waiting for it: the text, also of a typed answer."""
+    result_of(pending)
+    outcome = pending.last().outcome
+    assert isinstance(outcome, Value)
+    return outcome.said
 
 
 def finished(value: Any) -> Any:
@@ -85,8 +100,8 @@ class Deferred(Proxy):
         return awaited(self._pending).__await__()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)  # protocol probes must not wait
+        if name.startswith(_PROBED) or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(name)  # probes for a protocol must not wait
         return getattr(result_of(self._pending), name)
 
     def __copy__(self) -> Any:
@@ -112,10 +127,30 @@ class Deferred(Proxy):
         """Ask for an early end; who needs the value then gets ``CallCancelled``."""
         self._pending.cancel()
 
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
+        """What a notebook shows; it does not wait."""
+        last = self._pending.last()
+        if last.outcome is None:
+            return block("…", f"{self._pending.address}: pending")
+        if isinstance(last.outcome, Error):
+            return block(f"{type(last.outcome.error).__name__}: {last.outcome.error}", last.address)
+        value = last.outcome.value
+        return block(value if isinstance(value, str) else repr(value), self._pending.address)
+
     @property
     def call_id(self) -> str:
         """The address of the call in its program; it does not wait."""
         return self._pending.address
+
+    @property
+    def text_stream(self) -> TextStream[Any]:
+        """The answer piece by piece, while it is made: see ``TextStream``; it does not wait."""
+        return TextStream(self)
+
+    @property
+    def reasoning_stream(self) -> TextStream[str]:
+        """What the model thinks before it answers, piece by piece; it does not wait."""
+        return TextStream(self, "reasoning")
 
 
 def _same(value: T) -> T:
@@ -169,6 +204,9 @@ class Future(Deferred, Generic[T]):
         return result_of(self._pending).__fspath__()
 
 
+CallFuture = Future
+"""An older name of ``Future``."""
+
 if TYPE_CHECKING:
     _Text = Text
 else:
@@ -190,12 +228,50 @@ class Generation(Deferred, _Text):  # type: ignore[misc]
         def result(self, timeout: float | None = None) -> Text: ...
 
     def _text(self) -> Text:
-        return cast("Text", result_of(self._pending))
+        return cast("Text", text_of(self._pending))
+
+    @property
+    def response_obj(self) -> Any:
+        """The object of a typed answer, validated; ``None`` when no type was asked for."""
+        return self._text().response_obj
 
     @property
     def message(self) -> AIMessage:
         """The answer as a message."""
         return self._text().message
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tools that the model wants to be called; none when it just answers."""
+        return self._text().tool_calls
+
+    def run_tool_calls(
+        self, filter: Filter | None = None, *, parallel: bool = True, timeout: float | None = None
+    ) -> list[ToolMessage]:
+        """Run the tools that the model called; a message for each, in the order of the calls.
+
+        *filter* says which calls are run; all, without it. With *parallel* they run side by side:
+        plain functions on worker threads, ``@ppl`` functions beside the caller, coroutine
+        functions on the running loop; else one after the other, plain ones where the caller runs.
+        One that takes longer than *timeout* seconds is answered for, and cancelled where it can be.
+        What goes wrong in a call stands in its message, which has an error then. In a coroutine
+        ``await`` it.
+        """
+        if in_coroutine():
+            return self._arun_tool_calls(filter, parallel, timeout)  # type: ignore[return-value]
+        return self._text().run_tool_calls(filter, parallel=parallel, timeout=timeout)
+
+    async def _arun_tool_calls(
+        self, filter: Filter | None, parallel: bool, timeout: float | None
+    ) -> list[ToolMessage]:
+        text: Text = await awaited(self._pending)
+        running: Any = text.run_tool_calls(filter, parallel=parallel, timeout=timeout)
+        return cast("list[ToolMessage]", await running)
+
+    @property
+    def reasoning(self) -> str | None:
+        """What the model thought before it answered, where the backend tells it apart."""
+        return self._text().reasoning
 
     @property
     def usage(self) -> Usage:
@@ -231,12 +307,6 @@ class Generation(Deferred, _Text):  # type: ignore[misc]
     def scores(self) -> tuple[float, ...] | None:
         """The log-probabilities of the choices, in their order."""
         return self._text().scores
-
-    @property
-    def text_stream(self) -> Iterator[str]:
-        """The chunks of a streamed answer."""
-        raise ApplError("streaming to the program is not there yet: use str(g)")
-
 
 Install = Callable[..., Any]
 

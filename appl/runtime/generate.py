@@ -7,26 +7,31 @@ call.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from appl.backend import Sampling
 from appl.errors import InvalidOption, Unsupported
-from appl.prompt import Message, Messages, Node, Prompt, as_message
+from appl.prompt import Messages, Node
 from appl.runtime import choice
 from appl.runtime.call import Call
-from appl.runtime.context import Conversation, PromptRecords
+from appl.runtime.demand import schema_for
+from appl.runtime.explicit import Said, said_to
 from appl.runtime.fiber import hub_here, wait
 from appl.runtime.frame import Frame
 from appl.runtime.future import Generation, finished
+from appl.runtime.media import check_media
 from appl.runtime.models import named
+from appl.runtime.older import of_gen
 from appl.runtime.options import check_number, require, sampling_of, stops
-from appl.runtime.pending import Proxy
+from appl.runtime.output import typed_answer
 from appl.runtime.resolve import taking_futures
 from appl.runtime.run import Run, here
-
-Said = Conversation | PromptRecords | Iterable[Message | dict[str, Any]] | str
+from appl.runtime.series import Series
+from appl.runtime.shape import Shape, shape_of
+from appl.runtime.stream import open_stream
+from appl.runtime.toolbox import Toolbox
 
 _PACKAGE = __name__.rpartition(".")[0].rpartition(".")[0]
 
@@ -47,6 +52,11 @@ def gen(
     method: str | None = None,
     regex: str | None = None,
     grammar: str | None = None,
+    tools: Any = None,
+    tool_choice: Any = None,
+    response_format: Any = None,
+    max_asks: int | None = None,
+    stream: bool = False,
     logprobs: int | None = None,
     timeout: float | None = None,
     priority: int = 0,
@@ -55,14 +65,29 @@ def gen(
     """Ask a model to continue the prompt; returns the future of its answer at once.
 
     Without *messages* the prompt is that of the running function. *choices* makes it pick one of
-    the strings. Options that the backend declares may follow; others are an error.
+    the strings. *response_format* makes the answer a typed one: a pydantic model, a dataclass, a
+    TypedDict, an Enum, ``Literal[...]``, ``int``, ``float``, ``bool``, ``list[...]`` and so on,
+    ``"json"``, or a JSON schema. The backend constrains the answer where it can; elsewhere the
+    prompt asks for it. An answer that is not of the type is asked again with the error, *max_asks*
+    (3) times in all, then ``OutputError`` is raised. What Python sees of a typed answer is its
+    object, what prompts get is its JSON; ``response_obj`` is the object, too.
+    *tools* are functions that the model may call: functions, ``Tool``, ``SchemaTool``, MCP servers,
+    one or a list of them. Its answer then may have ``tool_calls``, which ``run_tool_calls`` runs.
+    *tool_choice* is ``"auto"``, ``"none"``, ``"required"``, or the one tool that it has to call.
+    With *stream* the answer can be read while it is made, as ``text_stream``.
+    Options that the backend declares may follow; others are an error.
     """
     fields = {
         "max_tokens": max_tokens, "stop": stops(stop) if stop is not None else (),
         "temperature": temperature, "top_p": top_p, "seed": seed, "logprobs": logprobs,
         "regex": regex, "grammar": grammar,
     }  # fmt: skip
-    asked = _Asked(model, messages, fields, backend_options, n, timeout, priority)
+    asked = _Asked(model, messages, fields, backend_options, n, timeout, priority, bool(stream))
+    if response_format is not None:
+        asked.shape = shape_of(finished(response_format))
+        asked.max_asks = max_asks
+    if tools is not None or tool_choice is not None:
+        asked.offer(Toolbox.of(tools), tool_choice)
     return _generate("gen", asked, choices, normalize, method)
 
 
@@ -104,6 +129,18 @@ class _Asked:
     n: int
     timeout: float | None
     priority: int
+    stream: bool = False
+    shape: Shape | None = None
+    max_asks: int | None = None
+    tools: Toolbox | None = None
+
+    def offer(self, tools: Toolbox, choice: Any) -> None:
+        """Let the model call one of *tools*."""
+        if not len(tools) and finished(choice) is not None:
+            raise InvalidOption("gen(tool_choice=...) needs tools: write gen(tools=[...]) with it")
+        if len(tools):
+            self.tools = tools
+            self.fields["tools"], self.fields["tool_choice"] = tools.texts, tools.choice(choice)
 
 
 def _generate(
@@ -125,6 +162,13 @@ def _generate(
         check_number("n", n, 1, whole=True)
         check_number("timeout", asked.timeout, 0)
         check_number("priority", asked.priority, None)
+    if asked.tools is not None:
+        require(run.profile, "tools", "tools")
+        if choices is not None:
+            raise InvalidOption("gen(choices=..., tools=...): a choice is made without tools")
+    if asked.shape is not None:
+        _check_typed(asked, choices)
+        fields["schema"] = schema_for(asked.shape, run.profile)
     sampling = sampling_of(run.profile, fields, asked.extra)
     if choices is not None:
         if n != 1:
@@ -133,19 +177,26 @@ def _generate(
         sampling = choice.sampling_for(run.profile, sampling, choices, normalize, method)
     call = _call(frame, kind, asked.messages, asked.model, sampling)
     call.n, call.timeout, call.priority = n, asked.timeout, asked.priority
+    call.tools = asked.tools
+    answer: Call | Series = call
     if choices is not None:
-        return choice.choose(frame, call, tuple(choices))
-    return issue(frame, call)
+        answer = choice.choose(call, tuple(choices))
+    elif asked.shape is not None:
+        answer = typed_answer(call, asked.shape, run.profile, asked.max_asks)
+    elif asked.stream or run.streams:
+        open_stream(call)
+    return issue(frame, answer)
 
 
-def issue(frame: Frame, call: Call) -> Generation:
-    """Hand *call* to the scheduler; a sequential run waits for it here."""
-    frame.add(call)
+def issue(frame: Frame, answer: Call | Series) -> Generation:
+    """Hand *answer* to the scheduler; a sequential run waits for it here."""
+    frame.add(answer)
     run = frame.run
-    run.submit(call)
+    answer.begin()
+    run.submit(answer.call)
     if run.sequential:
-        wait(call)
-    return Generation(call)
+        wait(answer)
+    return Generation(answer)
 
 
 def _call(
@@ -154,13 +205,20 @@ def _call(
     node: Node | None = frame.prompt.tip
     given: Messages | None = None
     if messages is not None:
-        node, given = _given(messages)
+        node, given = said_to(messages)
+    check_media(frame.run.profile, node or given)
     home = hub_here()
     return Call(frame, home, kind, node, given, model or "", sampling, _source())
 
 
 def _complete(frame: Frame, asked: _Asked) -> str | None:
     """The model that is asked, after its default options have filled in what was left open."""
+    if asked.extra:
+        words = of_gen(asked.extra)
+        asked.model, asked.messages = (
+            words.get("model", asked.model),
+            words.get("messages", asked.messages),
+        )
     model = frame.run.models.resolve(named(finished(asked.model)) or frame.model)
     for name, value in model.options.items():
         if name not in asked.fields:
@@ -170,58 +228,26 @@ def _complete(frame: Frame, asked: _Asked) -> str | None:
     return model.name
 
 
-def _given(messages: Said) -> tuple[Node | None, Messages | None]:
-    """Explicit messages: as they are if all is there, else as a prompt with pending parts."""
-    if isinstance(messages, Generation):
-        return _pending_prompt([{"role": "user", "content": messages}]), None
-    messages = finished(messages)
-    if isinstance(messages, str):
-        return None, Messages.of([Message("user", str.__str__(messages))])
-    if isinstance(messages, PromptRecords):
-        prompt = Prompt()
-        for part in messages.nodes():
-            prompt.append(part.role, part.part, sep=part.sep, lead=part.lead, starts=part.starts)
-        return prompt.tip, None
-    every = _listed(messages)
-    if any(isinstance(_content(message), Proxy) for message in every):
-        return _pending_prompt(every), None
-    return None, Messages.of(as_message(message) for message in every)
-
-
-def _listed(messages: Any) -> list[Any]:
-    if isinstance(messages, Conversation):
-        return messages.all()
-    if isinstance(messages, Message | dict):
-        return [messages]
-    if not isinstance(messages, Iterable):
-        raise InvalidOption(f"gen(messages=...) takes text or a list, got {messages!r:.80}")
-    return [finished(message) for message in messages]
-
-
-def _content(message: Message | dict[str, Any]) -> Any:
-    return message.get("content") if isinstance(message, dict) else getattr(message, "content", "")
-
-
-def _pending_prompt(every: Iterable[Message | dict[str, Any]]) -> Node | None:
-    prompt = Prompt()
-    for message in every:
-        content = _content(message)
-        if isinstance(content, Proxy):
-            role = message.get("role") if isinstance(message, dict) else message.role
-            role = as_message({"role": finished(role), "content": ""}).role
-            prompt.append(role, content._pending)
-            content._pending.keep("")
-        else:
-            plain = as_message(message)
-            prompt.append(plain.role, plain.content)
-    return prompt.tip
-
-
 def _check_constraints(run: Run, regex: str | None, grammar: str | None) -> None:
     if regex is not None:
         require(run.profile, "regex", "regex")
     if grammar is not None:
         require(run.profile, "grammar", "grammar")
+
+
+def _check_typed(asked: _Asked, choices: Sequence[str] | None) -> None:
+    check_number("max_asks", asked.max_asks, 1, whole=True)
+    others = {
+        "choices": choices,
+        "regex": asked.fields["regex"],
+        "grammar": asked.fields["grammar"],
+    }
+    for name, value in others.items():
+        if value is not None:
+            raise InvalidOption(
+                f"gen(response_format=..., {name}=...): only one of them can say what the answer "
+                "looks like; leave out the other"
+            )
 
 
 def _source() -> tuple[str, int] | None:

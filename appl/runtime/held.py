@@ -12,7 +12,7 @@ from collections import deque
 from types import CellType, FrameType
 from typing import Any
 
-from appl.runtime.call import Call, sources
+from appl.runtime.call import sources
 from appl.runtime.frame import Frame
 from appl.runtime.pending import Pending, Proxy
 
@@ -56,10 +56,9 @@ def _keep_prompt(frame: Frame, free: set[Pending]) -> None:
 
 
 def _needs(pending: Pending) -> list[Pending]:
-    if isinstance(pending, Call):
-        return list(sources(pending.node))
     inner = getattr(pending, "frame", None)
-    return list(sources(inner.prompt.tip)) if isinstance(inner, Frame) else []
+    asked_after = inner.prompt.tip if isinstance(inner, Frame) else pending.asked_after()
+    return list(sources(asked_after))
 
 
 def _frames(error: BaseException) -> list[FrameType]:

@@ -104,7 +104,8 @@ class Ops:
 
     async def abase(self, value: Any, name: str, /) -> Any:
         if isinstance(value, Proxy) and name not in OWN_NAMES:
-            return await awaited(value._pending)
+            finished = await awaited(value._pending)
+            return value if hasattr(type(value), name) else finished
         return value
 
     def aregion(self) -> AbstractAsyncContextManager[Any]:

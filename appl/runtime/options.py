@@ -12,13 +12,15 @@ from typing import Any
 from appl.backend import Profile, Sampling
 from appl.errors import InvalidOption, UnknownOption, Unsupported, nearest
 from appl.runtime.future import finished
+from appl.runtime.older import replaced
 
 KNOWN = (
     "model", "messages", "max_tokens", "stop", "temperature", "top_p", "seed", "n", "tools",
     "tool_choice", "response_format", "choices", "regex", "grammar", "stream",
     "max_relay_rounds", "logprobs", "timeout", "priority", "cache", "normalize", "method",
+    "max_asks",
 )  # fmt: skip
-LATER = ("tools", "tool_choice", "response_format", "stream", "max_relay_rounds", "cache")
+LATER = ("max_relay_rounds", "cache")
 
 _NUMBERS: tuple[tuple[str, float | None, float | None, bool], ...] = (
     ("max_tokens", 1, None, True), ("temperature", 0, None, False), ("top_p", 0, 1, False),
@@ -51,7 +53,7 @@ def _check_known(name: str, profile: Profile) -> None:
         return
     if name in LATER:
         raise Unsupported(f"gen({name}=...) is not there yet; leave it out")
-    hint = nearest(name, (*KNOWN, *profile.options))
+    hint = replaced(name) or nearest(name, (*KNOWN, *profile.options))
     raise UnknownOption(f"gen() has no option {name!r}, nor has backend {profile.name!r}{hint}")
 
 

@@ -10,9 +10,10 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
-from appl.prompt import Node
+from appl.prompt import Message, Node
+from appl.runtime.text import Text
 
 _LOCK = threading.Lock()
 
@@ -28,6 +29,25 @@ class Value:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+    @property
+    def said(self) -> Any:
+        """What it is in a prompt."""
+        return self.value
+
+
+class Typed(Value):
+    """The outcome of a typed answer: its object is the value, its text is what prompts get."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, value: Any, text: Text) -> None:
+        super().__init__(value)
+        self.text = text
+
+    @property
+    def said(self) -> Text:
+        return self.text
 
 
 class Error:
@@ -87,9 +107,10 @@ class Pending:
 
     ``looked`` is true when nobody has to look at a failure any more. ``children``
     are calls that outlived the function behind this one, in program order. ``in_loop`` says that
-    only the asyncio loop at home can finish it.
+    only the asyncio loop at home can finish it. ``typed`` ones have an object besides their text.
     """
 
+    typed: ClassVar[bool] = False
     __slots__ = (
         "__weakref__",
         "address",
@@ -208,6 +229,10 @@ class Pending:
         """The prompt that this is the answer to, if it is one."""
         return None
 
+    def answered_by(self) -> tuple[str, ...]:
+        """The addresses that a prompt with this as a part refers to."""
+        return (self.address,)
+
     def cancel(self) -> None:
         """Ask for an early end; what has one already stays as it is."""
 
@@ -221,7 +246,18 @@ class Pending:
         assert outcome is not None, "asked for the text of a call that is not done"
         if isinstance(outcome, Error):
             raise outcome.raised()
-        return format(outcome.value)
+        return format(outcome.said)
+
+    def prompt_value(self) -> object:
+        """What a conversion or a format spec applies to."""
+        outcome = self.last().outcome
+        return outcome.value if isinstance(outcome, Value) else self.prompt_text()
+
+    def prompt_message(self) -> Message | None:
+        """The answer as a whole message, when it calls tools."""
+        outcome = self.last().outcome
+        value = outcome.said if isinstance(outcome, Value) else None
+        return value.message if isinstance(value, Text) and value.tool_calls else None
 
     def prompt_source(self) -> Pending:
         return self.last()

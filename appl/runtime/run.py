@@ -41,7 +41,9 @@ from appl.runtime.tasks import TaskScopes
 class Run:
     """Everything that one program does; as a context manager it ends with the block.
 
-    ``gate`` is called on the I/O thread before each call starts: it may block, or raise to refuse.
+    ``gate`` is called on the I/O thread before each call starts: it may block, or raise to refuse;
+    ``barrier`` before a tool with effects runs, on its own thread: it returns when all that happened
+    so far is recorded.
     ``models`` are the names that calls may ask, ``model`` the default where they are not given.
     ``sequential`` waits for every call where it stands: the naive twin of the scheduler.
     """
@@ -53,6 +55,7 @@ class Run:
         instruments: Iterable[Instrument] = (),
         effects: Effects | None = None,
         gate: Callable[[], None] | None = None,
+        barrier: Callable[[], None] | None = None,
         model: str | None = None,
         models: Models | None = None,
         temperature: float | None = None,
@@ -67,8 +70,10 @@ class Run:
         self.models = models or Models(self.profile, Model(None, model))
         self.model = self.models.default.name or ""
         self.salt, self.sequential, self.gate = salt, sequential, gate
+        self.barrier = barrier
         self.instruments = list(instruments)
         self.watched = bool(self.instruments)
+        self.streams = any(getattr(each, "wants_chunks", False) for each in self.instruments)
         self.effects: Effects = effects or LiveEffects(self.emit)
         self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
         limits = [each for each in (self.profile.concurrency, concurrency) if each is not None]

@@ -5,25 +5,39 @@ Invariant: it is equal to, hashes and pickles as its characters.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appl.backend import Response, Sample, TokenLogprob, Usage
-from appl.prompt import AIMessage, ToolCall
+from appl.errors import RunError
+from appl.prompt import AIMessage, ToolCall, ToolMessage
+
+if TYPE_CHECKING:
+    from appl.runtime.toolbox import Filter, Toolbox
 
 
 class Text(str):
     """The text of an answer. ``usage`` and ``cost`` are those of the whole call."""
 
-    __slots__ = ("_response", "_sample")
+    __slots__ = ("_number", "_objects", "_response", "_sample", "_tools")
+    _number: int
+    _objects: tuple[Any, ...] | None
     _response: Response
     _sample: Sample
+    _tools: Toolbox | None
 
     @classmethod
-    def of(cls, response: Response, number: int) -> Text:
-        """Sample *number* of *response*."""
+    def of(
+        cls, response: Response, number: int, objects: tuple[Any, ...] | None = None,
+        tools: Toolbox | None = None,
+    ) -> Text:  # fmt: skip
+        """Sample *number* of *response*; *objects* are what the samples of a typed answer give.
+
+        *tools* are those that the model could call.
+        """
         sample = response.samples[number]
         text = cls(sample.text)
         text._response, text._sample = response, sample
+        text._number, text._objects, text._tools = number, objects, tools
         return text
 
     def __str__(self) -> str:
@@ -59,6 +73,14 @@ class Text(str):
         """The tools that the model wants to be called; none when it just answers."""
         return self._sample.tool_calls
 
+    def run_tool_calls(
+        self, filter: Filter | None = None, *, parallel: bool = True, timeout: float | None = None
+    ) -> list[ToolMessage]:
+        """Run the tools that the model called: see ``Generation.run_tool_calls``."""
+        if self._tools is None:
+            raise RunError("this was asked without tools: write gen(tools=[...])")
+        return self._tools.run(self.tool_calls, filter, parallel=parallel, timeout=timeout)
+
     @property
     def reasoning(self) -> str | None:
         """What the model thought before it answered, where the backend tells it apart."""
@@ -67,7 +89,13 @@ class Text(str):
     @property
     def samples(self) -> tuple[Text, ...]:
         """All samples that were asked for with ``n=``; this one is the first."""
-        return tuple(Text.of(self._response, i) for i in range(len(self._response.samples)))
+        count = len(self._response.samples)
+        return tuple(Text.of(self._response, i, self._objects) for i in range(count))
+
+    @property
+    def response_obj(self) -> Any:
+        """The object of a typed answer, validated; ``None`` when no type was asked for."""
+        return self._objects[self._number] if self._objects is not None else None
 
     @property
     def choice_method(self) -> str | None:

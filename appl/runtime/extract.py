@@ -1,0 +1,144 @@
+"""Finding the value that an answer in prose gives: JSON, a fenced block of it, a word, a number.
+
+Invariant: whatever the text, the search takes time in proportion to its length, and never raises.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from json import JSONDecodeError, JSONDecoder
+from typing import Any
+
+_FENCE = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
+_NUMBER = re.compile(r"(?<![\w.,])-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w]|[.,]\d)")
+_WORD = re.compile(r"\b(?:true|false|null|none)\b", re.IGNORECASE)
+_AROUND = " \t\r\n\"'`*.:;,!"
+_WRONG_STARTS = 50
+_decoder = JSONDecoder()
+
+
+def candidates(text: str, kinds: frozenset[str], options: tuple[str, ...]) -> Iterator[list[str]]:
+    """JSON texts that *text* may mean, in groups: the surest group first, in a group the last.
+
+    *kinds* are the JSON types that are wanted, *options* the strings among which one is.
+    """
+    whole = text.strip()
+    yield [whole]
+    yield [block.strip() for block in _FENCE.findall(text)]
+    if kinds & {"object", "array"}:
+        yield list(_containers(text, kinds))
+    if "string" in kinds:
+        yield [json.dumps(word, ensure_ascii=False) for word in _words(whole, options)]
+    if kinds & {"number", "integer"}:
+        yield _only(_NUMBER.findall(text))
+    if kinds & {"boolean", "null"}:
+        found = _only([word.lower() for word in _WORD.findall(text)])
+        yield ["null" if word == "none" else word for word in found]
+
+
+def _containers(text: str, kinds: frozenset[str]) -> Iterator[str]:
+    """The objects and arrays in *text*, those within others left out."""
+    opening = re.compile(
+        "[{[]" if {"object", "array"} <= kinds else "{" if "object" in kinds else r"\["
+    )
+    at = wrong = 0
+    while wrong < _WRONG_STARTS and (start := opening.search(text, at)) is not None:
+        try:
+            _, at = _decoder.raw_decode(text, start.start())
+            yield text[start.start() : at]
+        except (JSONDecodeError, RecursionError):
+            at, wrong = start.end(), wrong + 1
+
+
+def _words(text: str, options: tuple[str, ...]) -> list[str]:
+    """The string that *text* is, or the one of *options* that it names."""
+    if not options:
+        return [text]
+    for same in (
+        str,
+        lambda word: word.strip(_AROUND),
+        lambda word: word.strip(_AROUND).casefold(),
+    ):
+        named = [option for option in options if same(option) == same(text)]
+        if len(named) == 1:
+            return named
+    return _only([option for option in options if _names(text, option)])
+
+
+def _names(text: str, option: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(option)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _only(found: list[str]) -> list[str]:
+    """The one that was found, however often; nothing when there were several."""
+    return found[:1] if len(set(found)) == 1 else []
+
+
+def problem(text: str, kinds: frozenset[str]) -> str:
+    """Why nothing was found in *text*, in words."""
+    start = min((at for at in map(text.find, "{[") if at >= 0), default=-1)
+    if start < 0 or not kinds & {"object", "array"}:
+        return "it does not hold the value that was asked for, or holds several"
+    try:
+        json.loads(text[start:])
+    except JSONDecodeError as error:
+        return f"the JSON in it cannot be read ({error.msg} at character {start + error.pos})"
+    except RecursionError:
+        return "the JSON in it is nested too deeply"
+    return "the JSON in it is not of the form that was asked for"
+
+
+def kinds_of(schema: Any, root: Any = None, depth: int = 20) -> frozenset[str]:
+    """The JSON types that a value of *schema* may have; all of them when it does not say."""
+    root = schema if root is None else root
+    if not isinstance(schema, dict) or depth <= 0:
+        return ALL
+    if "$ref" in schema:
+        return kinds_of(_target(root, schema["$ref"]), root, depth - 1)
+    if "enum" in schema or "const" in schema:
+        values = schema["enum"] if "enum" in schema else [schema["const"]]
+        return frozenset(map(_kind, values))
+    if "type" in schema:
+        said = schema["type"]
+        return frozenset([said] if isinstance(said, str) else said)
+    for name in ("anyOf", "oneOf"):
+        if name in schema:
+            found = [kinds_of(each, root, depth - 1) for each in schema[name]]
+            return frozenset[str]().union(*found)
+    return ALL
+
+
+ALL = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
+
+
+def options_of(schema: Any, root: Any = None, depth: int = 20) -> tuple[str, ...]:
+    """The strings that *schema* lists, if it allows no others; else none."""
+    root = schema if root is None else root
+    if not isinstance(schema, dict) or depth <= 0:
+        return ()
+    if "$ref" in schema:
+        return options_of(_target(root, schema["$ref"]), root, depth - 1)
+    found = [options_of(each, root, depth - 1) for each in schema.get("anyOf", ())]
+    if found:
+        texts = ["string" in kinds_of(each, root) for each in schema["anyOf"]]
+        free = any(text and not listed for text, listed in zip(texts, found, strict=True))
+        return () if free else tuple(option for listed in found for option in listed)
+    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    return tuple(value for value in values if isinstance(value, str))
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    kinds = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+    return kinds.get(type(value), "object")
+
+
+def _target(root: Any, reference: str) -> Any:
+    found = root
+    for step in reference.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
