@@ -61,7 +61,65 @@ def test_debate_lets_both_sides_speak_and_judges(tmp_path: Path) -> None:
     assert "The judge is for" in out
 
 
-@pytest.mark.parametrize("example", ["hello", "interview", "self_consistency", "debate"])
+def test_skeleton_of_thought_expands_every_point_of_the_outline(tmp_path: Path) -> None:
+    out = run(tmp_path, "skeleton_of_thought", "--topic", "bread", "--points", "3")
+    headings = re.findall(r"^\d\. (.+)$", out, re.M)
+    assert len(headings) == 3 and all("bread" in each.lower() for each in headings)
+    assert len(re.findall(r"^   \S.+\.$", out, re.M)) == 3
+
+
+def test_two_agents_say_the_same_in_four_styles(tmp_path: Path) -> None:
+    out = run(tmp_path, "two_agents")
+    assert "4 styles, the same words" in out
+    assert "Nora: Your name is Tom." in out
+
+
+def test_retrieval_cites_the_passage_that_says_so(tmp_path: Path) -> None:
+    out = run(tmp_path, "retrieval")
+    assert re.search(r"Who is a baker\? .*Leo Marsh.* \[9\]", out)
+    assert re.search(r"capital of Velmora\? .*Tarn.* \[7\]", out)
+
+
+def test_memwalker_walks_to_the_part_that_knows(tmp_path: Path) -> None:
+    out = run(tmp_path, "memwalker")
+    assert re.search(r"Anna Reed do\? .*tailor.*\(the market > the hall\)", out)
+    assert re.search(r"Sara Blom live\? .*Riga.*\(the school > the yard\)", out)
+
+
+def test_essay_judge_prefers_the_report_that_agrees_with_the_notes(tmp_path: Path) -> None:
+    out = run(tmp_path, "essay_judge")
+    assert "The first report is better" in out
+    assert re.search(r"Which book .* second \(-", out)
+
+
+def test_the_small_world_remembers_who_does_what(tmp_path: Path) -> None:
+    out = run(tmp_path, "small_world")
+    assert "Nora Vell on Olaf Brand: " in out and "pilot" in out.split("on Olaf Brand: ")[1]
+    assert "gardener" in out.split("on Nora Vell: ")[1]
+
+
+def test_game_of_24_searches_to_its_end(tmp_path: Path) -> None:
+    out = run(tmp_path, "game_of_24", "--beam", "2")
+    assert [f"step {n}:" in out for n in (1, 2, 3)] == [True] * 3
+    assert "24 was not reached" in out or "= 24" in out
+
+
+def test_repeat_until_valid_gives_valid_outlines(tmp_path: Path) -> None:
+    out = run(tmp_path, "repeat_until_valid", "--points", "3")
+    good = re.findall(r"^1\. .+\n2\. .+\n3\. .+$", out, re.M)
+    assert len(good) >= 5 and all(len(set(each.splitlines())) == 3 for each in good)
+
+
+EVERY = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+
+
+@pytest.mark.parametrize("example", EVERY)
+def test_every_example_says_how_to_run_it(example: str) -> None:
+    text = (EXAMPLES / f"{example}.py").read_text()
+    assert f"appl run examples/{example}.py" in text.split('"""')[1]
+
+
+@pytest.mark.parametrize("example", EVERY)
 def test_every_prompt_function_has_a_graph(example: str, tmp_path: Path) -> None:
     names = re.findall(
         r"^@ppl.*\n(?:async )?def (\w+)", (EXAMPLES / f"{example}.py").read_text(), re.M
@@ -69,7 +127,7 @@ def test_every_prompt_function_has_a_graph(example: str, tmp_path: Path) -> None
     assert names
     for name in names:
         out, _ = appl(tmp_path, "graph", f"{EXAMPLES / example}.py:{name}")
-        assert "gen" in out or "select" in out
+        assert re.search(r"%\d+ (gen|select|program|map) ", out)
 
 
 def test_the_interview_is_the_program_of_the_readme() -> None:
