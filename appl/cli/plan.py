@@ -28,7 +28,8 @@ def add(commands: Any) -> None:
         description="Follow a @ppl function and those it calls without running them, and print "
         "the tree of their prompts: what is shared by which calls, how many calls there are, and "
         "how many tokens of constant text need not be computed again. Values given as "
-        "--name value fix the number of rounds of loops over them.",
+        "--name value fix the number of rounds of loops over them. Ordinary functions are not "
+        "followed.",
     )
     parser.add_argument("target", metavar="file.py:function")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -118,7 +119,7 @@ def _text(plan: Plan, counted: Totals, size: Callable[[str], int], unit: str) ->
     graph = plan.graph
     yield f"plan of {graph.name}  {graph.file}:{graph.line}"
     if not plan.sites:
-        yield "  no call of a model was found"
+        yield "  no call of a model was found; calls in ordinary functions are not followed"
     for child in plan.root.children.values():
         yield from _branch(child, 1, size)
     for site in plan.root.ends:

@@ -115,9 +115,22 @@ def static_names(module: Module) -> dict[str, Any]:
     found = _imports(module.tree)
     names = Names(frozenset(), found)
     for each in module.functions.values():
-        if each.path == each.node.name and any(is_ppl(d, names) for d in each.node.decorator_list):
-            found[each.path] = Published(each.path, program=True)
+        if each.path == each.node.name:
+            for decorator in each.node.decorator_list:
+                if is_ppl(decorator, names):
+                    ctx = str(constant_options(decorator).get("ctx", "new"))
+                    found[each.path] = Published(each.path, program=True, ctx=ctx)
     return found
+
+
+def constant_options(decorator: ast.expr) -> dict[str, object]:
+    """The constant arguments of ``@ppl(...)``."""
+    if not isinstance(decorator, ast.Call):
+        return {}
+    given = {keyword.arg: keyword.value for keyword in decorator.keywords if keyword.arg}
+    if decorator.args:
+        given["ctx"] = decorator.args[0]
+    return {name: node.value for name, node in given.items() if isinstance(node, ast.Constant)}
 
 
 def _imports(tree: ast.Module) -> dict[str, Any]:

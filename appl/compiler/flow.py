@@ -77,6 +77,7 @@ class Draft:
     role: str = ""
     callee: str = ""
     over: str = ""
+    ctx: str = ""
     order: int = 0
     inputs: set[int] = field(default_factory=set)
     prompt: set[int] = field(default_factory=set)
@@ -170,5 +171,5 @@ class Sketch:
         end = draft.place.end_lineno or line, draft.place.end_col_offset or column
         return Node(
             places[number], draft.op, draft.label, line, column, inputs, prompt, region,
-            draft.parts, draft.role, end, draft.callee, draft.over,
+            draft.parts, draft.role, end, draft.callee, draft.over, draft.ctx,
         )  # fmt: skip

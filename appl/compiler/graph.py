@@ -490,6 +490,7 @@ class _Builder:
         number = self.node(kind, node, _code(node), arguments, prompted=ctx != "new")
         draft = self.sketch.drafts[number]
         draft.callee, draft.over = _callee(kind, node)
+        draft.ctx = ctx
         self.state.waited -= {number}
         if ctx == "same":
             self.state.prompt = frozenset({number})

@@ -157,7 +157,8 @@ class Node:
     add to the prompt that it reads or adds to; several where branches join. Of what is added,
     ``parts`` are the constant texts, with ``None`` for a value between them (empty: not known), and
     ``role`` is who says it. ``end`` are the line and column where the source of it ends.
-    ``callee`` is the function that a call starts, as it is written, ``over`` the items of a map.
+    ``callee`` is the function that a call starts, as it is written, ``over`` the items of a map,
+    ``ctx`` the mode of a prompt function, where it is known.
     """
 
     id: int
@@ -173,6 +174,7 @@ class Node:
     end: tuple[int, int] = (0, 0)
     callee: str = ""
     over: str = ""
+    ctx: str = ""
 
 
 @dataclass(frozen=True, slots=True)

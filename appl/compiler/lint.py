@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from appl.compiler import rules
-from appl.compiler.callee import Callees, static_names
+from appl.compiler.callee import Callees, constant_options, static_names
 from appl.compiler.fence import fence_source
 from appl.compiler.graph import build
 from appl.compiler.lower import lower
@@ -97,7 +97,7 @@ def _findings(module: Module) -> Iterator[Finding]:
 def _of_function(
     module: Module, found: Found, names: Names, decorator: ast.expr
 ) -> Iterator[Finding]:
-    options = _options(decorator)
+    options = constant_options(decorator)
     either = "docstring_as" in options
     bindings = survey(found.node)
     is_async = isinstance(found.node, ast.AsyncFunctionDef)
@@ -126,16 +126,6 @@ def _is_program(module: Module, name: str, owner: str | None, names: Names) -> b
         if each.node.name == name and each.owner == owner
         for decorator in each.node.decorator_list
     )
-
-
-def _options(decorator: ast.expr) -> dict[str, object]:
-    """The constant arguments of ``@ppl(...)``."""
-    if not isinstance(decorator, ast.Call):
-        return {}
-    given = {k.arg: k.value for k in decorator.keywords if k.arg}
-    if decorator.args:
-        given["ctx"] = decorator.args[0]
-    return {name: node.value for name, node in given.items() if isinstance(node, ast.Constant)}
 
 
 # -- comments that silence

@@ -118,9 +118,14 @@ def _serialised(graph: Graph, wait: Node) -> list[tuple[Region, Node]]:
         for number in wait.inputs:
             call = graph.nodes[number]
             inside = any(each.id == region.id for each in graph.within(call.region))
-            if inside and OPS[call.op].future and not _needs(graph, call, number):
+            if inside and _stands_alone(call) and not _needs(graph, call, number):
                 found.append((region, call))
     return found
+
+
+def _stands_alone(call: Node) -> bool:
+    """Whether a call leaves nothing behind that the next one would need."""
+    return OPS[call.op].future and (call.op != "program" or call.ctx in ("new", "copy"))
 
 
 def _needs(graph: Graph, node: Node, other: int) -> bool:
@@ -146,7 +151,7 @@ def _independent_after(graph: Graph, wait: Node) -> Node | None:
     around = [each.id for each in graph.within(wait.region)]
     for node in graph.nodes[wait.id + 1 :]:
         same_way = graph.within(node.region)[: len(around)]
-        if not OPS[node.op].future or [each.id for each in same_way] != around:
+        if not _stands_alone(node) or [each.id for each in same_way] != around:
             continue
         if not any(_needs(graph, node, each) for each in (*wait.inputs, wait.id)):
             return node

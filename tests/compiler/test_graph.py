@@ -462,6 +462,7 @@ def test_a_dictionary_for_json() -> None:
         "end": (4, 17),
         "callee": "",
         "over": "",
+        "ctx": "",
     }
     assert data["nodes"][1]["parts"] == ('say "hi" <b>',) and data["nodes"][1]["role"] == "user"
 

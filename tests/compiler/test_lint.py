@@ -18,6 +18,10 @@ def answer(q):
     f"{q}"
     return gen()
 
+@ppl(ctx="same")
+def turn(q):
+    f"{q}"
+
 def helper() -> str:
     return "x"
 
@@ -67,6 +71,7 @@ SPEAKS = {
 }
 
 SILENT = [
+    "return [str(turn(q)) for q in qs]",
     "return [str(a) for a in [answer(q) for q in qs]]",
     "return [answer(q) for q in qs]",
     "answers = [answer(q) for q in qs]\nfor a in answers:\n    print(a)",
