@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from appl import config as config
+    from appl import func as func
     from appl import testing as testing
+    from appl import types as types
     from appl.config import init as init
+    from appl.config.parser import get_parser as get_parser
+    from appl.config.parser import update_appl_configs as update_appl_configs
     from appl.errors import *  # noqa: F403
+    from appl.func import as_func as as_func
+    from appl.func import completion as completion
+    from appl.func import partial as partial
+    from appl.func import wraps as wraps
     from appl.function import ppl as ppl
+    from appl.function import reset_context as reset_context
     from appl.prompt import (
         AIMessage as AIMessage,
     )
@@ -46,10 +55,16 @@ if TYPE_CHECKING:
     )
     from appl.runtime.conversation import Conversation as Conversation
     from appl.runtime.entry import run as run
+    from appl.runtime.future import CallFuture as CallFuture
     from appl.runtime.future import Future as Future
     from appl.runtime.future import Generation as Generation
     from appl.runtime.generate import gen as gen
     from appl.runtime.generate import select as select
+    from appl.runtime.given import PromptContext as PromptContext
+    from appl.runtime.given import need_ctx as need_ctx
+    from appl.runtime.joined import StringFuture as StringFuture
+    from appl.runtime.joined import promptify as promptify
+    from appl.runtime.joined import str_future as str_future
     from appl.runtime.lock import Lock as Lock
     from appl.runtime.observe import (
         env as env,
@@ -89,11 +104,14 @@ if TYPE_CHECKING:
     )
     from appl.runtime.text import Text as Text
     from appl.runtime.timeout import timeout as timeout
+    from appl.runtime.traced import traceable as traceable
     from appl.session import record as record
 
 _HOME = {
     "appl.config": ("init",),
-    "appl.function": ("ppl",),
+    "appl.config.parser": ("get_parser", "update_appl_configs"),
+    "appl.func": ("as_func", "completion", "partial", "wraps"),
+    "appl.function": ("ppl", "reset_context"),
     "appl.prompt": (
         "AIMessage", "Audio", "Image", "Message", "SystemMessage", "ToolCall", "ToolMessage",
         "UserMessage",
@@ -101,8 +119,10 @@ _HOME = {
     "appl.runtime.context": ("PromptRecords", "convo", "records"),
     "appl.runtime.conversation": ("Conversation",),
     "appl.runtime.entry": ("run",),
-    "appl.runtime.future": ("Future", "Generation"),
+    "appl.runtime.future": ("CallFuture", "Future", "Generation"),
     "appl.runtime.generate": ("gen", "select"),
+    "appl.runtime.given": ("PromptContext", "need_ctx"),
+    "appl.runtime.joined": ("StringFuture", "promptify", "str_future"),
     "appl.runtime.lock": ("Lock",),
     "appl.runtime.observe": ("env", "input", "now", "random", "read", "sleep", "uuid"),
     "appl.runtime.ops": ("grow",),
@@ -110,6 +130,7 @@ _HOME = {
     "appl.runtime.roles": ("AIRole", "SystemRole", "ToolRole", "UserRole"),
     "appl.runtime.text": ("Text",),
     "appl.runtime.timeout": ("timeout",),
+    "appl.runtime.traced": ("traceable",),
     "appl.session": ("record",),
     "appl.errors": (
         "ApplError", "BackendBusy", "BackendError", "BackendNotFound", "BackendTimeout",
@@ -120,7 +141,7 @@ _HOME = {
         "TraceTooNew", "TraceWriteError", "UnknownOption", "Unsupported", "UnusedRecords",
     ),
 }  # fmt: skip
-_MODULES = ("config", "errors", "session", "testing")
+_MODULES = ("config", "errors", "func", "session", "testing", "types")
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [*sorted(_WHERE), *_MODULES]

@@ -7,10 +7,12 @@ however the code ends, the activation is left, and so is its turn with a state.
 from __future__ import annotations
 
 import functools
+import inspect
+import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextvars import copy_context
-from typing import Any
+from typing import Any, cast
 
 from appl.errors import RunError
 from appl.runtime import activation
@@ -182,6 +184,15 @@ def _restore(token: Any) -> None:
         FRAME.reset(token)
     except ValueError:  # finalised in another context than the one it ran in
         FRAME.set(None)
+
+
+def marked(wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    """Have *wrapper* recognised as a coroutine function."""
+    mark = getattr(inspect, "markcoroutinefunction", None)
+    if mark is not None:
+        return cast("Callable[..., Any]", mark(wrapper))
+    wrapper._is_coroutine = sys.modules["asyncio"].coroutines._is_coroutine  # type: ignore[attr-defined]
+    return wrapper
 
 
 # -- generators that have run to their first yield when they are handed out

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, SupportsIndex, overload
 
 from appl.prompt import Message, Messages, Prompt, parts_of
+from appl.prompt.shown import Bundle, dialogue
 from appl.runtime.messages import settled
 
 Given = Message | Mapping[str, Any]
@@ -167,6 +168,10 @@ class Conversation:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.all()))
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
+        """What a notebook shows."""
+        return dialogue((message.role, message.shown) for message in self.all())
 
     def __repr__(self) -> str:
         return f"Conversation({self.as_list()!r})"

@@ -63,12 +63,12 @@ class Turn(Pending):
 class State:
     """The prompt that the activations of one function (on one object) continue."""
 
-    __slots__ = ("_watched", "last", "prompt")
+    __slots__ = ("watched", "last", "prompt")
 
     def __init__(self, prompt: Prompt) -> None:
         self.prompt = prompt
         self.last: Turn | None = None
-        self._watched: list[weakref.ref[Any]] = []
+        self.watched: list[weakref.ref[Any]] = []
 
     @property
     def idle(self) -> bool:
@@ -131,7 +131,7 @@ class States:
                 del states[place]
 
         try:
-            state._watched.append(weakref.ref(thing, gone))
+            state.watched.append(weakref.ref(thing, gone))
         except TypeError:
             if len(self._kept) > self._sweep_at:
                 self._sweep()
@@ -143,7 +143,7 @@ class States:
             if sys.getrefcount(kept.thing) == _OURS and self._idle(kept.places):
                 del self._kept[key]
                 for place in kept.places:
-                    self._states.pop(place, None)
+                    self._drop(place)
         self._sweep_at = 2 * len(self._kept) + _SWEEP
 
     def _idle(self, places: list[Place]) -> bool:
@@ -154,7 +154,7 @@ class States:
         one = id(function), id(owner)
         every = [place for place in self._states if place[0] == id(function)]
         for place in every if owner is None else [place for place in every if place == one]:
-            del self._states[place]
+            self._drop(place)
             kept = self._kept.get(place[1])
             if kept is not None:
                 kept.places.remove(place)
@@ -163,5 +163,11 @@ class States:
 
     def clear(self) -> None:
         """Forget all: the run is over."""
-        self._states.clear()
+        for place in list(self._states):
+            self._drop(place)
         self._kept.clear()
+
+    def _drop(self, place: Place) -> None:
+        state = self._states.pop(place, None)
+        if state is not None:
+            state.watched.clear()

@@ -1,0 +1,100 @@
+"""``traceable``: a plain function that has a place of its own in addresses and traces.
+
+Invariant: it works on the prompt of its caller, as any plain function does; only the addresses of
+what it starts change.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar, overload
+
+from appl.runtime import activation
+from appl.runtime.activation import Manner
+from appl.runtime.body import Body, marked
+from appl.runtime.frame import Frame
+from appl.runtime.run import here
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Traced(Body):
+    """A function whose calls are scopes."""
+
+    def __init__(
+        self, f: Callable[..., Any], name: str | None, metadata: Mapping[str, Any] | None
+    ) -> None:
+        self.body, self.name, self._metadata = f, _component(name or f.__name__), metadata
+        code = getattr(f, "__code__", None)
+        self._file = getattr(code, "co_filename", None)
+        self._line = getattr(code, "co_firstlineno", None)
+
+    def enter(self, args: tuple[Any, ...]) -> Frame:
+        """The frame of a call with *args*."""
+        caller = here(lambda: f"{self.name} {args!r:.400}")
+        ctx = "same" if caller.parent is not None else "new"
+        manner = Manner(ctx, model=caller.model, metadata=self._metadata)
+        frame, _ = activation.enter(
+            caller, self.name, manner, (self, None), beside=False, line=self._line,
+            file=self._file,
+        )  # fmt: skip
+        return frame
+
+
+def _component(name: str) -> str:
+    """*name* as a part of an address."""
+    return name.replace("/", "_")
+
+
+def _sync(traced: _Traced) -> Callable[..., Any]:
+    return lambda *args, **kwargs: traced.execute(traced.enter(args), None, args, kwargs)
+
+
+def _async(traced: _Traced) -> Callable[..., Any]:
+    return marked(lambda *args, **kwargs: traced.aexecute(traced.enter(args), None, args, kwargs))
+
+
+def _generator(traced: _Traced) -> Callable[..., Any]:
+    return lambda *args, **kwargs: traced.generate(
+        traced.enter(args), None, traced.body(*args, **kwargs)
+    )
+
+
+def _asyncgen(traced: _Traced) -> Callable[..., Any]:
+    return lambda *args, **kwargs: traced.agenerate(
+        traced.enter(args), None, traced.body(*args, **kwargs)
+    )
+
+
+def _kind(f: Callable[..., Any]) -> Callable[[_Traced], Callable[..., Any]]:
+    if inspect.iscoroutinefunction(f):
+        return _async
+    if inspect.isasyncgenfunction(f):
+        return _asyncgen
+    return _generator if inspect.isgeneratorfunction(f) else _sync
+
+
+@overload
+def traceable(func: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def traceable(
+    func: str | None = None, /, *, metadata: Mapping[str, Any] | None = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def traceable(func: Any = None, /, *, metadata: Mapping[str, Any] | None = None) -> Any:
+    """Show a plain function in addresses and traces, as ``@ppl`` functions are shown.
+
+    ``@traceable``, ``@traceable("name")`` or ``@traceable(metadata={…})``; *metadata* (plain data)
+    is recorded with each call of it.
+    """
+
+    def decorate(f: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:
+        return functools.wraps(f)(_kind(f)(_Traced(f, name, metadata)))
+
+    if callable(func):
+        return decorate(func)
+    return lambda f: decorate(f, func)
