@@ -15,11 +15,12 @@ from types import FunctionType
 from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
 from appl.compiler import Options, Translated, program_of, rebuild, require_function, translate
-from appl.errors import InvalidOption, RunError
-from appl.prompt import RoleName
+from appl.errors import InvalidOption
+from appl.prompt import UNFORMATTED, RoleName, Voice
 from appl.runtime import activation
 from appl.runtime.activation import CONTEXTS, Manner
-from appl.runtime.body import Body, Primed, marked, primed
+from appl.runtime.body import Body, Primed, primed
+from appl.runtime.compositor import Compositor, compositor_of
 from appl.runtime.context import PromptRecords
 from appl.runtime.fiber import hub_here, strand_here
 from appl.runtime.frame import Frame
@@ -35,7 +36,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Context = Literal["new", "copy", "same", "resume"]
-_ABOUT = frozenset({"ctx_method", "_ctx", "_globals", "_locals"})
+_ABOUT = frozenset({"ctx_method", "compositor", "_ctx", "_globals", "_locals"})
 """The words of a call that are about the call, where the function has no such parameter."""
 
 
@@ -44,6 +45,7 @@ class Decoration:
     """What the decorator was told."""
 
     ctx: str = "new"
+    compositor: Compositor | None = None
     docstring_as: RoleName | None = None
     default_return: str | None = None
     parallel: bool = False
@@ -61,7 +63,8 @@ class Program(Body):
         self.body = rebuild(f, self.translated, OPS)
         self.name, self.kind, self.ctx = f.__name__, self.translated.kind, told.ctx
         self.file, self.line = self.translated.file, self.translated.line
-        self.told, self.manner = told, Manner(told.ctx, model=told.model)
+        self.told = told
+        self.manner = Manner(told.ctx, model=told.model, block=told.compositor)
         self._about = _ABOUT.difference(inspect.signature(f).parameters)
         self._class = _class_of(f)
         self.function: Any = f
@@ -84,6 +87,9 @@ class Program(Body):
         manner = self.manner
         if (ctx := about.get("ctx_method")) is not None:
             manner = dataclasses.replace(manner, ctx=_context(f"{self.name}(ctx_method=", ctx))
+        if "compositor" in about:
+            block = compositor_of(about["compositor"], f"{self.name}(compositor=...)")
+            manner = dataclasses.replace(manner, block=block)
         if (given := about.get("_ctx")) is not None:
             manner = dataclasses.replace(manner, given=_given(self.name, "_ctx= takes", given))
         return manner
@@ -111,8 +117,10 @@ class Program(Body):
         return None
 
     def begun(self, frame: Frame) -> None:
-        if self.told.docstring_as is not None and self.translated.docstring is not None:
-            frame.prompt.append(self.told.docstring_as, self.translated.docstring)
+        activation.begin(frame)
+        role = self.told.docstring_as
+        if role is not None and self.translated.docstring is not None:
+            frame.prompt.say(_documenting(frame.voice, role), self.translated.docstring)
 
     def returned(self, frame: Frame, result: Any) -> Any:
         if result is None and self.told.default_return == "prompt":
@@ -141,6 +149,13 @@ class Program(Body):
         else:
             task.run_in_fiber(body, context_for(frame))
         return Future(task)
+
+
+def _documenting(voice: Voice, role: RoleName) -> Voice:
+    """Who says a docstring: as text like any other, or as a message of the system."""
+    if role == "system":
+        return Voice("system", None, UNFORMATTED)
+    return voice if voice.role == role else Voice(role, None, voice.level, voice.depth + 1)
 
 
 def _class_of(f: FunctionType) -> str | None:
@@ -193,7 +208,7 @@ def _async(program: Program) -> Callable[..., Any]:
         frame, turn = program.enter(args, manner)
         return program.aexecute(frame, turn, args, kwargs)
 
-    return marked(wrapper)
+    return _marked(wrapper)
 
 
 def _generator(program: Program) -> Callable[..., Any]:
@@ -214,6 +229,15 @@ def _asyncgen(program: Program) -> Callable[..., Any]:
     return wrapper
 
 
+def _marked(wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    """Have *wrapper* recognised as a coroutine function."""
+    mark = getattr(inspect, "markcoroutinefunction", None)
+    if mark is not None:
+        return cast("Callable[..., Any]", mark(wrapper))
+    wrapper._is_coroutine = sys.modules["asyncio"].coroutines._is_coroutine  # type: ignore[attr-defined]
+    return wrapper
+
+
 _WRAPPERS = {"sync": _sync, "async": _async, "generator": _generator, "asyncgen": _asyncgen}
 
 _ROLES: dict[str, RoleName] = {"user": "user", "system": "system"}
@@ -224,7 +248,7 @@ def ppl(ctx: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def ppl(
     ctx: Context = "new",
-    compositor: Any = None,
+    compositor: Compositor | type[Compositor] | None = None,
     *,
     model: str | None = None,
     default_return: Literal["prompt"] | None = None,
@@ -252,13 +276,15 @@ def ppl(
     """Make a function a prompt program: its expression statements are its prompt.
 
     *ctx* is what prompt it works on: ``new``, a ``copy`` of the caller's, the ``same``, or
-    ``resume`` where it left off; *new_ctx_func* makes the new one. *model* answers its calls that
+    ``resume`` where it left off; *new_ctx_func* makes the new one. *compositor* formats all that it
+    says, as a ``with`` around its body would. *model* answers its calls that
     name none. *docstring_as* says its docstring; ``default_return="prompt"`` returns ``records()``
     in place of ``None``; *parallel* lets its calls run beside their caller; *auto_prime* runs a
     generator to its first ``yield``. *num_extra_wrappers* is accepted for old programs and does
     nothing.
 
     A call may say more about itself: ``f(…, ctx_method="copy")`` is in another context this time,
+    ``f(…, compositor=NumberedList())`` in another format (``None`` for none), and
     ``f(…, _ctx=prompt_context)`` works on that prompt in place of its caller's.
     """
     if not isinstance(ctx, str):
@@ -272,11 +298,10 @@ def ppl(
         raise ValueError(f"@ppl(docstring_as={docstring_as!r}): it is 'user' or 'system'")
     if default_return not in (None, "prompt"):
         raise ValueError(f"@ppl(default_return={default_return!r}): only 'prompt' is known")
-    if compositor is not None:
-        raise RunError("@ppl(compositor=...) is not there yet")
     told = Decoration(
-        _context("@ppl(ctx=", ctx), _ROLES.get(docstring_as or ""), default_return, parallel,
-        auto_prime, model, None if new_ctx_func is PromptContext else new_ctx_func,
+        _context("@ppl(ctx=", ctx), compositor_of(compositor, "@ppl(compositor=...)"),
+        _ROLES.get(docstring_as or ""), default_return, parallel, auto_prime, model,
+        None if new_ctx_func is PromptContext else new_ctx_func,
     )  # fmt: skip
     return lambda f: _decorate(f, told)
 

@@ -1,7 +1,9 @@
 """Prompts as values: messages, and the persistent chain that programs build."""
 
-from appl.prompt.chain import Messages, Node, Part, Place, Prompt, nodes_of, parts_of
+from appl.prompt.chain import Messages, Node, Part, Place, Prompt, moved, nodes_of, parts_of
+from appl.prompt.definition import BracketedDefinition, Definition, define, define_bracketed
 from appl.prompt.digest import digest_of, tagged
+from appl.prompt.layout import UNFORMATTED, Format, Indexing, Level
 from appl.prompt.lazy import Filled, Formatted, Lazy, formatted, message_of
 from appl.prompt.media import Audio, Image, Media, as_media
 from appl.prompt.message import (
@@ -18,16 +20,25 @@ from appl.prompt.message import (
     as_message,
     as_tool_call,
 )
+from appl.prompt.voice import USER, VOICES, Voice
 
 __all__ = [
     "ROLES",
+    "UNFORMATTED",
+    "USER",
+    "VOICES",
     "AIMessage",
     "Audio",
+    "BracketedDefinition",
     "Content",
+    "Definition",
     "Filled",
+    "Format",
     "Formatted",
     "Image",
+    "Indexing",
     "Lazy",
+    "Level",
     "Media",
     "Message",
     "Messages",
@@ -40,13 +51,17 @@ __all__ = [
     "ToolCall",
     "ToolMessage",
     "UserMessage",
+    "Voice",
     "as_content",
     "as_media",
     "as_message",
     "as_tool_call",
+    "define",
+    "define_bracketed",
     "digest_of",
     "formatted",
     "message_of",
+    "moved",
     "nodes_of",
     "parts_of",
     "tagged",

@@ -9,17 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from appl.prompt.digest import digest_of
+from appl.prompt.layout import UNFORMATTED, Layout, Mark
 from appl.prompt.lazy import Lazy, message_of
 from appl.prompt.media import Audio, Image, Media
 from appl.prompt.message import Message, RoleName, ToolCall
+from appl.prompt.voice import VOICES, Moved, Voice
 
 Part = str | Lazy | Image | Audio | Message
 
 
 class Place:
-    """A lazy part that stands for any number of nodes: kept for what is said there later."""
+    """A lazy part that stands for any number of nodes: kept for what is said there later.
 
-    __slots__ = ()
+    ``voice`` is the one in which they are said, unless they are said in one of their own.
+    """
+
+    __slots__ = ("voice",)
+
+    def __init__(self, voice: Voice) -> None:
+        self.voice = voice
 
     def prompt_nodes(self) -> list[Node]:
         """The nodes, once ``prompt_ready``; their parts may be lazy, and are then ready too."""
@@ -82,34 +90,30 @@ class Node:
     """One part of a prompt, and everything before it.
 
     A part is text, something lazy, an image or a sound, or a ``Message`` that stays as it is.
-    ``starts`` is true for the first part of an item; ``sep`` stands before an item that continues
-    a message of the same role and ``name``, ``lead`` (indentation, index) before it in any case.
-    ``apart`` begins a message, where it stands, whatever was said before. ``hole`` is the nearest
-    node, this one included, whose part is lazy; ``needs`` are the features that a backend must
-    have for the parts that are there.
+    ``voice`` says who speaks, and in which format; ``starts`` is true for the first part of an
+    item. ``apart`` begins a message, where it stands, whatever was said before. ``hole`` is the
+    nearest node, this one included, whose part is lazy; ``needs`` are the features that a backend
+    must have for the parts that are there.
     """
 
     __slots__ = (
-        "_folded", "_ready", "_rendered", "apart", "hole", "lead", "length", "name", "needs",
-        "parent", "part", "role", "sep", "starts",
+        "_folded", "_layout", "_ready", "_rendered", "apart", "hole", "length", "needs", "parent",
+        "part", "starts", "voice",
     )  # fmt: skip
 
     def __init__(
         self,
         parent: Node | None,
-        role: RoleName,
+        voice: Voice,
         part: Part,
         *,
-        sep: str = "\n",
-        lead: str = "",
         starts: bool = True,
-        name: str | None = None,
         apart: bool = False,
     ) -> None:
-        self.parent, self.role, self.part = parent, role, part
-        self.sep, self.lead, self.starts = sep, lead, starts
-        self.name, self.apart = name, apart
+        self.parent, self.voice, self.part = parent, voice, part
+        self.starts, self.apart = starts, apart
         self._rendered: Messages | None = None
+        self._layout: Layout | None = None
         self._folded = False
         self.hole: Node | None
         self.needs: frozenset[str]
@@ -134,6 +138,11 @@ class Node:
                 found.append(node.lazy)
             node = node.parent
         return found
+
+    @property
+    def role(self) -> RoleName:
+        """Who speaks."""
+        return self.voice.role
 
     @property
     def lazy(self) -> Lazy | None:
@@ -175,11 +184,13 @@ class Node:
             return part.shown
         return str(part) if isinstance(part, Image | Audio) else part.prompt_text()
 
-    def after(self, parent: Node | None, *, apart: bool | None = None) -> Node:
-        """The same part in another prompt, after *parent*; *apart* may be another."""
+    def after(
+        self, parent: Node | None, *, voice: Voice | None = None, apart: bool | None = None
+    ) -> Node:
+        """The same part in another prompt, after *parent*; *voice* and *apart* may be others."""
         return Node(
-            parent, self.role, self.part, sep=self.sep, lead=self.lead, starts=self.starts,
-            name=self.name, apart=self.apart if apart is None else apart,
+            parent, self.voice if voice is None else voice, self.part, starts=self.starts,
+            apart=self.apart if apart is None else apart,
         )  # fmt: skip
 
     def messages(self) -> Messages | None:
@@ -195,7 +206,10 @@ class Node:
                 fresh.append(node)
                 node = node.parent
             fresh.reverse()
-            self._rendered = _fold(node._rendered if node else None, _unfolded(fresh))
+            layout = node._layout.copy() if node and node._layout else Layout()
+            before = node._rendered if node else None
+            self._rendered = _fold(before, layout, _unfolded(fresh))
+            self._layout = None if layout.closed else layout
             self._folded = True
         return self._rendered
 
@@ -222,11 +236,11 @@ def _needed(part: Media | Message) -> frozenset[str]:
 
 def parts_of(message: Message) -> list[Node]:
     """*message* as nodes of no prompt yet; one that calls tools, or answers a call, stays whole."""
-    role, name = message.role, message.name
+    voice = Voice(message.role, message.name, UNFORMATTED)
     if message.whole:
-        return [Node(None, role, message.plain())]
+        return [Node(None, voice, message.plain())]
     parts = message.parts or [""]
-    return [Node(None, role, part, starts=i == 0, name=name) for i, part in enumerate(parts)]
+    return [Node(None, voice, part, starts=i == 0) for i, part in enumerate(parts)]
 
 
 def nodes_of(parent: Node | None, messages: Iterable[Message]) -> Node | None:
@@ -244,34 +258,50 @@ def _unfolded(nodes: list[Node]) -> list[Node]:
     while stack:
         node = stack.pop()
         if isinstance(node.part, Place):
-            stack += node.part.prompt_nodes()[::-1]
+            stack += moved(node.part.prompt_nodes(), node.part.voice, node.voice)[::-1]
         else:
             found.append(node)
     return found
 
 
-def _fold(before: Messages | None, nodes: list[Node]) -> Messages | None:
-    system = [node for node in nodes if node.role == "system" and not node.apart]
-    if not system:
-        return _said(before, nodes)
-    chain = _said(before, [node for node in nodes if node.role != "system" or node.apart])
-    return _front(chain, system)
+def moved(nodes: list[Node], old: Voice, new: Voice) -> list[Node]:
+    """*nodes* that were said inside *old*, as they are said inside *new*."""
+    if old is new:
+        return nodes
+    move = Moved(old, new)
+    return [node.after(None, voice=move(node.voice)) for node in nodes]
 
 
-def _front(chain: Messages | None, system: list[Node]) -> Messages | None:
+Marked = tuple[Node, Mark | None]
+"""A part, and what its format puts around it, if it has one."""
+
+
+def _fold(before: Messages | None, layout: Layout, nodes: list[Node]) -> Messages | None:
+    marked = [(node, layout.mark(node.voice.level, node.starts)) for node in nodes]
+    if not any(_joins_front(node) for node in nodes):
+        return _said(before, marked)
+    chain = _said(before, [each for each in marked if not _joins_front(each[0])])
+    return _front(chain, [each for each in marked if _joins_front(each[0])])
+
+
+def _joins_front(node: Node) -> bool:
+    return node.voice.role == "system" and not node.apart
+
+
+def _front(chain: Messages | None, system: list[Marked]) -> Messages | None:
     """System text joins the front however late it is said: providers take it there only."""
     links = chain.links() if chain is not None else []
     first = next((i for i, link in enumerate(links) if link.message.role != "system"), len(links))
-    moved = _said(links[first - 1] if first else None, system)
+    front = _said(links[first - 1] if first else None, system)
     for link in links[first:]:
-        moved = Messages(moved, link.message, link.closed)
-    return moved
+        front = Messages(front, link.message, link.closed)
+    return front
 
 
-def _said(chain: Messages | None, nodes: list[Node]) -> Messages | None:
+def _said(chain: Messages | None, marked: list[Marked]) -> Messages | None:
     fold = _Fold(chain)
-    for node in nodes:
-        fold.add(node)
+    for node, mark in marked:
+        fold.add(node, mark)
     return fold.end()
 
 
@@ -291,46 +321,61 @@ class _Fold:
         self.media: list[tuple[int, Media]] = []
         self.length, self.glued = 0, True
 
-    def add(self, node: Node) -> None:
+    def add(self, node: Node, mark: Mark | None) -> None:
         part = node.part
         if isinstance(part, str):
-            self._text(node, part)
+            self._text(node, mark, part)
         elif isinstance(part, Message):
             self.chain = Messages(self.end(), part, closed=True)
         elif isinstance(part, Image | Audio):
-            self._open(node.role, node.name, node.apart)
+            self._open(node.voice, node.apart)
+            if mark is not None and mark.label:
+                self._lead(mark)
             self.media.append((self.length, part))
             self.glued = True
         elif (answer := message_of(part)) is None:
-            self._text(node, part.prompt_text())
+            self._text(node, mark, part.prompt_text())
         else:
-            self._answer(node, answer)
+            self._answer(node, mark, answer)
 
-    def _text(self, node: Node, text: str) -> None:
-        self._open(node.role, node.name, node.apart)
-        lead = node.lead
-        if node.starts and not self.glued:
-            lead = node.sep + lead
-        if lead:
-            self.texts.append(lead)
-            self.length += len(lead)
-        self.texts.append(text)
-        self.length += len(text)
+    def _text(self, node: Node, mark: Mark | None, text: str) -> None:
+        self._open(node.voice, node.apart)
+        if mark is not None:
+            if node.starts:
+                self._lead(mark)
+            if mark.indent:
+                text = text.replace("\n", "\n" + mark.indent)
+        elif node.starts and not self.glued:
+            self._put("\n")
+        self._put(text)
         self.glued = False
 
-    def _answer(self, node: Node, answer: Message) -> None:
+    def _lead(self, mark: Mark) -> None:
+        """What stands before an item; it is indented where it begins a line."""
+        sep = "" if self.glued else mark.sep
+        before = sep or (self.texts[-1] if self.texts else "")
+        begins = self.glued or before.endswith("\n")
+        self._put(sep + (mark.indent if begins else "") + mark.label)
+
+    def _put(self, text: str) -> None:
+        if text:
+            self.texts.append(text)
+            self.length += len(text)
+
+    def _answer(self, node: Node, mark: Mark | None, answer: Message) -> None:
         """An answer that calls tools continues what the assistant has said, and ends it."""
         if node.apart or node.role != "assistant" or answer.role != "assistant":
             self.chain = Messages(self.end(), answer.plain(), closed=True)
             return
         if answer.content:
-            self._text(node, answer.content)
+            self._text(node, mark, answer.content)
         else:
-            self._open(node.role, node.name, apart=False)
+            self._open(node.voice, apart=False)
         self._close(answer.tool_calls)
 
-    def _open(self, role: RoleName, name: str | None, apart: bool) -> None:
+    def _open(self, voice: Voice, apart: bool) -> None:
         """Have a message of this speaker open."""
+        role, name = voice[:2]
         if not apart and role == self.role and name == self.name:
             return
         last = self.end()
@@ -369,14 +414,17 @@ class Prompt:
         role: RoleName,
         part: Part,
         *,
-        sep: str = "\n",
-        lead: str = "",
         starts: bool = True,
         name: str | None = None,
     ) -> Node:
+        """Add one part, said by *role* without a format, and return its node."""
+        voice = VOICES[role] if name is None else Voice(role, name)
+        return self.say(voice, part, starts)
+
+    def say(self, voice: Voice, part: Part, starts: bool = True) -> Node:
         """Add one part and return its node."""
-        self.tip = Node(self.tip, role, part, sep=sep, lead=lead, starts=starts, name=name)
-        return self.tip
+        self.tip = node = Node(self.tip, voice, part, starts=starts)
+        return node
 
     def extend(self, nodes: Iterable[Node]) -> None:
         """Add the same parts as *nodes*."""

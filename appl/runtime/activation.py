@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from appl.prompt import Node, Prompt, RoleName
+from appl.prompt import USER, Node, Prompt
 from appl.runtime import structure
 from appl.runtime.event import ScopeEntered
 from appl.runtime.frame import FRAME, Frame, Scribe, owed
 from appl.runtime.held import unheld
 from appl.runtime.pending import Pending
 from appl.runtime.place import Kept
+from appl.runtime.roles import Spoken
 from appl.runtime.state import Turn
 
 Ctx = Literal["new", "copy", "same", "resume"]
@@ -28,12 +29,13 @@ class Manner:
     """How one call of a function is to be done: what decoration says, or the call itself.
 
     ``given`` is a prompt to work on in place of the caller's. ``model`` is asked where a call of
-    the activation names none.
+    the activation names none. ``block`` is what all of its text is said in.
     """
 
     ctx: str = "new"
     given: Scribe | None = None
     model: str | None = None
+    block: Spoken | None = None
     metadata: Mapping[str, Any] | None = None
 
 
@@ -46,12 +48,12 @@ def enter(
     run.check_open()
     around: Scribe = manner.given or caller
     state = run.states.of(*key, around.prompt) if ctx == "resume" else None
-    role: RoleName = around.role if ctx in ("same", "copy") else "user"
+    voice = around.voice if ctx in ("same", "copy") else USER
     prompt = state.prompt if state is not None else _prompt(around, ctx, beside)
     regions = () if beside else caller.regions
-    frame = Frame(run, caller, caller.issue(name), prompt, role, regions)
+    frame = Frame(run, caller, caller.issue(name), prompt, voice, regions)
     frame.shares = state is not None or prompt is around.prompt
-    frame.model = manner.model
+    frame.model, frame.block = manner.model, manner.block
     if beside:
         shelter(frame, caller)
     turn = state.turn(caller, frame) if state is not None else None
@@ -76,11 +78,19 @@ def keep_place(around: Scribe, frame: Frame, pending: Pending) -> None:
         return tip.since(frame.origin) if tip is not None else []
 
     frame.shares = True
-    around.prompt.append(around.role, Kept(pending, nodes))
+    around.prompt.say(around.voice, Kept(pending, nodes, frame.base))
+
+
+def begin(frame: Frame) -> None:
+    """The activation is about to say its first text."""
+    if frame.block is not None:
+        frame.block.begin(frame)
 
 
 def leave(frame: Frame) -> None:
     """The activation returned: whoever goes on answers for what it left running."""
+    if frame.block is not None:
+        frame.block.end(frame)
     frame.finish()
     if frame.started:
         heir(frame).adopt(frame.started)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from appl.backend import Request, Response, Sampling
 from appl.errors import CallCancelled, MalformedResponse
-from appl.prompt import Lazy, Messages, Node, Place, RoleName, nodes_of
+from appl.prompt import VOICES, Lazy, Messages, Node, Place, RoleName, nodes_of
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import CallEnded, CallStarted, Delivered
 from appl.runtime.media import check_media
@@ -88,7 +88,7 @@ class Call(Pending):
 
     def add(self, role: RoleName, text: str) -> None:
         """Have the prompt end with one more item; before the call is submitted."""
-        self.node, self.messages = Node(self.trunk(), role, text), None
+        self.node, self.messages = Node(self.trunk(), VOICES[role], text), None
 
     def again(self, address: str, node: Node) -> Call:
         """The same question with a longer prompt, asked on behalf of this call."""

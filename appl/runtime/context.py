@@ -6,8 +6,7 @@ Invariant: reading never changes a prompt; what is pending is waited for only wh
 from __future__ import annotations
 
 from appl.errors import RunError
-from appl.prompt import Lazy, Messages, Node, Prompt
-from appl.prompt.shown import Bundle, dialogue
+from appl.prompt import USER, Lazy, Messages, Node, Prompt, moved
 from appl.runtime.conversation import Conversation
 from appl.runtime.fiber import wait
 from appl.runtime.frame import FRAME, Frame, Scribe
@@ -47,16 +46,26 @@ def _settled(lazy: Lazy) -> Pending:
 class PromptRecords:
     """What one call added to its prompt: live while the call runs, settled when it is over.
 
-    As a statement it adds the same items to another prompt, without waiting.
+    As a statement it adds the same items to another prompt, without waiting: in the format and in
+    the role of whoever says them, but for what was said in a block of its own.
     """
 
     def __init__(self, frame: Scribe) -> None:
         self._frame = frame
 
     def nodes(self) -> list[Node]:
-        """The parts, oldest first."""
+        """The parts, oldest first, as a user without a format says them."""
         tip = self._frame.tip()
-        return tip.since(self._frame.origin) if tip is not None else []
+        if tip is None:
+            return []
+        return moved(tip.since(self._frame.origin), self._frame.base, USER)
+
+    def copy(self) -> PromptRecords:
+        """The items so far: a copy to which nothing is added any more."""
+        frame = self._frame
+        made = Scribe(frame.address, Prompt(frame.tip()), frame.base)
+        made.origin = frame.origin
+        return PromptRecords(made)
 
     @property
     def prompt(self) -> Prompt:
@@ -77,35 +86,8 @@ class PromptRecords:
     def __str__(self) -> str:
         return "\n".join(message.shown for message in self.messages() or ())
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
-        """What a notebook shows; it does not wait."""
-        prompt = Prompt()
-        prompt.extend(self.nodes())
-        return shown(prompt.tip)
-
     def __repr__(self) -> str:
         return f"<PromptRecords of {self._frame.address}: {len(self.nodes())} parts>"
-
-
-def shown(tip: Node | None) -> Bundle:
-    """What a notebook shows of a prompt; parts that are not there yet are left open."""
-    if tip is None:
-        return dialogue((), "empty")
-    open_parts = [lazy for lazy in tip.unread() if not _answered(lazy)]
-    if not open_parts:
-        return dialogue((message.role, message.shown) for message in tip.messages() or ())
-    lines = [(node.role, _peek(node)) for node in tip.since(None)]
-    return dialogue(lines, f"{len(open_parts)} parts are pending or failed")
-
-
-def _answered(lazy: Lazy) -> bool:
-    source = lazy.prompt_source()
-    failed = isinstance(source, Pending) and isinstance(source.last().outcome, Error)
-    return lazy.prompt_ready() and not failed
-
-
-def _peek(node: Node) -> str:
-    return "…" if node.lazy is not None and not _answered(node.lazy) else node.text()
 
 
 def records(_ctx: Scribe | None = None) -> PromptRecords:

@@ -10,26 +10,29 @@ import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from appl.prompt import Node, Prompt, RoleName
+from appl.prompt import USER, Node, Prompt, Voice
 from appl.runtime.pending import Pending
 
 if TYPE_CHECKING:
     from appl.runtime.region import Region
+    from appl.runtime.roles import Spoken
     from appl.runtime.run import Run
 
 _PRUNE = 64
 
 
 class Scribe:
-    """Where text is said: a prompt, who speaks, and whether the next part begins an item.
+    """Where text is said: a prompt, in which voice, and whether the next part begins an item.
 
-    ``address`` says whose prompt it is. ``origin`` is where its own part of the prompt begins.
+    ``address`` says whose prompt it is. ``origin`` is where its own part of the prompt begins,
+    and ``base`` the voice in which it begins.
     """
 
-    __slots__ = ("address", "fresh", "origin", "prompt", "role")
+    __slots__ = ("address", "base", "fresh", "origin", "prompt", "voice")
 
-    def __init__(self, address: str, prompt: Prompt, role: RoleName = "user") -> None:
-        self.address, self.prompt, self.role = address, prompt, role
+    def __init__(self, address: str, prompt: Prompt, voice: Voice = USER) -> None:
+        self.address, self.prompt = address, prompt
+        self.voice = self.base = voice
         self.origin: Node | None = prompt.tip
         self.fresh = True
 
@@ -44,11 +47,13 @@ class Frame(Scribe):
     ``shares`` is true when its prompt lives on after it. ``started`` are the calls that this frame
     answers for, in program order; an open region takes its place while it lasts. ``regions`` are
     those around this frame, outer ones first; ``sheltered`` is true when a region waits for the
-    task that it belongs to. ``model`` is the name that its calls ask when they give none.
+    task that it belongs to. ``model`` is the name that its calls ask when they give none;
+    ``block`` is the block of text that all of it is said in, when there is one.
     """
 
     __slots__ = (
         "_prune_at",
+        "block",
         "counts",
         "end",
         "ended",
@@ -69,10 +74,10 @@ class Frame(Scribe):
         parent: Frame | None,
         address: str,
         prompt: Prompt,
-        role: RoleName = "user",
+        voice: Voice = USER,
         regions: tuple[Region, ...] = (),
     ) -> None:
-        super().__init__(address, prompt, role)
+        super().__init__(address, prompt, voice)
         self.run, self.parent, self.regions = run, parent, regions
         self.end: Node | None = None
         self.ended = False
@@ -81,6 +86,7 @@ class Frame(Scribe):
         self.counts: dict[str, int] = {}
         self.generations = 0
         self.model: str | None = None
+        self.block: Spoken | None = None
         self.started: list[Pending] = []
         self.thread = threading.get_ident()
         self._prune_at = _PRUNE

@@ -8,12 +8,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from appl.prompt import Prompt
-from appl.prompt.shown import Bundle
-from appl.runtime.body import marked
-from appl.runtime.context import PromptRecords, conversation_of, shown
+from appl.runtime.context import PromptRecords, conversation_of
 from appl.runtime.conversation import Conversation
 from appl.runtime.frame import FRAME, Scribe
 from appl.runtime.resolve import taking_futures
@@ -57,12 +55,8 @@ class PromptContext(Scribe):
 
     def _like(self, prompt: Prompt) -> PromptContext:
         made = type(self).__new__(type(self))
-        Scribe.__init__(made, self.address, prompt, self.role)
+        Scribe.__init__(made, self.address, prompt, self.voice)
         return made
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
-        """What a notebook shows; it does not wait."""
-        return shown(self.prompt.tip)
 
     def __repr__(self) -> str:
         length = self.prompt.tip.length if self.prompt.tip is not None else 0
@@ -75,7 +69,7 @@ def context_here() -> PromptContext | None:
     if frame is None or frame.parent is None:
         return None
     context = PromptContext()
-    Scribe.__init__(context, frame.address, frame.prompt, frame.role)
+    Scribe.__init__(context, frame.address, frame.prompt, frame.voice)
     return context
 
 
@@ -92,7 +86,9 @@ def need_ctx(f: Callable[P, R]) -> Callable[P, R]:
         return f(*args, **kwargs)
 
     wrapper.__need_ctx__ = True  # type: ignore[attr-defined]
-    return marked(wrapper) if inspect.iscoroutinefunction(f) else wrapper
+    if inspect.iscoroutinefunction(f) and (mark := getattr(inspect, "markcoroutinefunction", None)):
+        mark(wrapper)
+    return wrapper
 
 
 taking_futures(PromptContext.grow)

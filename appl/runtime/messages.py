@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from appl.prompt import Filled, Message, Node, as_message, parts_of
+from appl.prompt import UNFORMATTED, Filled, Message, Node, Voice, as_message, parts_of
 from appl.runtime.future import finished
 from appl.runtime.pending import Proxy
 
@@ -36,8 +36,8 @@ def said_by(message: Message) -> list[Node]:
     content = message.content
     if not isinstance(content, Proxy):
         return parts_of(message if type(content) is str else settled(message))
-    part = content._pending
+    part, voice = content._pending, Voice(message.role, message.name, UNFORMATTED)
     if message.whole:
         shape = replace(message.plain(), content="")
-        return [Node(None, message.role, Filled(part, shape), apart=True)]
-    return [Node(None, message.role, part, name=message.name)]
+        return [Node(None, voice, Filled(part, shape), apart=True)]
+    return [Node(None, voice, part)]

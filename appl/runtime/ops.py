@@ -26,7 +26,7 @@ from appl.runtime.resolve import (
     resolve,
     taking_futures,
 )
-from appl.runtime.roles import Role
+from appl.runtime.roles import Spoken
 
 _PLAIN = PLAIN
 
@@ -45,20 +45,20 @@ class Ops:
 
     def text(self, text: str, /) -> None:
         frame = _frame()
-        frame.prompt.append(frame.role, text)
+        frame.prompt.say(frame.voice, text)
 
     def begin(self) -> None:
         _frame().fresh = True
 
     def piece(self, text: str, /) -> None:
         frame = _frame()
-        frame.prompt.append(frame.role, text, starts=frame.fresh)
+        frame.prompt.say(frame.voice, text, frame.fresh)
         frame.fresh = False
 
     def hole(self, value: object, conversion: str, spec: str, /) -> None:
         frame = _frame()
         part = saying.part_of(frame, value, conversion, spec)
-        frame.prompt.append(frame.role, part, starts=frame.fresh)
+        frame.prompt.say(frame.voice, part, frame.fresh)
         frame.fresh = False
 
     def say(self, value: object, /) -> None:
@@ -86,7 +86,7 @@ class Ops:
         return Region()
 
     def scope(self, manager: Any, /) -> Any:
-        return manager if isinstance(manager, Role) else _Scope(manager)
+        return manager if isinstance(manager, Spoken) else _Scope(manager)
 
     async def aprep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
         if _PLAIN.issuperset(map(type, args)) and (
@@ -112,10 +112,10 @@ class Ops:
         return Region()
 
     def ascope(self, manager: Any, /) -> AbstractAsyncContextManager[Any]:
-        return manager if isinstance(manager, Role) else _AsyncScope(manager)
+        return manager if isinstance(manager, Spoken) else _AsyncScope(manager)
 
     def mixed(self, manager: Any, /) -> AbstractAsyncContextManager[Any]:
-        return manager if isinstance(manager, Role) else _Mixed(manager)
+        return manager if isinstance(manager, Spoken) else _Mixed(manager)
 
 
 Kind = type[BaseException] | None

@@ -90,7 +90,7 @@ def _frame(caller: Frame, name: str) -> Frame:
     run = caller.run
     run.check_open()
     address = caller.issue(name)
-    frame = Frame(run, caller, address, caller.prompt.copy(), caller.role)
+    frame = Frame(run, caller, address, caller.prompt.copy(), caller.voice)
     shelter(frame, caller)
     if run.watched:
         at = time.monotonic_ns()

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from appl.prompt import Lazy, Node, Place
+from appl.prompt import VOICES, Lazy, Node, Place, Voice
 from appl.runtime.pending import Error, Pending, Value
 
 
 class Kept(Place):
-    """Where *pending*, when it is done, has said *nodes*."""
+    """Where *pending*, when it is done, has said *nodes*; they are said in *voice* as they are."""
 
     __slots__ = ("_made", "_nodes", "_pending")
 
-    def __init__(self, pending: Pending, nodes: Callable[[Pending], list[Node]]) -> None:
+    def __init__(
+        self, pending: Pending, nodes: Callable[[Pending], list[Node]], voice: Voice
+    ) -> None:
+        super().__init__(voice)
         self._pending, self._nodes = pending, nodes
         self._made: list[Node] | None = None
 
@@ -50,7 +53,7 @@ def what_it_returned(make: Callable[[object], list[Node]]) -> Callable[[Pending]
     def nodes(pending: Pending) -> list[Node]:
         outcome = pending.outcome
         if isinstance(outcome, Error):
-            return [Node(None, "user", pending)]
+            return [Node(None, VOICES["user"], pending)]
         assert isinstance(outcome, Value)
         return make(outcome.value)
 

@@ -1,32 +1,50 @@
 """Roles: ``with AIRole():`` says who speaks in the block.
 
-Invariant: the role before is restored however the block is left; roles nest.
+Invariant: the voice before is restored however the block is left; blocks nest, and one object may
+be in use by several programs at once.
 """
 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from appl.errors import RunError
-from appl.prompt import RoleName
-from appl.runtime.frame import FRAME, Frame
+from appl.prompt import RoleName, Voice
+from appl.runtime.frame import FRAME, Scribe
+
+S = TypeVar("S", bound="Spoken")
 
 
-class Role:
-    """A block in which text is said by one role; also usable with ``async with``."""
+class Spoken:
+    """A block whose text is said in a voice of its own; also usable with ``async with``.
 
-    kind: ClassVar[RoleName] = "user"
+    *_ctx* is the prompt that the block is about, when it is not that of the running function.
+    """
 
-    def __init__(self) -> None:
-        self._before: list[tuple[Frame, RoleName]] = []
+    def __init__(self, *, _ctx: Scribe | None = None) -> None:
+        self._ctx = _ctx
+        self._entered: list[tuple[Scribe, Voice]] = []
 
-    def __enter__(self) -> None:
-        frame = FRAME.get()
-        if frame is None:
-            raise RunError(f"{type(self).__name__} has no prompt here: use it in a @ppl function")
-        self._before.append((frame, frame.role))
-        frame.role = self.kind
+    def voice(self, around: Voice) -> Voice:
+        """The voice of the block inside *around*."""
+        raise NotImplementedError
+
+    def begin(self, scribe: Scribe) -> None:
+        """From now on *scribe* says the text of the block."""
+        scribe.voice = self.voice(scribe.voice)
+
+    def end(self, scribe: Scribe) -> None:
+        """*scribe* has said all of the block; the voice is restored by whoever began it."""
+
+    def __enter__(self: S) -> S:
+        scribe = self._scribe()
+        if scribe is None:
+            name = type(self).__name__
+            raise RunError(f"{name} has no prompt here: use it in a @ppl function")
+        self._entered.append((scribe, scribe.voice))
+        self.begin(scribe)
+        return self
 
     def __exit__(
         self,
@@ -34,14 +52,20 @@ class Role:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        here = FRAME.get()  # one object may be in use by several programs, that wait in between
-        last = len(self._before) - 1
-        found = (i for i in range(last, -1, -1) if self._before[i][0] is here)
-        frame, role = self._before.pop(next(found, last))
-        frame.role = role
+        here = self._scribe()  # one object may be in use by several programs, that wait in between
+        entered = self._entered
+        last = len(entered) - 1
+        found = (i for i in range(last, -1, -1) if entered[i][0] is here)
+        scribe, before = entered.pop(next(found, last))
+        if kind is None:
+            self.end(scribe)
+        scribe.voice = before
 
-    async def __aenter__(self) -> None:
-        self.__enter__()
+    def _scribe(self) -> Scribe | None:
+        return self._ctx if self._ctx is not None else FRAME.get()
+
+    async def __aenter__(self: S) -> S:
+        return self.__enter__()
 
     async def __aexit__(
         self,
@@ -50,6 +74,26 @@ class Role:
         traceback: TracebackType | None,
     ) -> None:
         self.__exit__(kind, error, traceback)
+
+
+class Role(Spoken):
+    """A block in which text is said by one role.
+
+    With a *name*, the speaker is told apart from others of the role. Inside a compositor the items
+    of the block go on with its format and its numbers.
+    """
+
+    kind: ClassVar[RoleName] = "user"
+
+    def __init__(self, name: str | None = None, *, _ctx: Scribe | None = None) -> None:
+        super().__init__(_ctx=_ctx)
+        if name is not None and not isinstance(name, str):
+            own = type(self).__name__
+            raise TypeError(f"{own}(name) is the name of a speaker, got {name!r:.80}")
+        self.name = str.__str__(name) if name is not None else None
+
+    def voice(self, around: Voice) -> Voice:
+        return Voice(self.kind, self.name, around.level, around.depth + 1)
 
 
 class SystemRole(Role):

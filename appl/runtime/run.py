@@ -142,7 +142,7 @@ class Run:
         name = "~" + digest_of(content)[:4].hex()
         with self._lock:
             address = parent.issue(name)
-            frame = Frame(self, parent, address, parent.prompt.copy(), parent.role)
+            frame = Frame(self, parent, address, parent.prompt.copy(), parent.voice)
             self.scopes.append(frame)
         FRAME.set(frame)
         return frame

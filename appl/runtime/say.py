@@ -16,6 +16,7 @@ from typing import Any
 
 from appl.errors import PromptTypeError
 from appl.prompt import (
+    USER,
     Audio,
     Formatted,
     Image,
@@ -23,9 +24,10 @@ from appl.prompt import (
     Message,
     Node,
     Part,
-    RoleName,
+    Voice,
     as_media,
     formatted,
+    moved,
 )
 from appl.prompt.media import is_picture
 from appl.runtime.context import PromptRecords
@@ -40,7 +42,7 @@ from appl.runtime.place import Kept, what_it_returned
 def say(frame: Scribe, value: object) -> None:
     """Add what *value* says; anything that is not prompt text raises."""
     items: list[Node] = []
-    _collect(frame, frame.role, value, items, _refuse)
+    _collect(frame, frame.voice, value, items, _refuse)
     _append(frame, items)
 
 
@@ -55,7 +57,7 @@ def said(frame: Scribe, value: object) -> None:
         value = list(value)
     items: list[Node] = []
     try:
-        _collect(frame, frame.role, value, items, _give_up)
+        _collect(frame, frame.voice, value, items, _give_up)
     except _NotText:
         return
     _append(frame, items)
@@ -63,20 +65,20 @@ def said(frame: Scribe, value: object) -> None:
 
 def _say_later(frame: Scribe, future: Future[Any]) -> None:
     """Keep a place for what a program that runs beside returns; nothing if that is not text."""
-    frame.prompt.append(frame.role, _place(frame, frame.role, future))
+    frame.prompt.say(frame.voice, _place(frame, frame.voice, future))
 
 
-def _place(frame: Scribe, role: RoleName, future: Future[Any]) -> Kept:
+def _place(frame: Scribe, voice: Voice, future: Future[Any]) -> Kept:
     future._pending.keep(frame.address)
 
     def nodes(value: object) -> list[Node]:
         items: list[Node] = []
         if isinstance(value, _PASSIVE):
             with contextlib.suppress(_NotText):
-                _collect(frame, role, value, items, _give_up)
+                _collect(frame, voice, value, items, _give_up)
         return items
 
-    return Kept(future._pending, what_it_returned(nodes))
+    return Kept(future._pending, what_it_returned(nodes), voice)
 
 
 def part_of(frame: Scribe, value: object, conversion: str, spec: str) -> Part:
@@ -147,42 +149,42 @@ def _is_template(kind: type) -> bool:
 
 
 def _collect(
-    frame: Scribe, role: RoleName, value: object, items: list[Node], bad: Callable[[object], None]
+    frame: Scribe, voice: Voice, value: object, items: list[Node], bad: Callable[[object], None]
 ) -> None:
     if isinstance(value, Future):
         if bad is _give_up:
-            items.append(Node(None, role, _place(frame, role, value)))
+            items.append(Node(None, voice, _place(frame, voice, value)))
             return
         value = returned(value._pending)
     if value is None:
         return
     if isinstance(value, str):
-        items.append(Node(None, role, str.__str__(value)))
+        items.append(Node(None, voice, str.__str__(value)))
     elif isinstance(value, Generation):
-        items.append(Node(None, role, value._pending))
+        items.append(Node(None, voice, value._pending))
     elif isinstance(value, Message):
         items += said_by(value)
     elif isinstance(value, PromptRecords):
         if value.prompt is not frame.prompt:  # else its items are here already
-            items += value.nodes()
+            items += moved(value.nodes(), USER, voice)
     elif isinstance(value, Conversation):
         items += [node for message in value.all() for node in said_by(message)]
     else:
-        _collect_other(frame, role, value, items, bad)
+        _collect_other(frame, voice, value, items, bad)
 
 
 def _collect_other(
-    frame: Scribe, role: RoleName, value: object, items: list[Node], bad: Callable[[object], None]
+    frame: Scribe, voice: Voice, value: object, items: list[Node], bad: Callable[[object], None]
 ) -> None:
     kind = type(value)
     if hasattr(kind, "__prompt__"):
-        _collect(frame, role, value.__prompt__(), items, bad)  # type: ignore[attr-defined]
+        _collect(frame, voice, value.__prompt__(), items, bad)  # type: ignore[attr-defined]
     elif _is_template(kind):
-        items += _template(frame, role, value)
+        items += _template(frame, voice, value)
     elif isinstance(value, Lazy) and not isinstance(value, type):
-        items.append(Node(None, role, value))
+        items.append(Node(None, voice, value))
     elif (medium := as_media(value)) is not None:
-        items.append(Node(None, role, medium))
+        items.append(Node(None, voice, medium))
     elif (
         isinstance(value, _NOT_ITERATED)
         or not isinstance(value, Iterable)
@@ -191,13 +193,13 @@ def _collect_other(
         bad(value)
     else:
         for each in value:
-            _collect(frame, role, each, items, bad)
+            _collect(frame, voice, each, items, bad)
 
 
 _NOT_ITERATED = (Mapping, set, frozenset, bytes, bytearray, memoryview, type, AsyncGeneratorType)
 
 
-def _template(frame: Scribe, role: RoleName, template: Any) -> list[Node]:
+def _template(frame: Scribe, voice: Voice, template: Any) -> list[Node]:
     items: list[Node] = []
     for piece in template:
         part = (
@@ -205,7 +207,7 @@ def _template(frame: Scribe, role: RoleName, template: Any) -> list[Node]:
             if isinstance(piece, str)
             else part_of(frame, piece.value, piece.conversion or "", piece.format_spec)
         )
-        items.append(Node(None, role, part, starts=not items))
+        items.append(Node(None, voice, part, starts=not items))
     return items
 
 

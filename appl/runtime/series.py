@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from appl.backend import Response, Sample, Usage
-from appl.prompt import Node
+from appl.prompt import USER, VOICES, Node
 from appl.runtime.call import Call, on_finish
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import Delivered
@@ -97,9 +97,10 @@ class Series(Pending):
         Its address is that of the series and ``ask.`` *number*.
         """
         trunk = before.call.trunk()
-        name = trunk.name if trunk is not None and trunk.role == "assistant" else None
-        answer = Node(trunk, "assistant", Said(before, sample), starts=False, name=name)
-        return before.again(f"{self.address}/ask.{number}", Node(answer, "user", said))
+        speaks = trunk is not None and trunk.role == "assistant"
+        voice = trunk.voice if trunk is not None and speaks else VOICES["assistant"]
+        answer = Node(trunk, voice, Said(before, sample), starts=False)
+        return before.again(f"{self.address}/ask.{number}", Node(answer, USER, said))
 
     def admit(self) -> None:
         """Hand the first call to the scheduler."""

@@ -68,6 +68,6 @@ def _addressed(coro: Made) -> bool:
 
 def _scope(frame: Frame, coro: Made) -> Frame:
     name = getattr(coro, "__qualname__", type(coro).__name__).replace("/", "_")
-    scope = Frame(frame.run, frame, frame.issue(name), frame.prompt, frame.role, frame.regions)
+    scope = Frame(frame.run, frame, frame.issue(name), frame.prompt, frame.voice, frame.regions)
     scope.started = frame.started
     return scope

@@ -1,0 +1,119 @@
+"""Definitions: a class names a concept of the prompt, which other text then refers to.
+
+Invariant: nothing is registered; a definition lives as long as the program holds it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TypeVar
+
+D = TypeVar("D", bound="Definition")
+
+
+class DefinitionType(type):
+    """What the classes of concepts are: in an f-string the class refers to its concept."""
+
+    def __str__(cls) -> str:
+        return str(getattr(cls, "fstr", "{}")).format(_named(cls) or cls.__name__)
+
+    def __format__(cls, spec: str) -> str:
+        return format(str(cls), spec)
+
+    def __repr__(cls) -> str:
+        return _named(cls) or cls.__name__
+
+
+def _named(kind: type) -> str | None:
+    """The name that a class gives its concept; else the first line of its documentation."""
+    name = getattr(kind, "name", None)
+    if name:
+        return str(name)
+    for each in kind.__mro__:
+        if each is Definition or each is BracketedDefinition:
+            break
+        if each.__doc__ and each.__doc__.strip():
+            return each.__doc__.strip().splitlines()[0]
+    return None
+
+
+class Definition(metaclass=DefinitionType):
+    """A concept with a name. The class stands for it, an instance states what it is::
+
+        class Budget(BracketedDefinition):
+            name = "Budget"
+
+        Budget(desc="at most three calls")      # says "Budget: at most three calls"
+        f"Stay within the {Budget}."            # says "Stay within the [Budget]."
+        f"{Budget!r}"                           # says "Budget"
+
+    The *name* is that of the class (its attribute ``name``, else its docstring) unless it is
+    given; *desc* stands behind it, after *sep*; *details* are said as items of their own, and may
+    be anything that can be said. *fstr* is how the concept is referred to, by the class and by
+    ``str`` of the instance. *var_name* is what a program calls it; the name, if not given.
+    """
+
+    fstr: str = "{}"
+    name: str | None = None
+    desc: str = ""
+
+    def __init__(
+        self,
+        name: str | None = None,
+        desc: str | None = None,
+        *,
+        sep: str = ": ",
+        details: Any = None,
+        fstr: str | None = None,
+        var_name: str | None = None,
+    ) -> None:
+        found = name or _named(type(self))
+        if not found:
+            kind = type(self).__name__
+            raise ValueError(
+                f'this definition has no name; write {kind}("...", desc="..."), or '
+                f'name = "..." in the class {kind}'
+            )
+        self.name = found
+        if desc is not None:
+            self.desc = desc
+        if fstr is not None:
+            self.fstr = fstr
+        self.sep, self.details = sep, details
+        self.var_name = var_name or found
+
+    def __prompt__(self) -> list[Any]:
+        """What a statement adds: the name with its description, then the details."""
+        return [f"{self.name}{self.sep}{self.desc or ''}", self.details]
+
+    def __str__(self) -> str:
+        return self.fstr.format(self.name)
+
+    def __repr__(self) -> str:
+        said = f"{self.name}{self.sep}{self.desc or ''}"
+        return said if self.details is None else f"{said}\n{self.details}"
+
+
+class BracketedDefinition(Definition):
+    """A concept that is referred to in square brackets."""
+
+    fstr = "[{}]"
+
+
+def define(def_name: str, format_str: str = "{}") -> type[Definition]:
+    """A class for the concept *def_name*; *format_str* is how it is referred to.
+
+    A ``class`` statement does the same, and editors then find where the concept is used.
+    """
+    return _defined(Definition, def_name, {"name": def_name, "fstr": format_str})
+
+
+def define_bracketed(def_name: str) -> type[BracketedDefinition]:
+    """A class for the concept *def_name*, referred to in square brackets."""
+    return _defined(BracketedDefinition, def_name, {"name": def_name})
+
+
+def _defined(kind: type[D], name: str, fields: dict[str, Any]) -> type[D]:
+    """A subclass of *kind* that belongs to the module of whoever defines it."""
+    module = sys._getframe(2).f_globals.get("__name__", __name__)
+    return DefinitionType(name, (kind,), {**fields, "__module__": module})  # type: ignore[return-value]

@@ -1,0 +1,214 @@
+"""Formats: how the items of a block are separated, numbered and indented.
+
+Invariant: formats and levels are data; separators, numbers and indents are found when a prompt is
+rendered, in the order of its items, so that it does not matter when the text of one arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_DIGITS = (
+    (1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"), (50, "L"),
+    (40, "XL"), (10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I"),
+)  # fmt: skip
+
+
+def _letters(number: int) -> str:
+    """A, B, … Z, AA, AB, …: as spreadsheets name their columns."""
+    found = ""
+    while number:
+        number, digit = divmod(number - 1, 26)
+        found = chr(ord("A") + digit) + found
+    return found
+
+
+def _roman(number: int) -> str:
+    found = ""
+    for value, digit in _DIGITS:
+        times, number = divmod(number, value)
+        found += times * digit
+    return found
+
+
+_COUNTS: dict[str, Callable[[int], str]] = {
+    "number": str,
+    "lower": lambda number: _letters(number).lower(),
+    "letter": lambda number: _letters(number).lower(),
+    "upper": _letters,
+    "Letter": _letters,
+    "roman": lambda number: _roman(number).lower(),
+    "Roman": _roman,
+}
+_SIGNS = {"star": "*", "dash": "-"}
+
+
+@dataclass(frozen=True, slots=True)
+class Indexing:
+    """What stands before each item of a list.
+
+    *method* counts (``number``, ``lower`` or ``letter``, ``upper`` or ``Letter``, ``roman``,
+    ``Roman``; letters go on with aa, ab, …), is a sign (``star``, ``dash``, ``sharp3`` for
+    ``###``), or is the text itself; with ``None`` nothing stands there. *ind* is how many numbers
+    are passed over. *prefix* and *suffix* stand around it; the suffix is ``". "`` after what
+    counts and a space otherwise, unless it is given.
+    """
+
+    method: str | None = None
+    ind: int = 0
+    prefix: str = ""
+    suffix: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.ind < 0:
+            raise ValueError(f"Indexing(ind={self.ind}): a list starts at 0 or later")
+
+    def label(self, position: int) -> str:
+        """What stands before the item at *position*, the first of which is 0."""
+        method = self.method
+        if not method:
+            return ""
+        count, sharps = _COUNTS.get(method), method.removeprefix("sharp")
+        suffix = " " if count is None else ". "
+        if count is not None:
+            mark = count(self.ind + position + 1)
+        elif sharps != method and sharps.isdecimal():
+            mark = "#" * int(sharps)
+        else:
+            mark = _SIGNS.get(method, method)
+        return self.prefix + mark + (suffix if self.suffix is None else self.suffix)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How the items of a block look.
+
+    *sep* stands between them (``None``: what stands between those around). *indent* is added to
+    the indentation around, *new_indent* replaces it. An *inline* block is one item of the block
+    around it, however many items it has.
+    """
+
+    sep: str | None = None
+    indexing: Indexing = Indexing()
+    indent: str = ""
+    new_indent: str | None = None
+    inline: bool = False
+
+
+class Level:
+    """A format that was entered, inside *outer*; each entry is a level of its own."""
+
+    __slots__ = ("depth", "format", "indent", "outer", "sep")
+
+    def __init__(self, outer: Level | None, format: Format) -> None:
+        self.outer, self.format = outer, format
+        self.depth: int = outer.depth + 1 if outer is not None else 1
+        around = (outer.sep, outer.indent) if outer is not None else ("\n", "")
+        self.sep: str = around[0] if format.sep is None else format.sep
+        self.indent: str = (
+            around[1] + format.indent if format.new_indent is None else format.new_indent
+        )
+
+    def path(self) -> list[Level]:
+        """The levels down to this one, outermost first."""
+        found: list[Level] = []
+        level: Level | None = self
+        while level is not None:
+            found.append(level)
+            level = level.outer
+        found.reverse()
+        return found
+
+
+UNFORMATTED = Level(None, Format())
+"""The level of what stands for itself wherever it is said: whole messages."""
+
+
+class Mark(NamedTuple):
+    """What the format puts around a text: before an item, and at the start of its lines."""
+
+    sep: str
+    label: str
+    indent: str
+
+
+class _Open:
+    """A level that has been reached: how many items it has, and what stands before the next."""
+
+    __slots__ = ("count", "level", "sep", "started")
+
+    def __init__(self, level: Level, sep: str) -> None:
+        self.level, self.sep = level, sep
+        self.count, self.started = 0, False
+
+    def label(self) -> str:
+        label = self.level.format.indexing.label(self.count)
+        self.count += 1
+        return label
+
+
+class Layout:
+    """How far a rendering is: the levels that are open, outermost first."""
+
+    __slots__ = ("_open",)
+
+    def __init__(self) -> None:
+        self._open: list[_Open] = []
+
+    @property
+    def closed(self) -> bool:
+        """Whether no level is open."""
+        return not self._open
+
+    def copy(self) -> Layout:
+        """The same state, to go on from."""
+        other = Layout()
+        for each in self._open:
+            same = _Open(each.level, each.sep)
+            same.count, same.started = each.count, each.started
+            other._open.append(same)
+        return other
+
+    def mark(self, level: Level | None, starts: bool) -> Mark | None:
+        """What stands before the next text of *level*, an item if it *starts* one.
+
+        ``None`` for a text without any format.
+        """
+        if level is UNFORMATTED:
+            return None
+        stack = self._open
+        if level is None:
+            stack.clear()
+            return None
+        if not stack or stack[-1].level is not level:
+            self._reach(level)
+        if not starts:
+            return Mark("", "", level.indent)
+        sep = stack[-1].sep
+        return Mark(sep, self._label(), level.indent)
+
+    def _reach(self, level: Level) -> None:
+        """Leave the levels that *level* is not in, and enter those that it is in."""
+        stack, path = self._open, level.path()
+        common = 0
+        for each, other in zip(stack, path, strict=False):
+            if each.level is not other:
+                break
+            common += 1
+        del stack[common:]
+        for other in path[common:]:
+            stack.append(_Open(other, stack[-1].sep if stack else "\n"))
+
+    def _label(self) -> str:
+        """The index of the next item; the first item of a block begins those around it too."""
+        label, counts = "", True
+        for each in reversed(self._open):
+            if counts:
+                label = each.label() + label
+            if each.started:
+                break
+            counts = counts and each.level.format.inline
+            each.started, each.sep = True, each.level.sep
+        return label
