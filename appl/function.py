@@ -19,7 +19,7 @@ from appl.errors import InvalidOption
 from appl.prompt import UNFORMATTED, RoleName, Voice
 from appl.runtime import activation
 from appl.runtime.activation import CONTEXTS, Manner
-from appl.runtime.body import Body, Primed, primed
+from appl.runtime.body import Body, Primed, marked, primed
 from appl.runtime.compositor import Compositor, compositor_of
 from appl.runtime.context import PromptRecords
 from appl.runtime.fiber import hub_here, strand_here
@@ -208,7 +208,7 @@ def _async(program: Program) -> Callable[..., Any]:
         frame, turn = program.enter(args, manner)
         return program.aexecute(frame, turn, args, kwargs)
 
-    return _marked(wrapper)
+    return marked(wrapper)
 
 
 def _generator(program: Program) -> Callable[..., Any]:
@@ -226,15 +226,6 @@ def _asyncgen(program: Program) -> Callable[..., Any]:
         made = program.agenerate(frame, turn, program.body(*args, **kwargs))
         return Primed(program.name, made) if program.told.auto_prime else made
 
-    return wrapper
-
-
-def _marked(wrapper: Callable[..., Any]) -> Callable[..., Any]:
-    """Have *wrapper* recognised as a coroutine function."""
-    mark = getattr(inspect, "markcoroutinefunction", None)
-    if mark is not None:
-        return cast("Callable[..., Any]", mark(wrapper))
-    wrapper._is_coroutine = sys.modules["asyncio"].coroutines._is_coroutine  # type: ignore[attr-defined]
     return wrapper
 
 

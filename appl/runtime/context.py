@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from appl.errors import RunError
 from appl.prompt import USER, Lazy, Messages, Node, Prompt, moved
+from appl.prompt.shown import Bundle, dialogue
 from appl.runtime.conversation import Conversation
 from appl.runtime.fiber import wait
 from appl.runtime.frame import FRAME, Frame, Scribe
@@ -86,8 +87,35 @@ class PromptRecords:
     def __str__(self) -> str:
         return "\n".join(message.shown for message in self.messages() or ())
 
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
+        """What a notebook shows; it does not wait."""
+        prompt = Prompt()
+        prompt.extend(self.nodes())
+        return shown(prompt.tip)
+
     def __repr__(self) -> str:
         return f"<PromptRecords of {self._frame.address}: {len(self.nodes())} parts>"
+
+
+def shown(tip: Node | None) -> Bundle:
+    """What a notebook shows of a prompt; parts that are not there yet are left open."""
+    if tip is None:
+        return dialogue((), "empty")
+    open_parts = [lazy for lazy in tip.unread() if not _answered(lazy)]
+    if not open_parts:
+        return dialogue((message.role, message.shown) for message in tip.messages() or ())
+    lines = [(node.role, _peek(node)) for node in tip.since(None)]
+    return dialogue(lines, f"{len(open_parts)} parts are pending or failed")
+
+
+def _answered(lazy: Lazy) -> bool:
+    source = lazy.prompt_source()
+    failed = isinstance(source, Pending) and isinstance(source.last().outcome, Error)
+    return lazy.prompt_ready() and not failed
+
+
+def _peek(node: Node) -> str:
+    return "…" if node.lazy is not None and not _answered(node.lazy) else node.text()
 
 
 def records(_ctx: Scribe | None = None) -> PromptRecords:

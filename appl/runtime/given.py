@@ -8,10 +8,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from appl.prompt import Prompt
-from appl.runtime.context import PromptRecords, conversation_of
+from appl.prompt.shown import Bundle
+from appl.runtime.body import marked
+from appl.runtime.context import PromptRecords, conversation_of, shown
 from appl.runtime.conversation import Conversation
 from appl.runtime.frame import FRAME, Scribe
 from appl.runtime.resolve import taking_futures
@@ -58,6 +60,10 @@ class PromptContext(Scribe):
         Scribe.__init__(made, self.address, prompt, self.voice)
         return made
 
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
+        """What a notebook shows; it does not wait."""
+        return shown(self.prompt.tip)
+
     def __repr__(self) -> str:
         length = self.prompt.tip.length if self.prompt.tip is not None else 0
         return f"<PromptContext: {length} parts>"
@@ -86,9 +92,7 @@ def need_ctx(f: Callable[P, R]) -> Callable[P, R]:
         return f(*args, **kwargs)
 
     wrapper.__need_ctx__ = True  # type: ignore[attr-defined]
-    if inspect.iscoroutinefunction(f) and (mark := getattr(inspect, "markcoroutinefunction", None)):
-        mark(wrapper)
-    return wrapper
+    return marked(wrapper) if inspect.iscoroutinefunction(f) else wrapper
 
 
 taking_futures(PromptContext.grow)
