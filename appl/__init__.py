@@ -33,6 +33,9 @@ if TYPE_CHECKING:
         Message as Message,
     )
     from appl.prompt import (
+        Promptable as Promptable,
+    )
+    from appl.prompt import (
         SystemMessage as SystemMessage,
     )
     from appl.prompt import (
@@ -113,8 +116,8 @@ _HOME = {
     "appl.func": ("as_func", "completion", "partial", "wraps"),
     "appl.function": ("ppl", "reset_context"),
     "appl.prompt": (
-        "AIMessage", "Audio", "Image", "Message", "SystemMessage", "ToolCall", "ToolMessage",
-        "UserMessage",
+        "AIMessage", "Audio", "Image", "Message", "Promptable", "SystemMessage", "ToolCall",
+        "ToolMessage", "UserMessage",
     ),
     "appl.runtime.context": ("PromptRecords", "convo", "records"),
     "appl.runtime.conversation": ("Conversation",),

@@ -20,6 +20,7 @@ from appl.prompt.message import (
     as_message,
     as_tool_call,
 )
+from appl.prompt.promptable import Promptable
 from appl.prompt.voice import USER, VOICES, Voice
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "Part",
     "Place",
     "Prompt",
+    "Promptable",
     "RoleName",
     "SystemMessage",
     "ToolCall",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import io
 import os
 import re
@@ -221,6 +222,7 @@ def as_media(value: Any) -> Media | None:
     return None
 
 
+@functools.lru_cache(maxsize=1024)
 def is_picture(kind: type) -> bool:
     """Whether *kind* is a class of PIL images; PIL is not imported to find out."""
     return any(base.__name__ == "Image" and base.__module__ == "PIL.Image" for base in kind.__mro__)

@@ -6,15 +6,10 @@ Invariant: a statement adds all of its items or none.
 from __future__ import annotations
 
 import contextlib
-import itertools
-import linecache
-import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
-from types import AsyncGeneratorType, FrameType, GeneratorType
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
-from appl.errors import PromptTypeError
 from appl.prompt import (
     USER,
     Audio,
@@ -37,12 +32,17 @@ from appl.runtime.future import Future, Generation, returned
 from appl.runtime.messages import said_by
 from appl.runtime.pending import Pending, Proxy
 from appl.runtime.place import Kept, what_it_returned
+from appl.runtime.refusal import refused
 
 
 def say(frame: Scribe, value: object) -> None:
     """Add what *value* says; anything that is not prompt text raises."""
     items: list[Node] = []
-    _collect(frame, frame.voice, value, items, _refuse)
+
+    def refuse(bad: object) -> None:
+        raise refused(bad, value)
+
+    _collect(frame, frame.voice, value, items, refuse)
     _append(frame, items)
 
 
@@ -91,38 +91,18 @@ def part_of(frame: Scribe, value: object, conversion: str, spec: str) -> Part:
         pending.keep(frame.address)
         if not conversion and not spec:
             return pending
-        if spec and (conversion or isinstance(value, Generation)):
+        if spec and (conversion or (isinstance(value, Generation) and not pending.typed)):
             format("", spec)  # a bad spec fails at its line, not when the text is there
         return Formatted(pending, conversion, spec)
-    medium = None if conversion or spec else as_media(value)
+    medium = None if conversion or spec or type(value) in _TEXTUAL else as_media(value)
     return formatted(value, conversion, spec) if medium is None else medium
+
+
+_TEXTUAL = frozenset({str, int, float, bool, type(None)})
 
 
 class _NotText(Exception):
     """A value cannot be prompt text."""
-
-
-def _refuse(value: object) -> None:
-    kind, shown = type(value).__name__, _as_written()
-    raise PromptTypeError(
-        f'a bare expression of type {kind} is not prompt text; write f"{{{shown}}}" to say it, '
-        f"or _ = {shown} to leave it out of the prompt (got {value!r:.80})"
-    )
-
-
-def _as_written() -> str:
-    """The expression of the statement that runs, as its line has it, if it is a simple one."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("appl."):
-        frame = frame.f_back
-    if frame is None:
-        return "value"
-    places = itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
-    line, last, start, stop = next(places, (None, None, None, None))
-    if line is None or line != last:
-        return "value"
-    written = linecache.getline(frame.f_code.co_filename, line).encode()[start:stop].decode()
-    return written if re.fullmatch(r"\w[\w.\[\]]*", written) else "value"
 
 
 def _give_up(value: object) -> None:
