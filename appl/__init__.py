@@ -6,7 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from appl import compositor as compositor
     from appl import config as config
+    from appl import const as const
     from appl import func as func
     from appl import testing as testing
     from appl import types as types
@@ -27,13 +29,25 @@ if TYPE_CHECKING:
         Audio as Audio,
     )
     from appl.prompt import (
+        BracketedDefinition as BracketedDefinition,
+    )
+    from appl.prompt import (
+        Definition as Definition,
+    )
+    from appl.prompt import (
         Image as Image,
+    )
+    from appl.prompt import (
+        Indexing as Indexing,
     )
     from appl.prompt import (
         Message as Message,
     )
     from appl.prompt import (
         Promptable as Promptable,
+    )
+    from appl.prompt import (
+        Secret as Secret,
     )
     from appl.prompt import (
         SystemMessage as SystemMessage,
@@ -46,6 +60,75 @@ if TYPE_CHECKING:
     )
     from appl.prompt import (
         UserMessage as UserMessage,
+    )
+    from appl.prompt import (
+        define as define,
+    )
+    from appl.prompt import (
+        define_bracketed as define_bracketed,
+    )
+    from appl.runtime.compositor import (
+        ApplStr as ApplStr,
+    )
+    from appl.runtime.compositor import (
+        Compositor as Compositor,
+    )
+    from appl.runtime.compositor import (
+        DashList as DashList,
+    )
+    from appl.runtime.compositor import (
+        DoubleLineSeparated as DoubleLineSeparated,
+    )
+    from appl.runtime.compositor import (
+        IndentedList as IndentedList,
+    )
+    from appl.runtime.compositor import (
+        InlineTagged as InlineTagged,
+    )
+    from appl.runtime.compositor import (
+        LetterList as LetterList,
+    )
+    from appl.runtime.compositor import (
+        LineSeparated as LineSeparated,
+    )
+    from appl.runtime.compositor import (
+        Logged as Logged,
+    )
+    from appl.runtime.compositor import (
+        LowerLetterList as LowerLetterList,
+    )
+    from appl.runtime.compositor import (
+        LowerRomanList as LowerRomanList,
+    )
+    from appl.runtime.compositor import (
+        NoIndent as NoIndent,
+    )
+    from appl.runtime.compositor import (
+        NumberedList as NumberedList,
+    )
+    from appl.runtime.compositor import (
+        RomanList as RomanList,
+    )
+    from appl.runtime.compositor import (
+        StarList as StarList,
+    )
+    from appl.runtime.compositor import (
+        Str as Str,
+    )
+    from appl.runtime.compositor import (
+        Tagged as Tagged,
+    )
+    from appl.runtime.compositor import (
+        UpperLetterList as UpperLetterList,
+    )
+    from appl.runtime.compositor import (
+        UpperRomanList as UpperRomanList,
+    )
+    from appl.runtime.compositor import (
+        empty_line as empty_line,
+    )
+    from appl.runtime.compositor import (
+        iter as iter,
     )
     from appl.runtime.context import (
         PromptRecords as PromptRecords,
@@ -107,6 +190,11 @@ if TYPE_CHECKING:
     )
     from appl.runtime.text import Text as Text
     from appl.runtime.timeout import timeout as timeout
+    from appl.runtime.tool import SchemaTool as SchemaTool
+    from appl.runtime.tool import Tool as Tool
+    from appl.runtime.tool import as_tool as as_tool
+    from appl.runtime.tool import as_tool_choice as as_tool_choice
+    from appl.runtime.toolloop import gen_with_tools as gen_with_tools
     from appl.runtime.traced import traceable as traceable
     from appl.session import record as record
 
@@ -116,8 +204,15 @@ _HOME = {
     "appl.func": ("as_func", "completion", "partial", "wraps"),
     "appl.function": ("ppl", "reset_context"),
     "appl.prompt": (
-        "AIMessage", "Audio", "Image", "Message", "Promptable", "SystemMessage", "ToolCall",
-        "ToolMessage", "UserMessage",
+        "AIMessage", "Audio", "BracketedDefinition", "Definition", "Image", "Indexing", "Message",
+        "Promptable", "Secret", "SystemMessage", "ToolCall", "ToolMessage", "UserMessage", "define",
+        "define_bracketed",
+    ),
+    "appl.runtime.compositor": (
+        "ApplStr", "Compositor", "DashList", "DoubleLineSeparated", "IndentedList",
+        "InlineTagged", "LetterList", "LineSeparated", "Logged", "LowerLetterList",
+        "LowerRomanList", "NoIndent", "NumberedList", "RomanList", "StarList", "Str", "Tagged",
+        "UpperLetterList", "UpperRomanList", "empty_line", "iter",
     ),
     "appl.runtime.context": ("PromptRecords", "convo", "records"),
     "appl.runtime.conversation": ("Conversation",),
@@ -133,6 +228,8 @@ _HOME = {
     "appl.runtime.roles": ("AIRole", "SystemRole", "ToolRole", "UserRole"),
     "appl.runtime.text": ("Text",),
     "appl.runtime.timeout": ("timeout",),
+    "appl.runtime.tool": ("SchemaTool", "Tool", "as_tool", "as_tool_choice"),
+    "appl.runtime.toolloop": ("gen_with_tools",),
     "appl.runtime.traced": ("traceable",),
     "appl.session": ("record",),
     "appl.errors": (
@@ -140,11 +237,12 @@ _HOME = {
         "CallCancelled", "ChoiceError", "ConfigError", "DeadlockError", "DivergenceError",
         "InvalidOption", "MalformedResponse", "ModelNotFound", "NotATrace", "PromptSyntaxError",
         "PromptTooLong", "PromptTypeError", "ReplayStuck", "RunClosed", "RunError",
-        "SecretInRecord", "SourceUnavailable", "TraceCorrupt", "TraceError", "TraceLocked",
+        "SecretInRecord", "SourceUnavailable", "ToolError", "ToolLoopError", "ToolServerError",
+        "TraceCorrupt", "TraceError", "TraceLocked",
         "TraceTooNew", "TraceWriteError", "UnknownOption", "Unsupported", "UnusedRecords",
     ),
 }  # fmt: skip
-_MODULES = ("config", "errors", "func", "session", "testing", "types")
+_MODULES = ("compositor", "config", "const", "errors", "func", "session", "testing", "types")
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [*sorted(_WHERE), *_MODULES]

@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MAY = {
     "errors": [],
+    "const": [],
     "prompt": ["errors"],
     "backend": ["prompt", "errors"],
     "compiler": ["errors"],
@@ -23,7 +24,7 @@ MAY = {
     "config": ["errors"],
     "appl_backends": ["backend", "prompt", "errors"],
 }
-ALL = ["session", "cli", "testing", "__init__", "__main__"]
+ALL = ["session", "cli", "testing", "__init__", "__main__", *("compositor", "func", "types")]
 HEAVY = {"numpy", "litellm", "openai", "httpx", "aiohttp", "pydantic", "rich", "torch"}
 
 

@@ -15,13 +15,20 @@ from typing import Any
 from appl.compiler.names import UNKNOWN, Names, is_ppl, origin, outer_names, program_of
 from appl.compiler.source import Module
 
+_ROLES = ("AIRole", "UserRole", "SystemRole", "ToolRole")
+_COMPOSITORS = (
+    "Compositor", "ApplStr", "LineSeparated", "DoubleLineSeparated", "NoIndent", "IndentedList",
+    "NumberedList", "LowerLetterList", "UpperLetterList", "LowerRomanList", "UpperRomanList",
+    "LetterList", "RomanList", "DashList", "StarList", "Logged", "Tagged", "InlineTagged",
+)  # fmt: skip
 _BY_ORIGIN = {
     **{name: name for name in ("gen", "select", "call", "map", "grow")},
     **{name: "prompt" for name in ("records", "convo")},
-    **{name: "role" for name in ("AIRole", "UserRole", "SystemRole", "ToolRole")},
+    **{name: "role" for name in (*_ROLES, *_COMPOSITORS)},
+    "iter": "keeps",
     **{name: "message" for name in ("SystemMessage", "UserMessage", "AIMessage", "ToolMessage")},
 }
-_BY_NAME = ("gen", "select", "grow", "records", "convo", "AIRole", "UserRole", "SystemRole")
+_BY_NAME = ("gen", "select", "grow", "records", "convo", *_ROLES, *_COMPOSITORS)
 _KEEPS = frozenset({"len", "zip", "enumerate", "reversed", "isinstance", "id", "type"})
 _HOLDERS = frozenset({"list", "tuple", "dict", "deque", "SimpleNamespace"})
 STORES = frozenset({"append", "extend", "insert", "appendleft", "setdefault", "update", "put"})
@@ -43,7 +50,7 @@ class Callees:
             return self._by_name(func)
         if is_program(value):
             return "program"
-        if known := _BY_ORIGIN.get(origin(value)):
+        if known := _published(value):
             return known
         name = getattr(value, "__name__", "")
         return "keeps" if name in _KEEPS or name in _HOLDERS else "plain"
@@ -69,6 +76,13 @@ class Callees:
             receiver = isinstance(func.value, ast.Name) and func.value.id in ("self", "cls")
             return "program" if receiver and func.attr in self.methods else "plain"
         return "plain"
+
+
+def _published(value: Any) -> str | None:
+    """What one of appl's own is; a subclass is what it is derived from."""
+    if isinstance(value, type):
+        return next(filter(None, map(_BY_ORIGIN.get, map(origin, value.__mro__))), None)
+    return _BY_ORIGIN.get(origin(value))
 
 
 class Published:

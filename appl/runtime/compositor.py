@@ -160,6 +160,7 @@ class StarList(LineSeparated, indexing="star"):
     """``* `` before each item."""
 
 
+Str = ApplStr
 LetterList = UpperLetterList
 RomanList = UpperRomanList
 

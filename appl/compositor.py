@@ -1,0 +1,53 @@
+"""The compositors under one name: ``from appl.compositor import *``."""
+
+from __future__ import annotations
+
+from appl.const import INDENT
+from appl.prompt import Indexing
+from appl.runtime.compositor import (
+    ApplStr,
+    Compositor,
+    DashList,
+    DoubleLineSeparated,
+    IndentedList,
+    InlineTagged,
+    LetterList,
+    LineSeparated,
+    Logged,
+    LowerLetterList,
+    LowerRomanList,
+    NoIndent,
+    NumberedList,
+    RomanList,
+    StarList,
+    Tagged,
+    UpperLetterList,
+    UpperRomanList,
+    empty_line,
+    iter,
+)
+
+__all__ = [
+    "INDENT",
+    "ApplStr",
+    "Compositor",
+    "DashList",
+    "DoubleLineSeparated",
+    "IndentedList",
+    "Indexing",
+    "InlineTagged",
+    "LetterList",
+    "LineSeparated",
+    "Logged",
+    "LowerLetterList",
+    "LowerRomanList",
+    "NoIndent",
+    "NumberedList",
+    "RomanList",
+    "StarList",
+    "Tagged",
+    "UpperLetterList",
+    "UpperRomanList",
+    "empty_line",
+    "iter",
+]
