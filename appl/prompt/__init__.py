@@ -21,6 +21,7 @@ from appl.prompt.message import (
     as_tool_call,
 )
 from appl.prompt.promptable import Promptable
+from appl.prompt.secret import Secret
 from appl.prompt.voice import USER, VOICES, Voice
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "Prompt",
     "Promptable",
     "RoleName",
+    "Secret",
     "SystemMessage",
     "ToolCall",
     "ToolMessage",

@@ -5,6 +5,7 @@ Invariant: no thread sleeps; timers are those of the I/O loop, or a replay's own
 
 from __future__ import annotations
 
+from asyncio import TimerHandle
 from collections.abc import Callable
 from typing import Any
 
@@ -71,6 +72,36 @@ class Moment:
     def seen(self, live: Callable[[], Any]) -> Any:
         """What the program sees when the moment has come."""
         return self._run.effects.perform(self._address, self._ordinal, self._kind, live)
+
+
+class Alarm:
+    """Calls *ring* on the I/O loop in *seconds*, unless it is turned off before."""
+
+    def __init__(self, run: Run, seconds: float, ring: Callable[[], None]) -> None:
+        self._quiet, self._ring = run.quiet, ring
+        self._handle: TimerHandle | None = None
+        if self._quiet is not None:
+            self._quiet.timers += 1
+        io = io_thread()
+        io.send(lambda: setattr(self, "_handle", io.loop.call_later(max(seconds, 0.0), self._go)))
+
+    def off(self) -> None:
+        """Do not ring any more; on any thread."""
+        io_thread().send(self._stop)
+
+    def _stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._over()
+
+    def _go(self) -> None:
+        self._over()
+        self._ring()
+
+    def _over(self) -> None:
+        if self._handle is not None and self._quiet is not None:
+            self._quiet.timers -= 1
+        self._handle = None
 
 
 def void(_: object) -> None:

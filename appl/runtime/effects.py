@@ -18,7 +18,9 @@ class Effects(Protocol):
     *live* makes the observation (it may wait). Whoever does not call it answers for the world.
     An optional ``turn(address, ordinal, kind, go)`` may take over a moment that a program waits for
     (``sleep``, ``timeout``): true when it will call *go*, on the I/O loop, as the moment comes; an
-    optional ``leave(address, ordinal, kind)`` is told that nobody waits for it any more.
+    optional ``leave(address, ordinal, kind)`` is told that nobody waits for it any more. An
+    optional ``tool(address, name, arguments, at_once, end)`` answers a tool's call in place of the
+    tool: it calls *end* with the result, or the error, on the spot or on the I/O loop in its turn.
     """
 
     def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:

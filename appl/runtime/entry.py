@@ -12,9 +12,9 @@ from contextvars import copy_context
 from typing import Any
 
 from appl.errors import CallCancelled
-from appl.runtime.fiber import Fiber, arrive, hub_here, run_on
+from appl.runtime.fiber import Fiber, arrive, hub_here, in_coroutine, run_on
 from appl.runtime.future import awaited
-from appl.runtime.parallel import in_coroutine, is_async
+from appl.runtime.parallel import is_async
 from appl.runtime.pending import Error, Pending, Stop, Value
 
 

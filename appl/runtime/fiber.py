@@ -421,6 +421,11 @@ def strand_here() -> Strand:
     return me.fiber if type(me) is Stack else hub_here().strand()
 
 
+def in_coroutine() -> bool:
+    """Whether the caller is code of the running loop, which must not be blocked."""
+    return _get_running_loop() is not None and type(getcurrent()) is not Stack
+
+
 def wait(pending: Pending) -> None:
     """Suspend the running program until *pending* has its outcome, delivered to its hub."""
     strand = strand_here()

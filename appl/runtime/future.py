@@ -264,8 +264,8 @@ class Generation(Deferred, _Text):  # type: ignore[misc]
     async def _arun_tool_calls(
         self, filter: Filter | None, parallel: bool, timeout: float | None
     ) -> list[ToolMessage]:
-        text: Text = await awaited(self._pending)
-        running: Any = text.run_tool_calls(filter, parallel=parallel, timeout=timeout)
+        await awaited(self._pending)
+        running: Any = self._text().run_tool_calls(filter, parallel=parallel, timeout=timeout)
         return cast("list[ToolMessage]", await running)
 
     @property

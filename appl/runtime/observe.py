@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.runtime.clock import asleep, sleep_now
-from appl.runtime.parallel import in_coroutine
+from appl.runtime.fiber import in_coroutine
 from appl.runtime.run import here
 
 

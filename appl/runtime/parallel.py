@@ -14,14 +14,12 @@ from asyncio import _get_running_loop
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from greenlet import getcurrent
-
 from appl.compiler.names import program_of
 from appl.errors import InvalidOption
 from appl.runtime.activation import shelter
 from appl.runtime.clock import First
 from appl.runtime.event import ScopeEntered
-from appl.runtime.fiber import Stack, arrive, strand_here, wait
+from appl.runtime.fiber import arrive, in_coroutine, strand_here, wait
 from appl.runtime.frame import Frame
 from appl.runtime.future import Future, awaited, finished, result_of
 from appl.runtime.pending import Pending
@@ -53,7 +51,7 @@ def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pending:
         pending: Pending = program.spawn((*bound, *args), kwargs)._pending
         return pending
     caller = here(lambda: f"{_name(f)} {args!r:.400}")
-    frame = _frame(caller, _name(f))
+    frame = scope_beside(caller, _name(f))
     if is_async(f):
         return _start_coroutine(f, frame, caller, args, kwargs)
     task = Task(frame, strand_here().hub)
@@ -86,15 +84,20 @@ def _start_coroutine(
     return task
 
 
-def _frame(caller: Frame, name: str) -> Frame:
-    run = caller.run
-    run.check_open()
-    address = caller.issue(name)
-    frame = Frame(run, caller, address, caller.prompt.copy(), caller.voice)
+def beside(caller: Frame, name: str) -> Frame:
+    """The frame of what runs beside *caller*, on a copy of its prompt."""
+    caller.run.check_open()
+    frame = Frame(caller.run, caller, caller.issue(name), caller.prompt.copy(), caller.voice)
     shelter(frame, caller)
+    return frame
+
+
+def scope_beside(caller: Frame, name: str) -> Frame:
+    """The frame of what runs beside *caller*, as a scope of the trace."""
+    frame, run = beside(caller, name), caller.run
     if run.watched:
         at = time.monotonic_ns()
-        run.emit(ScopeEntered(address, caller.address, name, None, None, at))
+        run.emit(ScopeEntered(frame.address, caller.address, name, None, None, at))
     return frame
 
 
@@ -119,11 +122,6 @@ def is_async(f: Any) -> bool:
         f = f.func
     program = program_of(f)
     return inspect.iscoroutinefunction(f) or getattr(program, "kind", None) == "async"
-
-
-def in_coroutine() -> bool:
-    """Whether the caller is code of the running loop, which must not be blocked."""
-    return _get_running_loop() is not None and type(getcurrent()) is not Stack
 
 
 @taking_futures

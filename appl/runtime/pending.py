@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, ClassVar, Protocol
 
-from appl.prompt import Message, Node
+from appl.prompt import Message, Node, Part, Voice
 from appl.runtime.text import Text
 
 _LOCK = threading.Lock()
@@ -237,6 +237,10 @@ class Pending:
         """Ask for an early end; what has one already stays as it is."""
 
     # -- as a part of a prompt (appl.prompt.Lazy)
+
+    def prompt_place(self, voice: Voice) -> Part:
+        """What a statement of it adds to a prompt: this, or a place for more than its text."""
+        return self
 
     def prompt_ready(self) -> bool:
         return self.last().outcome is not None

@@ -141,7 +141,7 @@ def _collect(
     if isinstance(value, str):
         items.append(Node(None, voice, str.__str__(value)))
     elif isinstance(value, Generation):
-        items.append(Node(None, voice, value._pending))
+        items.append(Node(None, voice, value._pending.prompt_place(voice)))
     elif isinstance(value, Message):
         items += said_by(value)
     elif isinstance(value, PromptRecords):

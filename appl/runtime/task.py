@@ -110,9 +110,9 @@ class Task(Pending):
         self.looked = True
         self._cancelled = True
         if self._aio is not None and isinstance(self.home, Hub):
-            _at_home(self.home, lambda: void(self._aio and self._aio.cancel()))
+            at_home(self.home, lambda: void(self._aio and self._aio.cancel()))
         elif (strand := self.strand) is not None:
-            _at_home(strand.hub, lambda: None if self.done else strand.throw(Stop()))
+            at_home(strand.hub, lambda: None if self.done else strand.throw(Stop()))
 
     def blockers(self) -> Iterable[Pending]:
         last = self.last()
@@ -122,7 +122,7 @@ class Task(Pending):
         return (waits,) if waits is not None else ()
 
 
-def _at_home(hub: Hub, action: Callable[[], None]) -> None:
+def at_home(hub: Hub, action: Callable[[], None]) -> None:
     """On the hub's own thread at once: answers that are on their way have no say in it."""
     if hub is hub_here():
         action()

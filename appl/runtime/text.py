@@ -90,7 +90,10 @@ class Text(str):
     def samples(self) -> tuple[Text, ...]:
         """All samples that were asked for with ``n=``; this one is the first."""
         count = len(self._response.samples)
-        return tuple(Text.of(self._response, i, self._objects) for i in range(count))
+        return tuple(self._sibling(i) for i in range(count))
+
+    def _sibling(self, number: int) -> Text:
+        return Text.of(self._response, number, self._objects, self._tools)
 
     @property
     def response_obj(self) -> Any:

@@ -12,8 +12,7 @@ from types import TracebackType
 from appl.errors import RunError
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import Observed
-from appl.runtime.fiber import Strand, run_on, strand_here
-from appl.runtime.parallel import in_coroutine
+from appl.runtime.fiber import Strand, in_coroutine, run_on, strand_here
 from appl.runtime.run import here
 
 

@@ -96,6 +96,7 @@ def make_session(
     watching = [*instruments, cast(Instrument, recording)] if config.trace else list(instruments)
     run = Run(
         backend, instruments=watching, gate=recording.gate,
+        barrier=recording.barrier,
         models=models_of(config, choice, backend.profile),
         temperature=config.temperature, max_tokens=config.max_tokens, seed=seed,
         concurrency=config.concurrency,

@@ -35,6 +35,12 @@ class Recording:
         if self.recorder is not None:
             self.recorder.gate()
 
+    def barrier(self) -> None:
+        """Return when all that happened so far is on disk. Raises ``TraceWriteError``."""
+        self.gate()
+        if self.recorder is not None:
+            self.recorder.barrier()
+
     def _begin(self) -> None:
         if self._opened:
             return

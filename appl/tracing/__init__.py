@@ -4,6 +4,7 @@ from appl.tracing.recorder import Recorder, home, new_path
 from appl.tracing.replayer import Replayer, profile_data
 from appl.tracing.runs import RunSummary, list_runs, resolve, summary
 from appl.tracing.store import salvage
+from appl.tracing.tooluse import ToolUse
 from appl.tracing.trace import Call, Observation, Scope, Totals, Trace
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Replayer",
     "RunSummary",
     "Scope",
+    "ToolUse",
     "Totals",
     "Trace",
     "home",

@@ -18,7 +18,7 @@ from appl.tracing.trace import Call, Trace
 
 _SHOWN, _BEFORE, _LINES = 160, 40, 200
 _SEVERAL = 3
-_CAUSES = (
+CAUSES = (
     "usual causes: the program or a default was edited; the clock, random numbers, uuid, files or "
     "the environment read without appl.now, appl.random, appl.uuid, appl.read, appl.env; iteration "
     "over a set; a race against a timer or a thread"
@@ -44,7 +44,7 @@ def divergence(trace: Trace, request: Request, site: Site, claimed: Collection[s
     lines = [_headline(trace, request, found), _places(site, found)]
     if found is not None:
         lines += _differences(trace, request, site, found)
-    lines += [_nearest(trace, request, claimed), _CAUSES, _next(trace, request, found)]
+    lines += [_nearest(trace, request, claimed), CAUSES, _next(trace, request, found)]
     return "\n  ".join(line for line in lines if line)
 
 
@@ -184,5 +184,5 @@ def unused(trace: Trace, calls: list[Call]) -> str:
     more = f", and {len(calls) - len(names)} more" if len(calls) > len(names) else ""
     return (
         f"{len(calls)} of {len(trace.calls)} recorded calls were never asked for: "
-        f"{', '.join(names)}{more}\n  {_CAUSES}"
+        f"{', '.join(names)}{more}\n  {CAUSES}"
     )

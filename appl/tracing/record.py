@@ -9,7 +9,7 @@ kind  fields
 H     header, a map
 I     number, pid, host, reason, wall clock ns, monotonic ns      a process begins to write
 T     id, text                                                    a file name
-X     id, parent, name, file, line, at                            a scope; parent: id or address
+X     id, parent, leaf, name, file, line, at, metadata if any     a scope; parent: id or address
 B     id, index, bytes                                            a piece of a long text
 G     id, kind, url or nil, bytes, MIME type, detail or nil       an image or a sound
 M     id, role, content, more                                     a message; more: see below
@@ -21,7 +21,9 @@ D     call, attempt, at                                           an attempt is 
 A     call, attempt, error, at                                    an attempt failed
 C     call, count, at                                             so many chunks delivered
 E     call, status, value, at, lengths, texts                     0 answered, 1 failed, 2 cancelled
-V     call, at                                                    delivered to its program
+V     call or tool call, at                                       delivered to its program
+F     id, scope, leaf, tool, arguments, effect, file, line, at    a tool is called
+R     tool call, status, message or error, at                     its result; status as in E
 O     address, ordinal, kind, value, at                           something observed
 W     address, message, at                                        a warning
 Z     reason, error, at, totals                                   the run is closed

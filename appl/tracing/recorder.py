@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from appl.backend import Request, Response, Sampling
 from appl.errors import CallCancelled, TraceWriteError
-from appl.prompt import Media, Message, Messages, digest_of
+from appl.prompt import Media, Message, Messages, ToolCall, digest_of
 from appl.runtime.event import (
     AttemptFailed,
     CallDispatched,
@@ -33,6 +33,8 @@ from appl.runtime.event import (
     Observed,
     RunEnded,
     ScopeEntered,
+    ToolEnded,
+    ToolStarted,
     Warned,
 )
 from appl.tracing import chunks, codec, record
@@ -164,6 +166,8 @@ class Recorder:
             ChunksDelivered: self._chunks_delivered,
             CallEnded: self._call_ended,
             Delivered: self._delivered,
+            ToolStarted: self._tool_started,
+            ToolEnded: self._tool_ended,
             Observed: self._observed,
             Warned: self._warned,
             RunEnded: self._run_ended,
@@ -290,9 +294,18 @@ class Recorder:
             parent, name = "", event.address
         file = self._file(event.file, parts)
         at = self._at(event.at)
-        parts.append(codec.pack(("X", number, parent, name, event.name, file, event.line, at)))
+        masks = list[str]()
+        about = self._about(event, masks) if event.metadata else ()
+        fields = ("X", number, parent, name, event.name, file, event.line, at, *about)
+        parts.append(_packed(fields, masks))
         self._writer.append(b"".join(parts))
         self._scopes.put(event.address, number)
+
+    def _about(self, event: ScopeEntered, masks: list[str]) -> tuple[Any, ...]:
+        try:
+            return (codec.plain(event.metadata, lambda text: self._long(text, masks)),)
+        except (TypeError, ValueError):  # not plain data: it was only meant to be looked at
+            return (self._long(repr(event.metadata), masks),)
 
     def _file(self, file: str | None, parts: list[bytes]) -> int | None:
         if file is None:
@@ -496,6 +509,42 @@ class Recorder:
 
     def _delivered(self, event: Delivered) -> None:
         self._put("V", self._call(event.address), self._at(event.at))
+
+    def _tool_started(self, event: ToolStarted) -> None:
+        parts, masks = list[bytes](), list[str]()
+        scope, _, leaf = event.address.rpartition("/")
+        file, number = self._file(event.file, parts), next(self._ids)
+        arguments = self._long(self._arguments(event, masks), masks)
+        fields = (
+            "F", number, self._scopes.get(scope) or scope, leaf, event.name, arguments,
+            event.effect, file, event.line, self._at(event.at),
+        )  # fmt: skip
+        parts.append(_packed(fields, masks))
+        self._writer.append(b"".join(parts))
+        self._calls.put(event.address, number)
+
+    def _arguments(self, event: ToolStarted, masks: list[str]) -> str:
+        """The arguments as they may be stored: part of what the model said."""
+        call = ToolCall("", event.name, event.arguments)
+        shown = self._redacted(Message("assistant", "", tool_calls=(call,)), masks)
+        return shown.tool_calls[0].arguments if shown.tool_calls else shown.content
+
+    def _tool_ended(self, event: ToolEnded) -> None:
+        parts, masks = list[bytes](), list[str]()
+        learned: list[tuple[_Memo, Any, int]] = []
+        value: Any
+        if event.message is not None:
+            status, value = record.ANSWERED, self._message(event.message, parts, learned)
+        else:
+            error = event.error or CallCancelled("cancelled")
+            cancelled = isinstance(error, CallCancelled)
+            status = record.CANCELLED if cancelled else record.FAILED
+            value = record.error_data(error, lambda text: self._long(text, masks))
+        fields = ("R", self._call(event.address), status, value, self._at(event.at))
+        parts.append(_packed(fields, masks))
+        self._writer.append(b"".join(parts))
+        for memo, key, number in learned:
+            memo.put(key, number)
 
     def _observed(self, event: Observed) -> None:
         masks = list[str]()

@@ -20,6 +20,7 @@ from appl.errors import DivergenceError, ReplayStuck, SecretInRecord, UnusedReco
 from appl.runtime.event import CallStarted, Event
 from appl.tracing import explain
 from appl.tracing.explain import Site
+from appl.tracing.tooluse import End, within
 from appl.tracing.trace import Call, Observation, Trace
 
 _FEATURES = frozenset(
@@ -87,6 +88,7 @@ class Replayer:
         self._seen = _by_key(self.trace.observations)
         self._sites: dict[str, Site] = {}
         self._claimed: set[str] = set()
+        self._answered: set[str] = set()
         self._parked: list[tuple[Turn, int, Go]] = []
         self._endless: dict[str, asyncio.Future[None]] = {}
         self._moments: dict[Key, Go] = {}
@@ -160,7 +162,7 @@ class Replayer:
 
     def on_cancel(self, address: str, go: Go) -> bool:
         """The program cancels a call: *go* ends it, if then it was not too late, in its turn."""
-        call = self.trace.by_address.get(address)
+        call = self.trace.by_address.get(address) or self.trace.tools.get(address)
         if call is None or (call.outcome == "cancelled" and call.delivered is None):
             return False
         if call.outcome == "cancelled" and call.delivered is not None:
@@ -259,6 +261,33 @@ class Replayer:
             )
         return seen.value
 
+    def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> None:
+        """Give *end* the recorded result of a tool call: at once, or when its turn comes.
+
+        The tool does not run, nor do the calls that it made then. Raises ``DivergenceError``.
+        """
+        used = self.trace.tools.get(address)
+        wrong = used.differs(name, arguments) if used is not None else "it was never called there"
+        if used is None or wrong:
+            text = f"the tool at {address} was not recorded in {self.trace.path.name}: {wrong}"
+            raise self._diverged(DivergenceError(f"{text}\n  {explain.CAUSES}"))
+        if used.masked:
+            raise self._diverged(
+                SecretInRecord(
+                    f"the tool call {address} cannot be replayed: its record held "
+                    f"{', '.join(sorted(set(used.masked)))}, which was masked"
+                )
+            )
+        self._answered.add(address)
+        if used.outcome is None or (used.outcome == "cancelled" and not at_once):
+            self._moments[address, 0, "tool"] = lambda: end(self._stuck or used.end())
+        elif at_once:
+            end(used.end())
+        else:
+            behind = self.trace.moments + used.end_position
+            turn = behind if used.delivered is None else used.delivered
+            self._park((turn, _DELIVERED), lambda: end(used.end()))
+
     def _unseen(self, address: str, ordinal: int, kind: str) -> str:
         here = [o.kind for o in self.trace.observations if o.address == address]
         known = f"recorded there: {', '.join(here)}" if here else "nothing was recorded there"
@@ -289,6 +318,7 @@ class Replayer:
             and call.address in self._turns
             and call.started is not None
             and (call.delivered is not None or not failed)
+            and not within(call.address, self._answered)
         ]
 
 

@@ -6,29 +6,18 @@ or URL-encoded. Known are the values of secret-looking environment variables, an
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, quote_plus
 
+from appl.prompt.secret import forms
 from appl.tracing import codec
 
 MIN_LENGTH = 8
 _LIKELY = re.compile(r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|_PWD$|_PAT$|_DSN$", re.I)
 MASKED = "!"
-
-
-def _forms(secret: str) -> set[str]:
-    """*secret* as it may stand in text: plain, JSON-encoded, URL-encoded."""
-    data = secret.encode("utf-8", "surrogatepass")
-    urls = {quote(data, safe=""), quote(data), quote_plus(data)}
-    lower = {re.sub("%..", lambda m: m[0].lower(), url) for url in urls}
-    strings = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
-    slashes = {text.replace("/", "\\/") for text in strings}
-    return {secret, *urls, *lower, *strings, *slashes}
 
 
 def _is_path(value: str) -> bool:
@@ -62,7 +51,7 @@ class Masker:
                 (form, name)
                 for name, value in known.items()
                 if not _is_path(value)
-                for form in _forms(value)
+                for form in forms(value)
             ]
             self._forms = sorted(pairs, key=lambda pair: -len(pair[0]))
             self._bytes = [form.encode("utf-8", "surrogatepass") for form, _ in self._forms]

@@ -21,6 +21,7 @@ from appl.tracing import block, codec, record, store
 from appl.tracing.chunks import Texts, check, rebuilt, texts_of
 from appl.tracing.record import checked, optional
 from appl.tracing.secret import MASKED
+from appl.tracing.tooluse import ToolUse
 
 State = Literal["running", "finished", "crashed"]
 _MANY = 1 << 31
@@ -136,7 +137,7 @@ def _error(error: BaseException | None) -> dict[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A ``@ppl`` function, ``call``, ``map`` item or task that got an address."""
+    """A function, ``call``, ``map`` item or task that got an address."""
 
     address: str
     parent: str
@@ -144,6 +145,7 @@ class Scope:
     file: str | None
     line: int | None
     at: int
+    metadata: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +198,9 @@ class Totals:
 class Trace:
     """What a trace file holds.
 
-    ``torn`` is the size of a last group that a crash cut off; ``moments`` counts deliveries and
-    observations together, in whose order a replay tells them again.
+    ``tools`` are the calls of tools, by address. ``torn`` is the size of a last group that a crash
+    cut off; ``moments`` counts deliveries and observations together, in whose order a replay tells
+    them again.
     """
 
     path: Path
@@ -215,6 +218,7 @@ class Trace:
     masked: int = 0
     moments: int = 0
     by_address: dict[str, Call] = field(default_factory=dict)
+    tools: dict[str, ToolUse] = field(default_factory=dict)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, salvage: bool = False, limit: int = 0) -> Trace:
@@ -272,6 +276,7 @@ class Trace:
             "totals": self.totals().as_data(),
             "scopes": [_scope_data(scope) for scope in self.scopes],
             "calls": [call.as_data() for call in self.calls],
+            "tools": [used.as_data() for used in self.tools.values()],
             "observations": [_observation_data(seen) for seen in self.observations],
             "warnings": [{"address": a, "message": m} for a, m in self.warnings],
         }
@@ -295,7 +300,8 @@ def _add(sums: Totals, call: Call) -> None:
 
 
 def _scope_data(scope: Scope) -> dict[str, Any]:
-    return {name: getattr(scope, name) for name in scope.__slots__}
+    data = {name: getattr(scope, name) for name in scope.__slots__}
+    return {**data, "metadata": jsonable(scope.metadata)}
 
 
 def _observation_data(seen: Observation) -> dict[str, Any]:
@@ -344,8 +350,8 @@ class _Builder:
             "H": self._header, "I": self._incarnation, "T": self._text, "X": self._scope,
             "B": self._piece, "G": self._medium, "M": self._message, "N": self._node,
             "P": self._params, "S": self._start, "D": self._dispatch, "A": self._attempt,
-            "C": self._chunks, "E": self._end, "V": self._delivery, "O": self._observation,
-            "W": self._warning, "Z": self._close,
+            "C": self._chunks, "E": self._end, "V": self._delivery, "F": self._tool,
+            "R": self._result, "O": self._observation, "W": self._warning, "Z": self._close,
         }  # fmt: skip
 
     def _forget(self) -> None:
@@ -358,6 +364,7 @@ class _Builder:
         self._nodes: dict[int, tuple[Messages, tuple[str, ...]]] = {}
         self._parameters: dict[int, tuple[str, str, tuple[str, ...]]] = {}
         self._calls: dict[int, Call] = {}
+        self._used: dict[Any, ToolUse] = {}
 
     def block(self, raw: bytes, number: int) -> None:
         """Take in the records of one block. Raises ``TraceCorrupt``."""
@@ -425,14 +432,15 @@ class _Builder:
         return data.decode("utf-8", "surrogatepass") if is_text else data
 
     def _scope(
-        self, number: Any, parent: Any, leaf: Any, name: Any, file: Any, line: Any, at: Any
-    ) -> None:
+        self, number: Any, parent: Any, leaf: Any, name: Any, file: Any, line: Any, at: Any,
+        about: Any = None,
+    ) -> None:  # fmt: skip
         above = self._scope_of(parent)
         address = f"{above}/{checked(str, leaf)}" if parent != "" else checked(str, leaf)
         self._scopes[checked(int, number)] = address
         self._trace.scopes.append(
             Scope(address, above, checked(str, name), self._file(file), optional(int, line),
-                  checked(int, at))
+                  checked(int, at), codec.revive(about, self._long))
         )  # fmt: skip
 
     def _scope_of(self, reference: Any) -> str:
@@ -567,8 +575,43 @@ class _Builder:
         self._call(reference).shown.append((self.deliveries, count))
         self.deliveries += 1
 
+    def _tool(
+        self, number: Any, scope: Any, leaf: Any, name: Any, arguments: Any, effect: Any, file: Any,
+        line: Any, at: Any,
+    ) -> None:  # fmt: skip
+        used = ToolUse(
+            f"{self._scope_of(scope)}/{checked(str, leaf)}", checked(str, name),
+            checked(str, self._long(arguments)), checked(str, effect), self._file(file),
+            optional(int, line), self._positions, checked(int, at), masked=self._masks,
+        )  # fmt: skip
+        self._positions += 1
+        self._used[checked(int, number)] = used
+        self._trace.tools.pop(used.address, None)
+        self._trace.tools[used.address] = used
+
+    def _use(self, reference: Any) -> ToolUse | None:
+        if isinstance(reference, int):
+            return self._used.get(reference)
+        return self._trace.tools.get(checked(str, reference))
+
+    def _result(self, reference: Any, status: Any, value: Any, at: Any) -> None:
+        used = self._use(reference)
+        if used is None:
+            raise ValueError(f"a result is that of no tool call: {reference!r}")
+        if status == record.ANSWERED:
+            used.message, masks = self._messages[value]
+            used.outcome, used.masked = "answered", used.masked + masks
+        elif status in (record.FAILED, record.CANCELLED):
+            used.outcome = "failed" if status == record.FAILED else "cancelled"
+            used.error = self._error(value)
+        else:
+            raise ValueError(f"unknown outcome {status!r}")
+        used.ended, used.end_position = checked(int, at), self._ends
+        used.masked += self._masks
+        self._ends += 1
+
     def _delivery(self, reference: Any, at: Any) -> None:
-        call = self._call(reference)
+        call: Call | ToolUse = self._use(reference) or self._call(reference)
         if call.delivered is None:
             call.delivered = self.deliveries
         self.deliveries += 1

@@ -31,7 +31,7 @@ def test_a_refusal_has_file_line_and_caret():
     assert error.lineno and error.offset and error.text
 
 
-@pytest.mark.parametrize("name", ["tools", "cache"])
+@pytest.mark.parametrize("name", ["cache"])
 def test_what_is_not_there_yet_says_so(name):
     with running(Echo()), pytest.raises(ApplError, match=f"{name}=.* is not there yet"):
         gen(messages="x", **{name: "any"})

@@ -1,0 +1,86 @@
+"""Secrets: values that programs hand on, and that no prompt, trace, log or error may show.
+
+Invariant: only ``reveal`` gives the value; as text a secret is ``***``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, NoReturn
+from urllib.parse import quote, quote_plus
+
+from appl.errors import InvalidOption
+
+SHORTEST = 4
+MASK = "***"
+
+
+class Secret:
+    """A text that a program may use and that nobody is shown: a key, a password.
+
+    ``as_tool(f, api_key=Secret(key))`` gives it to a tool behind the model's back. It has at least
+    four characters: less cannot be told from ordinary text when it is to be masked. Raises
+    ``InvalidOption``.
+    """
+
+    __slots__ = ("__weakref__", "_value")
+
+    def __init__(self, value: str) -> None:
+        if not isinstance(value, str) or len(value) < SHORTEST:
+            kind = f"a text of {len(value)}" if isinstance(value, str) else type(value).__name__
+            raise InvalidOption(
+                f"Secret(...) takes a text of at least {SHORTEST} characters, got {kind}"
+            )
+        self._value = str.__str__(value)
+
+    def reveal(self) -> str:
+        """The value itself."""
+        return self._value
+
+    def __str__(self) -> str:
+        return MASK
+
+    def __repr__(self) -> str:
+        return f"Secret({MASK})"
+
+    def __format__(self, spec: str) -> str:
+        return MASK
+
+    def __copy__(self) -> Secret:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Secret:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Secret cannot be pickled: what is pickled can be read")
+
+
+def forms(secret: str) -> set[str]:
+    """*secret* as it may stand in text: plain, as in source code, JSON- and URL-encoded."""
+    data = secret.encode("utf-8", "surrogatepass")
+    urls = {quote(data, safe=""), quote(data), quote_plus(data)}
+    lower = {re.sub("%..", lambda m: m[0].lower(), url) for url in urls}
+    strings = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    slashes = {text.replace("/", "\\/") for text in strings}
+    return {secret, repr(secret)[1:-1], *urls, *lower, *strings, *slashes}
+
+
+class Mask:
+    """Takes the given secrets out of texts."""
+
+    __slots__ = ("_forms",)
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        every = {form for secret in secrets for form in forms(secret)}
+        self._forms = sorted(every, key=lambda form: (-len(form), form))
+
+    def __call__(self, text: str) -> str:
+        for form in self._forms:
+            text = text.replace(form, MASK)
+        return text
+
+    def __bool__(self) -> bool:
+        return bool(self._forms)

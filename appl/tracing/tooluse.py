@@ -1,0 +1,89 @@
+"""Recorded tool calls: what a model wanted, what came of it, and how a replay gives it again.
+
+Invariant: a recorded result is given only to the call of the same address, name and arguments; a
+tool that is answered for does not run, and neither do the calls that it made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from appl.prompt import Message
+
+End = Callable[[Message | BaseException], None]
+
+
+@dataclass(slots=True)
+class ToolUse:
+    """A recorded call of a tool. Times are microseconds since the recording process began.
+
+    ``arguments`` is the JSON text that the model wrote; ``effect`` says what running the tool may
+    do (see ``ToolStarted``). ``outcome`` is ``None`` for one in flight when the record ends;
+    ``message`` is the result, also one with an error. ``position`` is its place among the calls.
+    """
+
+    address: str
+    name: str = ""
+    arguments: str = "{}"
+    effect: str = "effect"
+    file: str | None = None
+    line: int | None = None
+    position: int = -1
+    started: int | None = None
+    outcome: Literal["answered", "failed", "cancelled"] | None = None
+    message: Message | None = None
+    error: BaseException | None = None
+    ended: int | None = None
+    end_position: int = -1
+    delivered: int | None = None
+    masked: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """Where the tool's function is defined, as ``file:line``, or an empty string."""
+        return f"{self.file}:{self.line}" if self.file else ""
+
+    def as_data(self) -> dict[str, Any]:
+        """The call as JSON-ready data."""
+        error = self.error
+        return {
+            "address": self.address,
+            "name": self.name,
+            "arguments": self.arguments,
+            "effect": self.effect,
+            "file": self.file,
+            "line": self.line,
+            "started_us": self.started,
+            "ended_us": self.ended,
+            "outcome": self.outcome,
+            "result": self.message.as_dict() if self.message else None,
+            "has_error": self.message.has_error if self.message else None,
+            "error": error and {"type": type(error).__name__, "message": str(error)},
+            "masked": list(self.masked),
+        }
+
+    def end(self) -> Message | BaseException:
+        """The recorded end, of a call that has one."""
+        ended = self.message or self.error
+        assert ended is not None
+        return ended
+
+    def differs(self, name: str, arguments: str) -> str | None:
+        """What is not as it was recorded, in words."""
+        if name != self.name:
+            return f"the tool {name!r} is called there, and {self.name!r} was"
+        if arguments != self.arguments:
+            return f"{name} is called with {arguments:.99} there, and was with {self.arguments:.99}"
+        return None
+
+
+def within(address: str, tools: Iterable[str]) -> bool:
+    """Whether *address* is that of something that one of *tools*, by address, has done."""
+    known = set(tools)
+    while known and address:
+        address = address.rpartition("/")[0]
+        if address in known:
+            return True
+    return False
