@@ -25,7 +25,7 @@ MAY = {
     "appl_backends": ["backend", "prompt", "errors"],
 }
 ALL = ["session", "cli", "testing", "__init__", "__main__", *("compositor", "func", "types")]
-HEAVY = {"numpy", "litellm", "openai", "httpx", "aiohttp", "pydantic", "rich", "torch"}
+HEAVY = {"numpy", "litellm", "openai", "httpx", "aiohttp", "pydantic", "rich", "torch", "PIL"}
 
 
 def sources() -> list[Path]:

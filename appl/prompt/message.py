@@ -224,6 +224,7 @@ class ToolMessage(_Said):
         )
 
 
+_NO_CONTENT = (bool, int, float, complex, bytes, bytearray, Mapping, set, frozenset)
 _PARTS = "text, image_url, input_audio and audio_url"
 
 
@@ -243,6 +244,8 @@ def as_content(content: Content) -> tuple[Any, Placed]:
         return "".join(texts), tuple(media)
     if content is None:
         return "", ()
+    if isinstance(content, _NO_CONTENT):
+        raise _wrong_content(content)
     medium = as_media(content)
     return (content, ()) if medium is None else ("", ((0, medium),))
 
@@ -290,7 +293,7 @@ def as_tool_call(value: ToolCall | Mapping[str, Any]) -> ToolCall:
         return value
     function = value.get("function") if isinstance(value, Mapping) else None
     if isinstance(function, Mapping) and isinstance(function.get("name"), str):
-        arguments = function.get("arguments") or "{}"
+        arguments = function.get("arguments") or ""
         if isinstance(arguments, str):
             return ToolCall(str(value.get("id") or ""), function["name"], arguments)
     raise InvalidOption(
