@@ -63,7 +63,7 @@ class Turn(Pending):
 class State:
     """The prompt that the activations of one function (on one object) continue."""
 
-    __slots__ = ("watched", "last", "prompt")
+    __slots__ = ("last", "prompt", "watched")
 
     def __init__(self, prompt: Prompt) -> None:
         self.prompt = prompt
