@@ -217,7 +217,7 @@ def as_media(value: Any) -> Media | None:
     """*value* as an image or a sound, when it is one; a PIL image counts, and is encoded."""
     if isinstance(value, Image | Audio):
         return value
-    if is_picture(type(value)):
+    if is_picture(type(value)):  # type: ignore[arg-type]  # classes are hashable
         return Image.from_image(value)
     return None
 

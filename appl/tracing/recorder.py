@@ -364,22 +364,17 @@ class Recorder:
         if number is None:
             masks = list[str]()
             shown = self._redacted(message, masks)
-            more = [self._more(shown, parts, learned, masks)] if not shown.bare else ()
+            more = [self._more(shown, masks)] if not shown.bare else ()
             number, stored = next(self._ids), self._long(shown.content, masks)
             parts.append(_packed(("M", number, message.role, stored, *more), masks))
             learned.append((self._messages, key, number))
         return number
 
-    def _more(
-        self, message: Message, parts: list[bytes], learned: list[tuple[_Memo, Any, int]],
-        masks: list[str],
-    ) -> dict[str, Any]:  # fmt: skip
+    def _more(self, message: Message, masks: list[str]) -> dict[str, Any]:
         """What a message has besides role and text."""
         found: dict[str, Any] = {}
         if message.media:
-            found["media"] = [
-                (offset, self._medium(medium, parts, learned)) for offset, medium in message.media
-            ]
+            found["media"] = [(offset, self._medium(medium)) for offset, medium in message.media]
         if message.tool_calls:
             calls = message.tool_calls
             found["calls"] = record.calls_data(calls, lambda text: self._long(text, masks))
@@ -390,9 +385,7 @@ class Recorder:
                 found[key] = value
         return found
 
-    def _medium(
-        self, medium: Media, parts: list[bytes], learned: list[tuple[_Memo, Any, int]]
-    ) -> int:
+    def _medium(self, medium: Media) -> int:
         """The number of an image or a sound, which is written once however often it is said."""
         number = self._media.get(medium.digest)
         if number is None:
@@ -400,8 +393,8 @@ class Recorder:
             data = self._long(medium.data, masks)
             number = next(self._ids)
             fields = ("G", number, medium.kind, medium.url, data, medium.mime, medium.detail)
-            parts.append(_packed(fields, masks))
-            learned.append((self._media, medium.digest, number))
+            self._writer.append(_packed(fields, masks))
+            self._media.put(medium.digest, number)
         return number
 
     def _redacted(self, message: Message, masks: list[str]) -> Message:
