@@ -29,6 +29,8 @@ class Sampling:
     JSON text. ``tools`` are those that the model may call, each as the canonical JSON text of
     ``{"name", "description", "parameters"}``; ``tool_choice`` is ``auto``, ``none``, ``required``,
     or the name of the one to call. ``stop_tokens`` end the answer, and are not part of it.
+    ``begun`` is the beginning of the answer, which is at the end of the prompt already: *regex*,
+    *grammar* and *schema* hold for it and what is generated together.
     ``extra`` holds options that the backend declares, as sorted pairs. ``salt`` is a name space of
     the user's: changing it makes recorded answers no longer match.
     """
@@ -47,6 +49,7 @@ class Sampling:
     tools: tuple[str, ...] = ()
     tool_choice: str | None = None
     stop_tokens: tuple[int, ...] = ()
+    begun: str = ""
     extra: tuple[tuple[str, Any], ...] = ()
     salt: str = ""
     _canonical: str | None = field(default=None, init=False, repr=False, compare=False)
@@ -84,7 +87,8 @@ class Request:
     neither is part of the content. ``messages`` is ``None`` for an empty prompt; a conversation
     whose last message is the assistant's is continued, not answered. ``n`` samples are wanted;
     ``sample`` numbers the first of them (so that a resumed ``n=25`` may ask for five more).
-    ``timeout`` is in seconds.
+    ``timeout`` is in seconds. ``cache`` names where known answers are kept, for whoever stands
+    before the backend.
     """
 
     address: str
@@ -96,6 +100,7 @@ class Request:
     sample: int = 0
     timeout: float | None = None
     priority: int = 0
+    cache: str | None = None
     _digest: bytes | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -145,7 +150,8 @@ class Response:
 
     ``scores`` are the log-probabilities of the choices in their order, ``choice_method`` how the
     choice was made (``logprob``, ``constrained``, ``asked``). ``cost`` is in millionths of the
-    model's currency unit.
+    model's currency unit. ``reused`` is the number of samples that a cache gave: usage and cost are
+    those of the others.
     """
 
     samples: tuple[Sample, ...]
@@ -154,6 +160,7 @@ class Response:
     scores: tuple[float, ...] | None = None
     choice_method: str | None = None
     cost: int | None = None
+    reused: int = 0
 
     @property
     def text(self) -> str:
@@ -178,7 +185,8 @@ class Profile:
     """What a backend is and can do.
 
     ``features`` are of: choices, regex, grammar, schema, logprobs, seed, n, prefill, stream,
-    prefix_cache, tools, images, audio, reasoning. ``options`` are the further option names that it
+    prefix_cache, tools, images, audio, reasoning; ``schema_object`` says that a schema must be that
+    of an object. ``options`` are the further option names that it
     accepts from ``gen``. ``models`` is empty when the backend cannot list them. ``concurrency`` is
     the number of calls it wants at once, ``None`` for no limit.
     """

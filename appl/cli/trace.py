@@ -163,7 +163,9 @@ def _sums(totals: dict[str, Any]) -> str:
         if isinstance(tokens, dict) and tokens.get(key) is not None
     ]
     counts = [
-        f"{totals[key]} {key}" for key in ("answered", "failed", "cancelled") if totals.get(key)
+        f"{totals[key]} {key}"
+        for key in ("answered", "failed", "cancelled", "reused")
+        if totals.get(key)
     ]
     return "; ".join([", ".join(counts) or "none", ", ".join(named)])
 
@@ -182,12 +184,20 @@ def _outcome(call: Call) -> str:
     if call.response is not None:
         samples = call.response.samples
         more = f" (and {len(samples) - 1} more)" if len(samples) > 1 else ""
+        more += f" ({_reused(call)})" if call.response.reused else ""
         (first, *_) = samples
         text = " ".join([first.text, *map(str, first.tool_calls)]).lstrip()
         return one_line(text, _WIDTH) + more
     if call.error is not None:
         return f"{call.outcome}: {type(call.error).__name__}: {one_line(str(call.error), _WIDTH)}"
     return call.outcome or "in flight"
+
+
+def _reused(call: Call) -> str:
+    """How much of the answer a cache gave."""
+    assert call.response is not None
+    count, of = call.response.reused, len(call.response.samples)
+    return "reused" if count == of else f"{count} of {of} reused"
 
 
 def _whole(call: Call) -> Iterator[str]:

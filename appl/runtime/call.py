@@ -32,6 +32,7 @@ class Call(Pending):
 
     __slots__ = (
         "asked",
+        "cache",
         "emit",
         "file",
         "kind",
@@ -73,6 +74,7 @@ class Call(Pending):
         self.n = 1
         self.priority = 0
         self.timeout: float | None = None
+        self.cache: str | None = None
         self.tools: Toolbox | None = None
         self.emit: Feed | None = None
         self.stream: Stream | None = None
@@ -132,7 +134,7 @@ class Call(Pending):
         check_media(self.run.profile, self.messages)
         self.request = Request(
             self.address, self.ordinal, self.model, self.messages, self.sampling,
-            self.n, 0, self.timeout, self.priority,
+            self.n, 0, self.timeout, self.priority, self.cache,
         )  # fmt: skip
         run = self.run
         if run.gate is not None:

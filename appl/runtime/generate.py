@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 from appl.backend import Sampling
@@ -26,6 +27,7 @@ from appl.runtime.models import named
 from appl.runtime.older import of_gen
 from appl.runtime.options import check_number, require, sampling_of, stops
 from appl.runtime.output import typed_answer
+from appl.runtime.relay import relayed
 from appl.runtime.resolve import taking_futures
 from appl.runtime.run import Run, here
 from appl.runtime.series import Series
@@ -57,9 +59,11 @@ def gen(
     response_format: Any = None,
     max_asks: int | None = None,
     stream: bool = False,
+    max_relay_rounds: int = 0,
     logprobs: int | None = None,
     timeout: float | None = None,
     priority: int = 0,
+    cache: str | PathLike[str] | None = None,
     **backend_options: Any,
 ) -> Generation:
     """Ask a model to continue the prompt; returns the future of its answer at once.
@@ -74,7 +78,11 @@ def gen(
     *tools* are functions that the model may call: functions, ``Tool``, ``SchemaTool``, MCP servers,
     one or a list of them. Its answer then may have ``tool_calls``, which ``run_tool_calls`` runs.
     *tool_choice* is ``"auto"``, ``"none"``, ``"required"``, or the one tool that it has to call.
-    With *stream* the answer can be read while it is made, as ``text_stream``.
+    With *stream* the answer can be read while it is made, as ``text_stream``. An answer that the
+    token limit cuts is continued up to *max_relay_rounds* times, each with the same limit.
+    With *n* several answers are asked for: ``samples`` are all of them. A *cache* gives the samples
+    that it holds, by number, and keeps those that were missing: ``"run"`` for this run, or the path
+    of a file, which several processes may share.
     Options that the backend declares may follow; others are an error.
     """
     fields = {
@@ -83,6 +91,10 @@ def gen(
         "regex": regex, "grammar": grammar,
     }  # fmt: skip
     asked = _Asked(model, messages, fields, backend_options, n, timeout, priority, bool(stream))
+    asked.cache = cache
+    if max_relay_rounds:
+        check_number("max_relay_rounds", max_relay_rounds, 0, whole=True)
+        asked.rounds = max_relay_rounds
     if response_format is not None:
         asked.shape = shape_of(finished(response_format))
         asked.max_asks = max_asks
@@ -130,9 +142,11 @@ class _Asked:
     timeout: float | None
     priority: int
     stream: bool = False
+    rounds: int = 0
     shape: Shape | None = None
     max_asks: int | None = None
     tools: Toolbox | None = None
+    cache: str | PathLike[str] | None = None
 
     def offer(self, tools: Toolbox, choice: Any) -> None:
         """Let the model call one of *tools*."""
@@ -175,16 +189,22 @@ def _generate(
             raise Unsupported(f"a choice is made once: gen(choices=..., n={n}) is not there yet")
         choices = choice.checked(choices)
         sampling = choice.sampling_for(run.profile, sampling, choices, normalize, method)
+    cache = run.cache(finished(asked.cache)) if asked.cache is not None else None
     call = _call(frame, kind, asked.messages, asked.model, sampling)
     call.n, call.timeout, call.priority = n, asked.timeout, asked.priority
+    call.cache = cache
     call.tools = asked.tools
     answer: Call | Series = call
+    if asked.rounds:
+        answer = relayed(call, asked.rounds)
+    partial = None
     if choices is not None:
         answer = choice.choose(call, tuple(choices))
     elif asked.shape is not None:
-        answer = typed_answer(call, asked.shape, run.profile, asked.max_asks)
-    elif asked.stream or run.streams:
-        open_stream(call)
+        answer = typed = typed_answer(answer, asked.shape, run.profile, asked.max_asks)
+        partial = typed.partial
+    if (asked.stream or run.streams) and choices is None:
+        open_stream(answer, partial)
     return issue(frame, answer)
 
 

@@ -20,7 +20,6 @@ KNOWN = (
     "max_relay_rounds", "logprobs", "timeout", "priority", "cache", "normalize", "method",
     "max_asks",
 )  # fmt: skip
-LATER = ("max_relay_rounds", "cache")
 
 _NUMBERS: tuple[tuple[str, float | None, float | None, bool], ...] = (
     ("max_tokens", 1, None, True), ("temperature", 0, None, False), ("top_p", 0, 1, False),
@@ -51,8 +50,6 @@ def sampling_of(profile: Profile, fields: dict[str, Any], extra: dict[str, Any])
 def _check_known(name: str, profile: Profile) -> None:
     if name in profile.options:
         return
-    if name in LATER:
-        raise Unsupported(f"gen({name}=...) is not there yet; leave it out")
     hint = replaced(name) or nearest(name, (*KNOWN, *profile.options))
     raise UnknownOption(f"gen() has no option {name!r}, nor has backend {profile.name!r}{hint}")
 

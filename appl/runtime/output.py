@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from appl.backend import Profile, Sample
 from appl.errors import OutputError
 from appl.runtime.call import Call
 from appl.runtime.demand import instruction, is_wrapped, unwrapped
+from appl.runtime.partial import partial_reader
 from appl.runtime.pending import Error, Typed
 from appl.runtime.series import Series, response_of
 from appl.runtime.shape import Mismatch, Shape
@@ -70,6 +72,11 @@ class TypedAnswer(Series):
         self._open = [_Open(place, first, place) for place in range(count)]
         self._samples: dict[int, Sample] = {}
         self._objects: dict[int, Any] = {}
+
+    @property
+    def partial(self) -> Callable[[str], Any]:
+        """What reads the beginning of the answer, for its stream."""
+        return partial_reader(self.shape, self._wrapped)
 
     def step(self, round: list[Call | Series]) -> None:
         samples = [each.sample for each in self._open]
@@ -136,7 +143,7 @@ class TypedAnswer(Series):
         places = range(len(self._samples))
         response = self.total(self._samples[place] for place in places)
         objects = tuple(self._objects[place] for place in places)
-        self.finish(Typed(objects[0], Text.of(response, 0, objects)))
+        self.finish(Typed(objects[0], Text.of(response, 0, objects, self.call.tools)))
 
     def _ask_again(self, before: _Open, problem: Mismatch) -> _Open:
         said = f"That answer cannot be used: {problem}. Answer again, corrected, with nothing else."

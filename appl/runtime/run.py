@@ -33,6 +33,7 @@ from appl.runtime.frame import FRAME, Frame
 from appl.runtime.models import Model, Models
 from appl.runtime.pending import Pending
 from appl.runtime.quiet import quiet_for
+from appl.runtime.samples import Caches, Samples
 from appl.runtime.scheduler import ByPrefix, Order, Scheduler
 from appl.runtime.state import States
 from appl.runtime.tasks import TaskScopes
@@ -42,7 +43,7 @@ class Run:
     """Everything that one program does; as a context manager it ends with the block.
 
     ``gate`` is called on the I/O thread before each call starts: it may block, or raise to refuse;
-    ``barrier`` before a tool with effects runs, on its own thread: it returns when all that happened
+    ``barrier`` before a tool with effects runs, on its thread: it returns when all that happened
     so far is recorded.
     ``models`` are the names that calls may ask, ``model`` the default where they are not given.
     ``sequential`` waits for every call where it stands: the naive twin of the scheduler.
@@ -77,8 +78,11 @@ class Run:
         self.effects: Effects = effects or LiveEffects(self.emit)
         self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
         limits = [each for each in (self.profile.concurrency, concurrency) if each is not None]
-        limit = None if getattr(backend, "timeless", False) else min(limits, default=None)
-        self.scheduler = Scheduler(backend, limit, order or ByPrefix())
+        replays = bool(getattr(backend, "timeless", False))
+        limit = None if replays else min(limits, default=None)
+        self.caches = Caches()
+        front = backend if replays else Samples(backend, self.caches, self._stirs)
+        self.scheduler = Scheduler(front, limit, order or ByPrefix())
         self.tell: Callable[[str], None] = _on_stderr
         self.states = States()
         self.closed = False
@@ -129,6 +133,15 @@ class Run:
     def submit(self, call: Call) -> None:
         """Hand an issued call to the scheduler."""
         io_thread().send(partial(self.scheduler.admit, call))
+
+    def cache(self, wanted: Any) -> str | None:
+        """The name of the cache that ``cache=`` *wanted* means; a replay reads none."""
+        return self.caches.named(wanted) if self.scheduler.backend is not self.backend else None
+
+    def _stirs(self) -> None:
+        """Something goes to the backend that was not there when the run was last looked at."""
+        if self.quiet is not None:
+            self.quiet.soon()
 
     def check_open(self) -> None:
         """Refuse what comes after the end."""
@@ -240,6 +253,7 @@ class Run:
     def _end(self, error: BaseException | None) -> None:
         self.closed = True
         self.states.clear()
+        self.caches.close()
         if self.quiet is not None:
             self.quiet.ends()
         if self.watched:

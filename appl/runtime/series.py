@@ -7,19 +7,19 @@ the outcome are the same under every schedule.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from appl.backend import Response, Sample, Usage
-from appl.prompt import USER, VOICES, Node
+from appl.backend import Response, Sample
+from appl.prompt import USER, VOICES, Lazy, Node
 from appl.runtime.call import Call, on_finish
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import Delivered
 from appl.runtime.pending import Error, Pending, Value, explained
-from appl.runtime.stream import Sink, Stream
+from appl.runtime.samples import total_of
+from appl.runtime.stream import Stream
 
 if TYPE_CHECKING:
     from appl.runtime.run import Run
@@ -44,7 +44,7 @@ class Series(Pending):
         self.round: list[Call | Series] = []
         self._left = 0
         self._cancelled = False
-        self._sink: Sink | None = None
+        self._sink: Stream | None = None
         self.stream: Stream | None = None
 
     @property
@@ -57,10 +57,10 @@ class Series(Pending):
         self.first.begin()
         self._follow([self.first])
 
-    def stream_to(self, sink: Sink) -> None:
-        """Have what comes passed on to *sink*; before the first call is submitted."""
-        self._sink = sink
-        self.first.stream_to(sink)
+    def stream_to(self, stream: Stream) -> None:
+        """Have what comes passed on to *stream*; before the first call is submitted."""
+        self._sink = stream
+        self.first.stream_to(stream)
 
     def again(self, address: str, node: Node) -> Series:
         """The same question with a longer prompt, as a series of its own."""
@@ -84,10 +84,10 @@ class Series(Pending):
         if self._cancelled:
             self._abort_round()
 
-    def stream_more(self, sources: Sequence[Call | Series], sink: Sink) -> None:
+    def stream_more(self, sources: Sequence[Call | Series], stream: Stream) -> None:
         """Have *sources* streamed too, which are asked in place of what has been streamed."""
-        sink.restart()
-        sources[0].stream_to(sink)
+        stream.restart()
+        sources[0].stream_to(stream)
 
     def after(
         self, before: Call | Series, said: str, number: int, sample: int = 0
@@ -96,10 +96,7 @@ class Series(Pending):
 
         Its address is that of the series and ``ask.`` *number*.
         """
-        trunk = before.call.trunk()
-        speaks = trunk is not None and trunk.role == "assistant"
-        voice = trunk.voice if trunk is not None and speaks else VOICES["assistant"]
-        answer = Node(trunk, voice, Said(before, sample), starts=False)
+        answer = continued(before.call.trunk(), Said(before, sample))
         return before.again(f"{self.address}/ask.{number}", Node(answer, USER, said))
 
     def admit(self) -> None:
@@ -118,9 +115,13 @@ class Series(Pending):
             return
         failed = next((s.outcome for s in self.round if isinstance(s.outcome, Error)), None)
         if failed is not None:
-            self.finish(failed)
+            self.failed(failed)
         else:
             self.attempt(partial(self.step, self.round))
+
+    def failed(self, outcome: Error) -> None:
+        """One of what was asked has failed, and with it all."""
+        self.finish(outcome)
 
     def attempt(self, action: Callable[[], None]) -> None:
         """Do *action*; what it raises is the outcome."""
@@ -149,13 +150,7 @@ class Series(Pending):
 
     def total(self, samples: Iterable[Sample]) -> Response:
         """The last response with *samples*, and with usage and cost of all calls."""
-        responses = [response_of(source) for source in self.sources]
-        return dataclasses.replace(
-            responses[-1],
-            samples=tuple(samples),
-            usage=_total([response.usage for response in responses]),
-            cost=_sum(response.cost for response in responses),
-        )
+        return total_of([response_of(source) for source in self.sources], samples)
 
     def where(self) -> str:
         """Where the first call stands in the program, for notes on errors."""
@@ -187,6 +182,13 @@ class Series(Pending):
         return tuple(address for source in self.round for address in source.answered_by())
 
 
+def continued(trunk: Node | None, answer: Lazy) -> Node:
+    """The prompt *trunk* with *answer* to it, which goes on where the assistant was speaking."""
+    speaks = trunk is not None and trunk.role == "assistant"
+    voice = trunk.voice if trunk is not None and speaks else VOICES["assistant"]
+    return Node(trunk, voice, answer, starts=False)
+
+
 class Said:
     """What a finished call of a series said, as a part of the prompt of the next: an edge to it."""
 
@@ -209,16 +211,3 @@ def response_of(source: Call | Series) -> Response:
     """The response of a call or series that has ended well."""
     assert isinstance(source.outcome, Value)
     return cast("Text", source.outcome.value)._response
-
-
-def _total(usages: list[Usage]) -> Usage:
-    return Usage(
-        _sum(usage.prompt_tokens for usage in usages),
-        _sum(usage.completion_tokens for usage in usages),
-        _sum(usage.cached_tokens for usage in usages),
-    )
-
-
-def _sum(counts: Iterable[int | None]) -> int | None:
-    known = list(counts)
-    return None if None in known else sum(cast("list[int]", known))

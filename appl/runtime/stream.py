@@ -46,13 +46,10 @@ class Piece(NamedTuple):
 
 
 class Sink(Protocol):
-    """Where the chunks of a call go, on the I/O loop."""
+    """Where the chunks of a call go."""
 
     def add(self, feed: Feed, kind: Kind, text: str) -> None:
-        """More text, which came through *feed*."""
-
-    def restart(self) -> None:
-        """What has come so far is not the answer: it is made once more from its beginning."""
+        """More text, which came through *feed*; on the I/O loop."""
 
 
 class Feed:

@@ -23,8 +23,8 @@ from appl.runtime.pending import Outcome, Pending, Typed, Value
 from appl.runtime.place import Kept
 from appl.runtime.resolve import taking_futures
 from appl.runtime.run import here
+from appl.runtime.samples import total_of
 from appl.runtime.say import say
-from appl.runtime.series import total_of
 from appl.runtime.task import Task, context_for
 from appl.runtime.text import Text
 from appl.runtime.toolbox import Toolbox

@@ -60,7 +60,7 @@ def _passes(value: Any) -> Any:
 def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]:
     """A response as plain data; *big* may put a reference in place of a text."""
     used = response.usage
-    return (
+    data = (
         [_sample_data(sample, big or _passes) for sample in response.samples],
         (used.prompt_tokens, used.completion_tokens, used.cached_tokens),
         response.model,
@@ -68,6 +68,7 @@ def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]
         response.choice_method,
         response.cost,
     )
+    return (*data, response.reused) if response.reused else data
 
 
 def _sample_data(sample: Sample, big: Big) -> tuple[Any, ...]:
@@ -98,7 +99,7 @@ def _tokens(logprobs: tuple[TokenLogprob, ...]) -> list[Any]:
 
 def response_from(data: Any, big: Any = _passes) -> Response:
     """The response that ``response_data`` described. Raises ``ValueError``, ``TypeError``."""
-    samples, used, model, scores, method, cost = data
+    samples, used, model, scores, method, cost, *reused = data
     return Response(
         samples=tuple(_sample(sample, big) for sample in samples),
         usage=Usage(*(optional(int, count) for count in used)),
@@ -106,6 +107,7 @@ def response_from(data: Any, big: Any = _passes) -> Response:
         scores=None if scores is None else tuple(checked(float, score) for score in scores),
         choice_method=optional(str, method),
         cost=optional(int, cost),
+        reused=checked(int, reused[0]) if reused else 0,
     )
 
 

@@ -91,10 +91,11 @@ class _Totals:
         self.calls = self.answered = self.failed = self.cancelled = self.attempts_failed = 0
         self.tokens = {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0}
         self.unknown = dict.fromkeys(self.tokens, 0)
-        self.cost, self.cost_unknown = 0, 0
+        self.cost, self.cost_unknown, self.reused = 0, 0, 0
 
     def add(self, response: Response) -> None:
         self.answered += 1
+        self.reused += response.reused
         used = response.usage
         for name, count in (
             ("prompt_tokens", used.prompt_tokens),

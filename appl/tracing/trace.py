@@ -111,6 +111,7 @@ class Call:
             "chunks": [len(chunk.text) for chunk in self.chunks()],
             "usage": _usage(response) if response else None,
             "cost": response.cost if response else None,
+            "reused": response.reused if response else 0,
             "scores": list(response.scores) if response and response.scores else None,
             "choice_method": response.choice_method if response else None,
             "error": _error(self.error),
@@ -176,7 +177,7 @@ class Incarnation:
 @dataclass(slots=True)
 class Totals:
     """Sums over the calls. Tokens and cost count what is known; ``unknown`` counts answers that do
-    not say."""
+    not say. ``reused`` are samples that a cache gave, at no cost."""
 
     calls: int = 0
     answered: int = 0
@@ -188,6 +189,7 @@ class Totals:
     unknown: dict[str, int] = field(default_factory=dict)
     cost: int = 0
     cost_unknown: int = 0
+    reused: int = 0
 
     def as_data(self) -> dict[str, Any]:
         """The totals as JSON-ready data."""
@@ -288,6 +290,7 @@ def _add(sums: Totals, call: Call) -> None:
     setattr(sums, outcome, getattr(sums, outcome) + 1)
     if call.response is None:
         return
+    sums.reused += call.response.reused
     for name, count in _usage(call.response).items():
         if count is None:
             sums.unknown[name] += 1

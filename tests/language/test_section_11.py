@@ -6,9 +6,8 @@ import inspect
 
 import pytest
 
-from appl import errors, gen, ppl
+from appl import errors, ppl
 from appl.errors import ApplError, PromptSyntaxError
-from appl.testing import Echo, running
 
 
 def test_every_error_is_in_the_drawn_tree():
@@ -29,12 +28,6 @@ def test_a_refusal_has_file_line_and_caret():
     error = caught.value
     assert isinstance(error, SyntaxError) and error.filename == __file__
     assert error.lineno and error.offset and error.text
-
-
-@pytest.mark.parametrize("name", ["cache"])
-def test_what_is_not_there_yet_says_so(name):
-    with running(Echo()), pytest.raises(ApplError, match=f"{name}=.* is not there yet"):
-        gen(messages="x", **{name: "any"})
 
 
 def test_a_context_that_does_not_exist_names_those_that_do():
