@@ -17,6 +17,7 @@ another seed is another schedule. ``Streamed`` is an answer in pieces, which eac
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
@@ -27,6 +28,7 @@ from typing import Any
 
 from appl.backend import Chunk, Emit, Profile, Request, Response, Sample, Usage
 from appl.errors import BackendError
+from appl.prompt import ToolCall
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import Event
 from appl.runtime.run import Run
@@ -40,6 +42,7 @@ __all__ = [
     "Scripted",
     "Seeded",
     "Streamed",
+    "calling",
     "response",
     "running",
     "said",
@@ -75,6 +78,15 @@ def said(request: Request) -> str:
     return "\n".join(map(str, request.messages or ()))
 
 
+def calling(*calls: tuple[str, object], text: str = "") -> Response:
+    """A response that calls tools: names with their arguments, as JSON text or as data."""
+    made = [
+        ToolCall(f"call_{i}", name, given if isinstance(given, str) else json.dumps(given))
+        for i, (name, given) in enumerate(calls)
+    ]
+    return Response((Sample(text, "tool_calls", tool_calls=tuple(made)),))
+
+
 class Fake:
     """A backend that answers with ``answer(request)``, and keeps every request it saw.
 
@@ -82,7 +94,7 @@ class Fake:
     texts into the pieces in which they are streamed.
     """
 
-    features: frozenset[str] = frozenset({"n", "prefill", "seed", "stream"})
+    features: frozenset[str] = frozenset({"n", "prefill", "seed", "stream", "tools"})
 
     def __init__(
         self,
@@ -103,8 +115,9 @@ class Fake:
         """Answer *request* at once."""
         self.requests.append(request)
         answer = self._answer(request)
-        for chunk in self.chunks(request, answer) if emit is not None else ():
-            emit(chunk)
+        if emit is not None:
+            for chunk in self.chunks(request, answer):
+                emit(chunk)
         return self.end(request, answer)
 
     def answer(self, request: Request) -> Response:

@@ -32,7 +32,8 @@ CUT = "length"
 CONSTRAINTS = ("regex", "grammar", "schema")
 MARKER, LONGEST_MARKER = 40, 400
 LEAST_OVERLAP = 12
-_LOOSE_END = re.compile(r"[\s\ufffd]+\Z")  # U+FFFD: half a character
+HALF = "\ufffd"  # what a server puts in place of half a character
+_LOOSE_END = re.compile(rf"[\s{HALF}]+\Z")
 _ASK = (
     "The answer above was cut off by the limit of its length. Write the rest of it. Begin by "
     "repeating its last words exactly as they stand between these two lines, and go on from there; "
@@ -45,19 +46,14 @@ _UNSURE = (
 )
 
 
-def relayed(call: Call, rounds: int) -> Relay:
-    """The answer of *call*, continued up to *rounds* times; what cannot be is refused now."""
-    _check(call.run.profile, call.sampling, call.n)
-    return Relay(call, rounds)
-
-
-def _check(profile: Profile, sampling: Sampling, n: int) -> None:
+def check(profile: Profile, sampling: Sampling, n: int, choices: object) -> None:
+    """Refuse what cannot be continued."""
     if n != 1:
         raise InvalidOption(
             f"gen(n={n}, max_relay_rounds=...): only a single answer is continued; call gen() {n} "
             "times"
         )
-    if sampling.choices is not None:
+    if choices is not None:
         raise InvalidOption(
             "gen(choices=..., max_relay_rounds=...): a choice is not continued; leave out "
             "max_relay_rounds"
@@ -86,7 +82,7 @@ class Relay(Series):
         self._growing = Growing(first.sampling.stop)
         self._joint: Joint = Straight()
         self._taken = 0  # how much of this round's text went through the joint
-        self._asked_at = -1  # how long the text was when more was asked for
+        self._asked_at = 0, 0  # how long the text was when more was asked for, and up to where
         self._last: Sample | None = None
         self._logprobs: list[TokenLogprob] | None = []
 
@@ -123,30 +119,40 @@ class Relay(Series):
         self._pass(call.emit, "text", rest)
         if self._joint.unsure:
             self.run.warn(call.address, _UNSURE.format(address=call.address))
-        more = self._goes_on(sample)
-        dropped = self._growing.cut() if more else 0
-        self._note(sample, self._joint.skipped, dropped)
-        if more:
-            self._ask_for_more(call)
-        else:
+        dropped = self._to_drop(sample)
+        self._growing.drop(dropped or 0)
+        self._note(sample, self._joint.skipped, dropped or 0)
+        if dropped is None:
             self._complete()
+        else:
+            self._ask_for_more(call)
 
-    def _goes_on(self, sample: Sample) -> bool:
-        cut = sample.finish_reason == CUT and not sample.tool_calls
-        rounds_left = len(self.sources) <= self._rounds
-        grown = len(self._growing.said()) > self._asked_at
-        return cut and rounds_left and grown and not self._growing.stopped
+    def _to_drop(self, sample: Sample) -> int | None:
+        """How much of the end to drop and ask for again; ``None`` when the answer ends here.
+
+        White space is kept when a whole round brought nothing else: so there is progress.
+        """
+        if sample.finish_reason != CUT or sample.tool_calls or self._growing.stopped:
+            return None
+        if len(self.sources) > self._rounds:
+            return None
+        text = self._growing.text
+        length, visible = self._asked_at
+        if len(_LOOSE_END.sub("", text)) > visible:
+            return len(text) - len(_LOOSE_END.sub("", text))
+        kept = text.rstrip(HALF)
+        return len(text) - len(kept) if len(kept) > length else None
 
     def _ask_for_more(self, before: Call) -> None:
-        said = self._growing.said()
-        self._asked_at, self._taken = len(said), 0
-        trunk, begun = self.call.trunk(), Begun(before, said)
-        self._joint, node = Straight(), continued(trunk, begun)
-        if not said and trunk is not None:  # only white space: the same once more
-            node = Node(trunk, trunk.voice, begun, starts=False)
-        elif "prefill" not in self.run.profile.features:
+        said = self._growing.text
+        self._asked_at, self._taken = (len(said), len(_LOOSE_END.sub("", said))), 0
+        trunk = self.call.trunk()
+        self._joint, node = Straight(), continued(trunk, Begun(before, said))
+        if "prefill" not in self.run.profile.features:
             self._joint = overlap = Overlap(said)
             node = Node(node, USER, _ASK.format(marker=overlap.marker))
+            if not overlap.marker and trunk is not None:  # nothing to repeat: the same once more
+                node = Node(trunk, trunk.voice, Begun(before, ""), starts=False)
         more = self.call.again(f"{self.address}/more.{len(self.sources)}", node)
         more.sampling = self._sampling(said)
         self.ask(more)
@@ -183,7 +189,7 @@ class Relay(Series):
         thoughts = [response_of(source).samples[0].reasoning for source in self.sources]
         sample = dataclasses.replace(
             self._last,
-            text=self._growing.said(),
+            text=self._growing.text,
             finish_reason="stop" if self._growing.stopped else self._last.finish_reason,
             logprobs=None if self._logprobs is None else tuple(self._logprobs),
             reasoning="".join(filter(None, thoughts)) or None,
@@ -267,14 +273,14 @@ class Growing:
         self._certain.append(found)
         return found
 
-    def said(self) -> str:
-        """The whole text, without what a cut would drop."""
-        return "".join(self._certain) + _LOOSE_END.sub("", self._tail)
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self._certain) + self._tail
 
-    def cut(self) -> int:
-        """Drop the loose end, which will come again; its length."""
-        before, self._tail = len(self._tail), _LOOSE_END.sub("", self._tail)
-        return before - len(self._tail)
+    def drop(self, count: int) -> None:
+        """Take back the last *count* characters, which were held back."""
+        self._tail = self._tail[: len(self._tail) - count]
 
     def close(self) -> str:
         """Nothing more comes: the end is certain, too."""
@@ -312,16 +318,23 @@ class Straight:
 
 
 class Overlap:
-    """A piece that was asked to repeat ``marker``, the last words of *said*."""
+    """A piece that was asked to repeat ``marker``, the last words of *said*.
 
-    __slots__ = ("_buffer", "_find", "_found", "_said", "marker", "skipped", "unsure")
+    White space after them may be repeated too; where there are no words, it must be.
+    """
+
+    __slots__ = ("_buffer", "_find", "_found", "_said", "_space", "marker", "skipped", "unsure")
 
     def __init__(self, said: str) -> None:
         self.marker = marker_of(said)
         self._said, self._buffer, self._found = said, "", False
+        self._space = said[len(said.rstrip()) :] if self.marker else ""
         pattern = flexible(self.marker)
-        anywhere = len(self.marker) >= LEAST_OVERLAP
-        self._find = pattern.search if anywhere else re.compile(rf"\s*{pattern.pattern}").match
+        if len(self.marker) >= LEAST_OVERLAP:
+            self._find = pattern.search
+        else:
+            beginning = rf"\s*{pattern.pattern}" if self.marker else re.escape(said)
+            self._find = re.compile(beginning).match
         self.skipped, self.unsure = 0, False
 
     def feed(self, text: str) -> str:
@@ -329,14 +342,22 @@ class Overlap:
             return text
         self._buffer += text
         found = self._find(self._buffer)
-        return self._from(found.end()) if found else ""
+        if found is None:
+            return ""
+        after = self._buffer[found.end() :]
+        if after.startswith(self._space):
+            return self._from(found.end() + len(self._space))
+        return "" if self._space.startswith(after) else self._from(found.end())
 
     def close(self) -> str:
         if self._found:
             return ""
         text = self._buffer
+        found = self._find(text)
+        if found is not None:  # with half of the white space
+            return self._from(len(text))
         body = text.lstrip()
-        if flexible(body).match(self.marker):  # it was cut while it repeated
+        if self.marker and flexible(body).match(self.marker):  # it was cut while it repeated
             return self._from(len(text))
         longest = min(len(self._said), len(body))
         for size in range(longest, LEAST_OVERLAP - 1, -1):

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from made import answer, asked, call, end, now, replayed, small_trace, start
+from made import answer, asked, call, end, now, replayed, start
 
 from appl import gen, ppl
-from appl.backend import Chunk, Profile
+from appl.backend import Chunk, Profile, Response, Sample
 from appl.errors import (
     BackendBusy,
     BackendTimeout,
     CallCancelled,
     DivergenceError,
     ReplayStuck,
+    TraceCorrupt,
     UnusedRecords,
 )
-from appl.runtime.event import Observed
+from appl.runtime.event import CallEnded, ChunksDelivered, Delivered, Observed
 from appl.runtime.run import Run
 from appl.testing import Echo, Fake, Scripted
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 from appl.tracing.explain import visible
+from appl.tracing.record import response_data
 
 
 def recorded(path: Path, program: Any, backend: Any, ok: bool = True) -> Any:
@@ -97,17 +100,38 @@ async def test_twenty_samples_of_one_prompt_get_twenty_recorded_answers(path: Pa
     assert await replayed(Replayer(path), *requests) == [f"sample {i}" for i in range(20)]
 
 
-async def test_a_streamed_call_gets_its_text_through_emit_too(path: Path) -> None:
-    import asyncio
-
-    small_trace(path, calls=1)
+async def test_a_streamed_call_is_streamed_in_the_recorded_chunks_each_in_its_turn(
+    path: Path,
+) -> None:
+    said = [Chunk(0, "an"), Chunk(0, "hm", "reasoning"), Chunk(0, "swer "), Chunk(0, "0")]
+    recorder = Recorder(path, {})
+    start(recorder, request := asked("/p.0/gen.0", "q"))
+    recorder.on_event(ChunksDelivered("/p.0/gen.0", 2, now()))
+    recorder.on_event(ChunksDelivered("/p.0/gen.0", 3, now()))
+    given = Response((Sample("answer 0", "stop", reasoning="hm"),))
+    recorder.on_event(CallEnded("/p.0/gen.0", given, None, now(), said))
+    recorder.on_event(Delivered("/p.0/gen.0", now()))
+    recorder.close()
     replayer, chunks = Replayer(path), list[Chunk]()
-    task = asyncio.ensure_future(
-        replayer.complete(asked("/small.0/gen.0", "question 0"), chunks.append)
-    )
+    task = asyncio.ensure_future(replayer.complete(request, chunks.append))
     await asyncio.sleep(0)
-    replayer.on_quiet()
-    assert (await task).text == "".join(chunk.text for chunk in chunks) == "answer 0"
+    assert not chunks
+    for shown in (said[:2], said[:3], said[:3]):
+        replayer.on_quiet()
+        assert chunks == shown
+    assert (await task) == given and chunks == said
+
+
+@pytest.mark.parametrize(
+    "lengths", [[3], [3, 6], [8, 0], [8, -1, 1], [[1, 0, 8]], [[0, 9, 8]], ["8"], 8, [[0, 0]], [8.0]]
+)
+def test_lengths_that_do_not_add_up_make_the_trace_corrupt(path: Path, lengths: Any) -> None:
+    recorder = Recorder(path, {})
+    start(recorder, asked("/p.0/gen.0", "q"))
+    recorder._put("E", "/p.0/gen.0", 0, response_data(answer("answer 0")), 1, lengths)
+    recorder.close()
+    with pytest.raises(TraceCorrupt):
+        Trace.open(path)
 
 
 def test_the_replayed_backend_has_the_recorded_profile_without_its_limits(path: Path) -> None:
