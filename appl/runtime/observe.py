@@ -13,11 +13,14 @@ import time
 import uuid as uuids
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
 from appl.runtime.clock import asleep, sleep_now
 from appl.runtime.fiber import in_coroutine
 from appl.runtime.run import here
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def _observe(kind: str, live: Callable[[], Any]) -> Any:
@@ -55,6 +58,15 @@ def env(name: str, default: str | None = None) -> str | None:
 def read(path: str | os.PathLike[str], encoding: str = "utf-8") -> str:
     """The text of a file."""
     return str(_observe("read", lambda: Path(path).read_text(encoding)))
+
+
+def observe(look: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """What ``look(*args, **kwargs)`` returns: a measurement, a subprocess, a request of your own.
+
+    The value is recorded (None, bool, int, float, str, bytes, list, tuple and dict), and a replay
+    gets it without the call. An exception is not: let *look* return what went wrong.
+    """
+    return cast(T, _observe("observe", lambda: look(*args, **kwargs)))
 
 
 def sleep(seconds: float) -> Awaitable[None] | None:

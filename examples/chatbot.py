@@ -1,0 +1,45 @@
+"""A chatbot that answers as it thinks of it: the text is printed while it is written.
+
+appl run examples/chatbot.py
+appl run examples/chatbot.py --ask on        (and type; an empty line ends it)
+"""
+
+import sys
+from collections.abc import Iterator
+
+from appl import AIRole, SystemMessage, gen, input, ppl
+
+PERSONA = "You are Nora Vell, a gardener from Tarn. You like tea and you have two cats."
+SAID = ["Hi, I am Tom. What is your name?", "What do you do for a living?", "What is my name?"]
+
+
+@ppl(auto_prime=True)
+def bot(persona: str):
+    """What is sent in is said by the user; what comes out is a generation, still being written."""
+    SystemMessage(persona)
+    answer = None
+    while True:
+        yield answer
+        with AIRole():
+            (answer := gen(stream=True, max_tokens=60))
+
+
+def typed() -> Iterator[str]:
+    while line := input("> "):
+        yield line
+
+
+def main(ask: bool = False) -> None:
+    """Talk, with lines from the keyboard or with three that are given."""
+    nora = bot(PERSONA)
+    for line in typed() if ask else SAID:
+        if not ask:
+            print(f"> {line}")
+        for piece in nora.send(line).text_stream:
+            print(piece, end="")
+            sys.stdout.flush()
+        print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Coder and critic: one agent writes Python, the other judges what really happened when it ran.
+
+appl run examples/coder_critic.py --model a-large-model
+appl run examples/coder_critic.py --rounds 2
+
+After CudaForge (arXiv 2511.01884), with Python instead of CUDA: the code is run in a process of
+its own against tests and a clock, and the critic sees the measurement, not the coder's opinion.
+What was measured is recorded, so that a replay shows it again without running anything.
+
+Meant for a model that writes code. The embedded one does not: its programs fail, the critic is
+shown why, and the loop ends after its rounds with the best that was measured, which is nothing.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from appl import AIRole, SystemMessage, gen, observe, ppl
+
+TASK = "Write a Python function solve(n) that returns the sum of the squares of 1 to n."
+TESTS = {0: 0, 1: 1, 10: 385, 1000: 333833500}
+FENCE = re.compile(r"```(?:python)?\n(.*?)```", re.DOTALL)
+HARNESS = """
+import json, sys, time
+program, tests = json.load(sys.stdin)
+space = {}
+exec(compile(program, "answer.py", "exec"), space)
+for n, wanted in tests:
+    got = space["solve"](n)
+    assert got == wanted, f"solve({n}) is {got!r} and not {wanted}"
+began = time.perf_counter()
+space["solve"](300_000)
+print(time.perf_counter() - began)
+"""
+
+
+@dataclass
+class Measured:
+    """What a run of the code showed: how long it took, or what went wrong."""
+
+    seconds: float | None
+    problem: str = ""
+
+    def __str__(self) -> str:
+        if self.seconds is None:
+            return f"It failed: {self.problem}"
+        return f"All tests pass; solve(300000) takes {1e3 * self.seconds:.2f} ms."
+
+
+def run(code: str) -> list[str]:
+    """Standard output and the last line of standard error of the code under its tests."""
+    given = json.dumps([code, list(TESTS.items())])
+    command = [sys.executable, "-I", "-c", HARNESS]
+    try:
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=10)
+    except subprocess.TimeoutExpired:
+        return ["", "it did not end within 10 seconds"]
+    return [done.stdout, (done.stderr.strip().splitlines() or [""])[-1]]
+
+
+def measured(code: str) -> Measured:
+    """The code, run once, now; or what the record says of it."""
+    out, problem = observe(run, code)
+    return Measured(float(out)) if out else Measured(None, problem)
+
+
+def code_of(answer: object) -> str:
+    found = FENCE.findall(str(answer))
+    return found[-1] if found else str(answer)
+
+
+@ppl(ctx="resume")  # the coder remembers its programs and what was said of them
+def coder(request: object):
+    f"{request}"
+    with AIRole():
+        (answer := gen())
+    return answer
+
+
+@ppl
+def critic(code: str, result: Measured):
+    SystemMessage("You review Python code. Say in one sentence what to change, and nothing else.")
+    TASK
+    "The code:"
+    f"{code}"
+    f"{result}"
+    return gen(max_tokens=60)
+
+
+def main(rounds: int = 3) -> Iterator[str]:
+    """A line for every program: what was measured, and what the critic said."""
+    request: object = f"{TASK} Answer with the code only."
+    best: Measured | None = None
+    for number in range(1, rounds + 1):
+        code = code_of(coder(request))
+        result = measured(code)
+        if result.seconds is not None and (
+            best is None or best.seconds is None or result.seconds < best.seconds
+        ):
+            best = result
+        request = critic(code, result)
+        yield f"program {number}: {result}"
+        yield f"  critic: {request}"
+    yield f"best: {best}" if best else "no program passed: this needs a model that writes code"
+
+
+if __name__ == "__main__":
+    print(*main(), sep="\n")

@@ -1,0 +1,54 @@
+"""JSON extraction over many documents: typed answers, all at once, a row for each.
+
+appl run examples/extraction.py
+appl run examples/extraction.py --concurrency 4 --json
+
+The type is what the model may answer: where the backend can constrain decoding, nothing else can
+come out; elsewhere an answer that does not fit is asked again with what was wrong.
+"""
+
+from collections.abc import Iterator
+
+from pydantic import BaseModel
+
+from appl import gen, map, ppl
+
+DOCUMENTS = [
+    "Olaf Brand, 34, lives in Lund and works as a pilot.",
+    "Mira Holt is a teacher from Tarn. She is 61 years old.",
+    "Leo Marsh is a baker. He is 44 years old and lives in Riga.",
+    "Anna Reed is 29. She lives in Delft and works as a tailor.",
+    "Hugo Lind works as a farmer in Oslo. He is 52.",
+    "Ines Vega, a nurse, is 38 years old and lives in Bergen.",
+]
+
+
+class Person(BaseModel):
+    name: str
+    age: int | None
+    city: str | None
+    job: str | None
+
+
+@ppl
+def extract(text: str):
+    f"Extract name, age, city and job as JSON.\nText: {text}"
+    return gen(temperature=0, response_format=Person)
+
+
+@ppl
+def everybody(documents: list[str], at_once: int):
+    return list(map(extract, documents, concurrency=at_once))
+
+
+def main(at_once: int = 16) -> Iterator[str]:
+    """A table of what the documents say, and the mean age."""
+    people = everybody(DOCUMENTS, at_once)
+    for each in people:
+        yield f"{each.name:12} {each.age!s:>4}  {each.city!s:8} {each.job!s}"
+    ages = [each.age for each in people if each.age is not None]
+    yield f"{len(people)} documents, mean age {sum(ages) / len(ages):.1f}"
+
+
+if __name__ == "__main__":
+    print(*main(), sep="\n")

@@ -1,0 +1,94 @@
+"""A long structured prompt: definitions, nested lists and tags, written as the program they are.
+
+appl run examples/guidelines.py
+appl run examples/guidelines.py --message "The parcel has not come." --show on
+
+All messages are judged under the same guidelines, which are said first, so that the calls share
+them as one cached prefix.
+"""
+
+from collections.abc import Iterator
+
+from appl import BracketedDefinition, convo, ppl, records, select
+from appl.compositor import DashList, NumberedList, Tagged
+
+MESSAGES = [
+    "The parcel has not come and I need it on Friday.",
+    "You charged my card twice for one lamp.",
+    "I cannot log in, my password does not work.",
+    "I want to know when my order will arrive.",
+]
+KINDS = {
+    "billing": "cards, bills and money",
+    "delivery": "parcels that are late or lost",
+    "account": "passwords and log in",
+}
+
+
+class Customer(BracketedDefinition):
+    name = "Customer"
+
+
+class Message(BracketedDefinition):
+    name = "Message"
+
+
+class Kind(BracketedDefinition):
+    name = "Kind"
+
+
+@ppl
+def kinds():
+    """A list of its own; where it is said, it stands inside the list around it."""
+    with DashList(indent=2):
+        for name, about in KINDS.items():
+            f"{name}: {about}"
+    return records()
+
+
+@ppl
+def guidelines():
+    with Tagged("guidelines"):
+        "Definitions:"
+        with DashList():
+            Customer(desc="a person who has bought something from the shop")
+            Message(desc=f"a text that a {Customer} has sent")
+            Kind(desc=f"what a {Message} is about", details=kinds())
+        "Rules:"
+        with NumberedList():
+            f"Every {Message} has one {Kind}."
+            f"If it could have two, take the one that the {Customer} names first."
+    return records()
+
+
+@ppl
+def classify(rules: object, message: str):
+    rules
+    f'What is this message about? "{message}"'
+    f"Choose one of: {', '.join(KINDS)}"
+    return select(list(KINDS))
+
+
+@ppl
+def shown(rules: object):
+    rules
+    return str(convo()[0].content)
+
+
+def main(message: str | None = None, show: bool = False) -> Iterator[str]:
+    """The kind of each message; with *show*, the guidelines first, as the model reads them."""
+    rules = guidelines()
+    if show:
+        yield shown(rules)
+        yield ""
+    asked = [message] if message else MESSAGES
+    found = [classify(rules, each) for each in asked]
+    for each, kind in zip(asked, found, strict=True):
+        yield f"{kind!s:9} {each}"
+    cached = sum(kind.usage.cached_tokens or 0 for kind in found)
+    sent = sum(kind.usage.prompt_tokens or 0 for kind in found)
+    yield f"{cached} of {sent} prompt tokens came from the cache"
+
+
+if __name__ == "__main__":
+    print(*main(), sep="\n")
