@@ -162,6 +162,9 @@ if TYPE_CHECKING:
         now as now,
     )
     from appl.runtime.observe import (
+        observe as observe,
+    )
+    from appl.runtime.observe import (
         random as random,
     )
     from appl.runtime.observe import (
@@ -222,7 +225,7 @@ _HOME = {
     "appl.runtime.given": ("PromptContext", "need_ctx"),
     "appl.runtime.joined": ("StringFuture", "promptify", "str_future"),
     "appl.runtime.lock": ("Lock",),
-    "appl.runtime.observe": ("env", "input", "now", "random", "read", "sleep", "uuid"),
+    "appl.runtime.observe": ("env", "input", "now", "observe", "random", "read", "sleep", "uuid"),
     "appl.runtime.ops": ("grow",),
     "appl.runtime.parallel": ("call", "map"),
     "appl.runtime.roles": ("AIRole", "SystemRole", "ToolRole", "UserRole"),
