@@ -22,11 +22,11 @@ from appl.prompt import Media, Message, ToolCall, ToolMessage
 from appl.runtime.arguments import BadArguments, shown
 from appl.runtime.clock import Alarm
 from appl.runtime.event import Delivered, Observed, ToolEnded, ToolStarted
-from appl.runtime.fiber import Hub, run_on, strand_here
+from appl.runtime.fiber import Fiber, Hub, run_on, strand_here
 from appl.runtime.frame import Frame
 from appl.runtime.future import awaited, result_of
 from appl.runtime.parallel import beside, is_async
-from appl.runtime.pending import Error, Outcome, Stop, Value
+from appl.runtime.pending import Error, Outcome, Pending, Stop, Value
 from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.run import here
 from appl.runtime.signature import place_of
@@ -96,7 +96,8 @@ class ToolRun(Task):
     """One call of a tool; its outcome is a ``ToolMessage``."""
 
     __slots__ = (
-        "_active", "_alarm", "_inner", "_ordinal", "_over", "_recorded", "call", "timeout", "tool",
+        "_active", "_alarm", "_inner", "_ordinal", "_over", "_recorded", "_rest", "call", "timeout",
+        "tool",
     )  # fmt: skip
 
     def __init__(
@@ -109,6 +110,7 @@ class ToolRun(Task):
         self._recorded = False
         self._ordinal = 0
         self._inner: Callable[[], None] | None = None
+        self._rest: Pending | None = None
         self._alarm: Alarm | None = None
 
     def begin(self, known: Sequence[str], here_now: bool) -> None:
@@ -225,7 +227,11 @@ class ToolRun(Task):
 
     def attempt(self, body: Callable[[], Any]) -> Outcome:
         outcome = super().attempt(body)
-        self._active = False
+        with _ENDING:
+            self._active, rest = False, self._rest
+        if rest is not None:
+            rest.children = self.children
+            rest.finish(Value(None))
         if isinstance(outcome, Error) and not isinstance(outcome.error, _THROUGH):
             said = str(outcome.error)
             kind = type(outcome.error).__name__
@@ -276,9 +282,13 @@ class ToolRun(Task):
         if self.run.watched:
             at = time.monotonic_ns()
             self.run.emit(Observed(self.address, self._ordinal, "deadline", True, at))
-        self._abandon()
         text = f"{self._called} did not finish within {self.timeout} s"
+        with _ENDING:
+            if self._active and self._can_stop():
+                self._rest = Pending(self.address, self.home)
+                self.children = [self._rest]
         self.conclude(Value(self._message(text, True)))
+        self._abandon()
 
     def cancel(self) -> None:
         self.looked = True
@@ -289,6 +299,10 @@ class ToolRun(Task):
             return
         self._cancelled = True
         self._abandon()
+
+    def _can_stop(self) -> bool:
+        """Whether what runs can be stopped, so that its end can be waited for."""
+        return self._inner is not None or self._aio is not None or type(self.strand) is Fiber
 
     def _cancel_now(self) -> None:
         self.finish(Error(CallCancelled(f"{self.address} was cancelled")))
@@ -307,7 +321,7 @@ def _ended(address: str, outcome: Outcome) -> ToolEnded:
     at = time.monotonic_ns()
     if isinstance(outcome, Error):
         return ToolEnded(address, None, outcome.error, at)
-    return ToolEnded(address, outcome.value, None, at)
+    return ToolEnded(address, outcome.value.plain(), None, at)
 
 
 def _outcome(recorded: Message | BaseException) -> Outcome:
@@ -323,5 +337,8 @@ def text_of(value: Any) -> str:
     if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)
     core: Any = importlib.import_module("pydantic_core")
-    text: bytes = core.to_json(value, fallback=str, bytes_mode="base64", inf_nan_mode="constants")
-    return text.decode()
+    how = {"fallback": str, "bytes_mode": "base64", "inf_nan_mode": "constants"}
+    try:
+        return str(core.to_json(value, **how), "utf-8")
+    except core.PydanticSerializationError as error:
+        raise ValueError(f"what it returned cannot be written as JSON: {error}") from None

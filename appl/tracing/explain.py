@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
 from appl.backend import Request
 from appl.prompt import Message
+from appl.tracing.tooluse import ToolUse
 from appl.tracing.trace import Call, Trace
 
 _SHOWN, _BEFORE, _LINES = 160, 40, 200
@@ -158,7 +159,9 @@ def _next(trace: Trace, request: Request, found: Call | None) -> str:
     )
 
 
-def stuck(waiting: list[Call], moments: list[tuple[str, int, str]], unasked: list[Call]) -> str:
+def stuck(
+    waiting: list[Call], moments: list[tuple[str, int, str]], unasked: Sequence[Call | ToolUse]
+) -> str:
     """Both sides of a replay in which every program waits."""
     lines = ["every program waits, and the trace has no answer to give:"]
     for call in waiting[: 2 * _SEVERAL]:
@@ -178,11 +181,12 @@ def stuck(waiting: list[Call], moments: list[tuple[str, int, str]], unasked: lis
     return "\n  ".join(lines)
 
 
-def unused(trace: Trace, calls: list[Call]) -> str:
+def unused(trace: Trace, calls: Sequence[Call | ToolUse]) -> str:
     """Which recorded calls the program did not ask for."""
     names = [f"{c.address}{f' ({c.where})' if c.where else ''}" for c in calls[: 2 * _SEVERAL]]
     more = f", and {len(calls) - len(names)} more" if len(calls) > len(names) else ""
+    every = len(trace.calls) + len(trace.tools)
     return (
-        f"{len(calls)} of {len(trace.calls)} recorded calls were never asked for: "
+        f"{len(calls)} of {every} recorded calls were never asked for: "
         f"{', '.join(names)}{more}\n  {CAUSES}"
     )

@@ -17,10 +17,10 @@ from typing import Any
 
 from appl.backend import Emit, Profile, Request, Response
 from appl.errors import DivergenceError, ReplayStuck, SecretInRecord, UnusedRecords
-from appl.runtime.event import CallStarted, Event
+from appl.runtime.event import CallStarted, Event, ToolStarted
 from appl.tracing import explain
 from appl.tracing.explain import Site
-from appl.tracing.tooluse import End, within
+from appl.tracing.tooluse import End, ToolUse, within
 from appl.tracing.trace import Call, Observation, Trace
 
 _FEATURES = frozenset(
@@ -50,15 +50,18 @@ Key = tuple[str, int, str]
 def _turns(trace: Trace) -> dict[str, Turn]:
     """When each recorded outcome is let go: by the number of its delivery.
 
-    An answer that another prompt needs is let go before that prompt's own answer; one that nobody
-    was told comes after all others, and a call that has no outcome never.
+    An answer that another prompt needs is let go before that prompt's own answer and the first
+    chunk of it; one that nobody was told comes after all others, and a call that has no outcome
+    never.
     """
     turns = _own_turns(trace)
     for call in reversed(trace.calls):
-        turn = turns.get(call.address)
-        for edge in call.edges if turn is not None else ():
-            if edge in turns and turn is not None:
-                turns[edge] = min(turns[edge], (turn[0], _FIRST))
+        seen = [position for position, _ in call.shown[:1]]
+        if call.address in turns:
+            seen.append(turns[call.address][0])
+        for edge in call.edges if seen else ():
+            if edge in turns:
+                turns[edge] = min(turns[edge], (min(seen), _FIRST))
     return turns
 
 
@@ -222,10 +225,12 @@ class Replayer:
     # -- the instrument --------------------------------------------------------------------
 
     def on_event(self, event: Event) -> None:
-        """Remember where calls are issued from."""
+        """Remember where calls are issued from, and which tools are called."""
         if isinstance(event, CallStarted):
             where = f"{event.file}:{event.line}" if event.file else ""
             self._sites[event.request.address] = Site(where, event.edges)
+        elif isinstance(event, ToolStarted):
+            self._claimed.add(event.address)
 
     # -- the effects -----------------------------------------------------------------------
 
@@ -279,6 +284,7 @@ class Replayer:
                 )
             )
         self._answered.add(address)
+        self._claimed.add(address)
         if used.outcome is None or (used.outcome == "cancelled" and not at_once):
             self._moments[address, 0, "tool"] = lambda: end(self._stuck or used.end())
         elif at_once:
@@ -305,17 +311,18 @@ class Replayer:
         if missing:
             raise UnusedRecords(explain.unused(self.trace, missing))
 
-    def _unasked(self) -> list[Call]:
+    def _unasked(self) -> list[Call | ToolUse]:
         """Recorded calls that a faithful program must have asked for by its end.
 
         In a run that failed, others may have been started without having mattered.
         """
         failed = self.trace.reason not in ("", "finished")
+        every: list[Call | ToolUse] = [c for c in self.trace.calls if c.address in self._turns]
+        every += [used for used in self.trace.tools.values() if used.message is not None]
         return [
             call
-            for call in self.trace.calls
+            for call in every
             if call.address not in self._claimed
-            and call.address in self._turns
             and call.started is not None
             and (call.delivered is not None or not failed)
             and not within(call.address, self._answered)

@@ -6,7 +6,7 @@ tool that is answered for does not run, and neither do the calls that it made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -79,11 +79,10 @@ class ToolUse:
         return None
 
 
-def within(address: str, tools: Iterable[str]) -> bool:
+def within(address: str, tools: Set[str]) -> bool:
     """Whether *address* is that of something that one of *tools*, by address, has done."""
-    known = set(tools)
-    while known and address:
+    while tools and address:
         address = address.rpartition("/")[0]
-        if address in known:
+        if address in tools:
             return True
     return False
