@@ -11,7 +11,6 @@ import importlib
 import sys
 import threading
 import time
-from asyncio import _get_running_loop
 from collections.abc import Callable, Iterable
 from contextvars import Token
 from functools import partial
@@ -35,6 +34,7 @@ from appl.runtime.pending import Pending
 from appl.runtime.quiet import quiet_for
 from appl.runtime.samples import Caches, Samples
 from appl.runtime.scheduler import ByPrefix, Order, Scheduler
+from appl.runtime.scopes import Scopes, task_here
 from appl.runtime.state import States
 from appl.runtime.tasks import TaskScopes
 
@@ -87,8 +87,8 @@ class Run:
         self.states = States()
         self.closed = False
         self.root = Frame(self, None, "", Prompt())
-        self.task = _current_task()
-        self.scopes: list[Frame] = []
+        self.task = task_here()
+        self.scopes = Scopes()
         self.suspended: dict[Frame, None] = {}  # of generators that have begun and not ended
         self.tasks = TaskScopes()
         self.quiet = quiet_for(self)
@@ -156,7 +156,7 @@ class Run:
         with self._lock:
             address = parent.issue(name)
             frame = Frame(self, parent, address, parent.prompt.copy(), parent.voice)
-            self.scopes.append(frame)
+            self.scopes.add(frame)
         FRAME.set(frame)
         return frame
 
@@ -164,7 +164,7 @@ class Run:
 
     def __enter__(self) -> Run:
         _active.append(self)
-        self.task = _current_task()
+        self.task = task_here()
         self._token = FRAME.set(self.root)
         self.tasks.install()
         return self
@@ -277,11 +277,6 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _current_task() -> asyncio.Task[Any] | None:
-    loop = _get_running_loop()
-    return asyncio.current_task(loop) if loop is not None else None
-
-
 _active: list[Run] = []
 
 
@@ -290,9 +285,20 @@ def current() -> Run:
     frame = FRAME.get()
     if frame is not None:
         return frame.run
-    if _active:
-        return _active[-1]
-    return cast(Run, importlib.import_module("appl.session").process_run())
+    return _around() or cast(Run, importlib.import_module("appl.session").process_run())
+
+
+def _around() -> Run | None:
+    """The open run that the caller belongs to: its thread's, or the only one that there is.
+
+    Where several threads or tasks have runs open, as in a server, another thread is in none.
+    """
+    thread, task = threading.get_ident(), task_here()
+    opened = [(run.root.thread, run.task) for run in _active]
+    for run, (other, its) in zip(reversed(_active), reversed(opened), strict=True):
+        if other == thread and its in (None, task):
+            return run
+    return _active[-1] if opened and len(set(opened)) == 1 else None
 
 
 def here(content: Callable[[], str]) -> Frame:
@@ -311,7 +317,7 @@ def _outermost(frame: Frame | None, content: Callable[[], str]) -> Frame:
     run = frame.run if frame is not None else current()
     run.tasks.install()
     in_fiber = frame is not None and type(getcurrent()) is Stack
-    if run.root.thread == threading.get_ident() and (in_fiber or run.task is _current_task()):
+    if run.root.thread == threading.get_ident() and (in_fiber or run.task is task_here()):
         return run.root
     return run.scope(run.root, content())
 

@@ -17,7 +17,8 @@ from typing import Any, BinaryIO, Literal
 from appl.backend import Chunk, Response
 from appl.errors import NotATrace, TraceCorrupt, TraceError, TraceTooNew
 from appl.prompt import ROLES, Audio, Image, Media, Message, Messages, tagged
-from appl.tracing import block, codec, record, store
+from appl.prompt.shown import Bundle
+from appl.tracing import block, codec, notebook, record, store
 from appl.tracing.chunks import Texts, check, rebuilt, texts_of
 from appl.tracing.record import checked, optional
 from appl.tracing.secret import MASKED
@@ -242,6 +243,10 @@ class Trace:
         trace.torn = 0 if running else found.torn
         trace.state = "running" if running else "finished" if builder.closed else "crashed"
         return trace
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
+        """What a notebook shows."""
+        return notebook.bundle(self)
 
     def totals(self) -> Totals:
         """The sums over all calls."""

@@ -1,0 +1,51 @@
+"""Scopes of threads and tasks that are the user's own, and which of several open runs is theirs.
+
+Invariant: a scope is kept as long as its thread or task may start something, or something that it
+started has to be waited for; a run that serves for ever does not grow with the threads it has seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from asyncio import _get_running_loop
+from collections.abc import Iterator
+from typing import Any
+
+from appl.runtime.frame import Frame, owed
+
+_PRUNE = 64
+
+Holder = threading.Thread | asyncio.Task[Any]
+
+
+def task_here() -> asyncio.Task[Any] | None:
+    """The asyncio task that runs on this thread, if one does."""
+    loop = _get_running_loop()
+    return asyncio.current_task(loop) if loop is not None else None
+
+
+class Scopes:
+    """The scopes of a run, in the order in which they were made; used under the run's lock."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[Frame, Holder]] = []
+        self._prune_at = _PRUNE
+
+    def add(self, frame: Frame) -> None:
+        """Keep *frame*, which belongs to the thread or task that runs now."""
+        if len(self._held) >= self._prune_at:
+            self._held = [each for each in self._held if _needed(*each)]
+            self._prune_at = 2 * len(self._held) + _PRUNE
+        self._held.append((frame, task_here() or threading.current_thread()))
+
+    def __iter__(self) -> Iterator[Frame]:
+        return iter([frame for frame, _ in self._held])
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+def _needed(frame: Frame, holder: Holder) -> bool:
+    alive = holder.is_alive() if isinstance(holder, threading.Thread) else not holder.done()
+    return alive or bool(owed(frame.started))
