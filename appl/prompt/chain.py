@@ -209,7 +209,7 @@ class Node:
             layout = node._layout.copy() if node and node._layout else Layout()
             before = node._rendered if node else None
             self._rendered = _fold(before, layout, _unfolded(fresh))
-            self._layout = None if layout.closed else layout
+            self._layout = None if layout.fresh else layout
             self._folded = True
         return self._rendered
 

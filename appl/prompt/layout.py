@@ -148,27 +148,38 @@ class _Open:
         self.count += 1
         return label
 
+    def copy(self) -> _Open:
+        other = _Open(self.level, self.sep)
+        other.count, other.started = self.count, self.started
+        return other
+
+
+_REMEMBERED = 32
+
 
 class Layout:
-    """How far a rendering is: the levels that are open, outermost first."""
+    """How far a rendering is: the levels that are open, outermost first.
 
-    __slots__ = ("_open",)
+    A level that was left goes on where it was, if something is said in it again before 32 others
+    are left: two generators may take turns in one prompt.
+    """
+
+    __slots__ = ("_left", "_open")
 
     def __init__(self) -> None:
         self._open: list[_Open] = []
+        self._left: tuple[_Open, ...] = ()  # the last one first; these are not changed any more
 
     @property
-    def closed(self) -> bool:
-        """Whether no level is open."""
-        return not self._open
+    def fresh(self) -> bool:
+        """Whether nothing has been said in any level."""
+        return not self._open and not self._left
 
     def copy(self) -> Layout:
         """The same state, to go on from."""
         other = Layout()
-        for each in self._open:
-            same = _Open(each.level, each.sep)
-            same.count, same.started = each.count, each.started
-            other._open.append(same)
+        other._left = self._left
+        other._open = [each.copy() for each in self._open]
         return other
 
     def mark(self, level: Level | None, starts: bool) -> Mark | None:
@@ -180,7 +191,8 @@ class Layout:
             return None
         stack = self._open
         if level is None:
-            stack.clear()
+            if stack:
+                self._leave(0)
             return None
         if not stack or stack[-1].level is not level:
             self._reach(level)
@@ -197,9 +209,19 @@ class Layout:
             if each.level is not other:
                 break
             common += 1
-        del stack[common:]
+        self._leave(common)
         for other in path[common:]:
-            stack.append(_Open(other, stack[-1].sep if stack else "\n"))
+            before = next((each for each in self._left if each.level is other), None)
+            if before is None:
+                stack.append(_Open(other, stack[-1].sep if stack else "\n"))
+            else:
+                self._left = tuple(each for each in self._left if each is not before)
+                stack.append(before.copy())
+
+    def _leave(self, depth: int) -> None:
+        """Leave the levels that are more than *depth* deep."""
+        self._left = (*self._open[depth:], *self._left)[:_REMEMBERED]
+        del self._open[depth:]
 
     def _label(self) -> str:
         """The index of the next item; the first item of a block begins those around it too."""
