@@ -46,6 +46,7 @@ class Strand:
         """Put this strand among the ready ones, with *error* to raise where it waits."""
         self.waits = None
         self.hub.ready.append((self, error))
+        self.hub.poke()
 
     def throw(self, error: BaseException) -> None:
         """Raise *error* where this strand waits, or at its next wait; on the hub's own thread."""

@@ -84,8 +84,8 @@ def _check(box: Toolbox, max_steps: int, on_limit: str, options: dict[str, Any])
         raise InvalidOption(
             f"gen_with_tools(on_limit={on_limit!r}): it is 'raise' or 'answer', without tools"
         )
-    for name in ("n", "stream"):
-        if options.get(name) not in (None, 1, False):
+    for name, usual in (("n", 1), ("stream", False)):
+        if options.get(name, usual) != usual:
             raise Unsupported(
                 f"gen_with_tools({name}={options[name]!r}): write the loop with gen and "
                 "run_tool_calls to have that"

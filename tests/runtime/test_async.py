@@ -226,3 +226,21 @@ def test_call_cancelled_is_a_run_error():
 async def test_an_async_program_can_be_run_like_a_sync_one():
     async with Run(Scripted(["x"])):
         assert await asynchronously(ask, "a") == "x"
+
+
+async def test_a_synchronous_program_on_a_loop_waits_for_a_task_of_that_loop():
+    async def later():
+        await asyncio.sleep(0)
+        return "later"
+
+    @ppl(parallel=True)
+    def inner():
+        return str(call(later))
+
+    @ppl
+    def outer():
+        return inner()
+
+    with running(Echo()):
+        async with asyncio.timeout(20):
+            assert await call(outer) == "later"
