@@ -5,19 +5,19 @@ appl run examples/chatbot.py --ask on        (and type; an empty line ends it)
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
-from appl import AIRole, SystemMessage, gen, input, ppl
+from appl import AIRole, Generation, SystemMessage, gen, input, ppl
 
 PERSONA = "You are Nora Vell, a gardener from Tarn. You like tea and you have two cats."
 SAID = ["Hi, I am Tom. What is your name?", "What do you do for a living?", "What is my name?"]
 
 
 @ppl(auto_prime=True)
-def bot(persona: str):
+def bot(persona: str) -> Generator[Generation | None, str, None]:
     """What is sent in is said by the user; what comes out is a generation, still being written."""
     SystemMessage(persona)
-    answer = None
+    answer: Generation | None = None
     while True:
         yield answer
         with AIRole():
@@ -35,7 +35,8 @@ def main(ask: bool = False) -> None:
     for line in typed() if ask else SAID:
         if not ask:
             print(f"> {line}")
-        for piece in nora.send(line).text_stream:
+        answer = nora.send(line)
+        for piece in answer.text_stream if answer is not None else ():
             print(piece, end="")
             sys.stdout.flush()
         print()

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from appl import AIRole, SystemMessage, gen, observe, ppl
+from appl import AIRole, Generation, SystemMessage, gen, observe, ppl
 
 TASK = "Write a Python function solve(n) that returns the sum of the squares of 1 to n."
 TESTS = {0: 0, 1: 1, 10: 385, 1000: 333833500}
@@ -73,7 +73,7 @@ def code_of(answer: object) -> str:
 
 
 @ppl(ctx="resume")  # the coder remembers its programs and what was said of them
-def coder(request: object):
+def coder(request: object) -> Generation:
     f"{request}"
     with AIRole():
         (answer := gen())
@@ -81,7 +81,7 @@ def coder(request: object):
 
 
 @ppl
-def critic(code: str, result: Measured):
+def critic(code: str, result: Measured) -> Generation:
     SystemMessage("You review Python code. Say in one sentence what to change, and nothing else.")
     TASK
     "The code:"

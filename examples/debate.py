@@ -7,7 +7,7 @@ appl run examples/debate.py --topic "night buses" --rounds 3
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from appl import AIRole, SystemMessage, gen, ppl, select
+from appl import AIRole, Generation, SystemMessage, gen, ppl, select
 
 
 @dataclass(eq=False)
@@ -19,7 +19,7 @@ class Agent:
     side: str
 
     @ppl(ctx="resume")  # every turn continues where this agent left off
-    def speak(self, topic: str, heard: object = None):
+    def speak(self, topic: str, heard: Generation | None = None) -> Generation:
         if heard is None:
             SystemMessage(f"You are {self.name}, a {self.work}.")
         else:
@@ -31,7 +31,7 @@ class Agent:
 
 
 @ppl
-def judge(topic: str, first: object, second: object):
+def judge(topic: str, first: Generation | None, second: Generation | None) -> Generation:
     """The log-probabilities of A and B: which of two arguments is better?"""
     f"Question: What do you think about {topic}?"
     f"Answer A: {first}"
@@ -40,9 +40,9 @@ def judge(topic: str, first: object, second: object):
     return select(["A", "B"])
 
 
-def lead(verdict: object) -> float:
+def lead(verdict: Generation) -> float:
     """By how much A is ahead of B."""
-    a, b = verdict.scores
+    a, b = verdict.scores or (0.0, 0.0)
     return a - b
 
 

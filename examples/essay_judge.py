@@ -9,7 +9,7 @@ Merge: the log-probabilities are added up.
 
 from collections.abc import Iterator
 
-from appl import gen, ppl, select
+from appl import Generation, gen, ppl, select
 
 NOTES = [
     "Mira Holt was born in 1921 in Tarn.",
@@ -40,7 +40,7 @@ QUESTIONS = [
 
 
 @ppl
-def answer(facts: list[str], question: str):
+def answer(facts: list[str], question: str) -> Generation:
     """What a text says to a question."""
     "Facts:"
     for fact in facts:
@@ -50,7 +50,7 @@ def answer(facts: list[str], question: str):
 
 
 @ppl
-def judge(question: str, a: object, b: object):
+def judge(question: str, a: Generation, b: Generation) -> Generation:
     f"Facts: {' '.join(NOTES)}"
     f"Question: {question}"
     f"Answer A: {a}"
@@ -59,8 +59,8 @@ def judge(question: str, a: object, b: object):
     return select(["A", "B"])
 
 
-def lead(verdict: object) -> float:
-    a, b = verdict.scores
+def lead(verdict: Generation) -> float:
+    a, b = verdict.scores or (0.0, 0.0)
     return a - b
 
 

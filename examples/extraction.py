@@ -31,13 +31,13 @@ class Person(BaseModel):
 
 
 @ppl
-def extract(text: str):
+def extract(text: str) -> Person:
     f"Extract name, age, city and job as JSON.\nText: {text}"
-    return gen(temperature=0, response_format=Person)
+    return gen(temperature=0, response_format=Person).result()
 
 
 @ppl
-def everybody(documents: list[str], at_once: int):
+def everybody(documents: list[str], at_once: int) -> list[Person]:
     return list(map(extract, documents, concurrency=at_once))
 
 

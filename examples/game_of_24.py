@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import permutations
 
-from appl import ppl, select
+from appl import Generation, ppl, select
 
 RULES = """
 Can these numbers reach 24? Each number is used once, with + - * and /.
@@ -38,7 +38,7 @@ class State:
 
     @property
     def solved(self) -> bool:
-        return self.left == (24,)
+        return self.left == (Fraction(24),)
 
     def next(self) -> Iterator["State"]:
         """Every state that is one step away."""
@@ -58,7 +58,7 @@ class State:
 
 
 @ppl
-def judge(state: State):
+def judge(state: State) -> Generation:
     f"{RULES.strip()}"
     f"{state}:"
     return select(WORDS)

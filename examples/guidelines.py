@@ -9,7 +9,7 @@ them as one cached prefix.
 
 from collections.abc import Iterator
 
-from appl import BracketedDefinition, convo, ppl, records, select
+from appl import BracketedDefinition, Generation, PromptRecords, convo, ppl, records, select
 from appl.compositor import DashList, NumberedList, Tagged
 
 MESSAGES = [
@@ -38,7 +38,7 @@ class Kind(BracketedDefinition):
 
 
 @ppl
-def kinds():
+def kinds() -> PromptRecords:
     """A list of its own; where it is said, it stands inside the list around it."""
     with DashList(indent=2):
         for name, about in KINDS.items():
@@ -47,7 +47,7 @@ def kinds():
 
 
 @ppl
-def guidelines():
+def guidelines() -> PromptRecords:
     with Tagged("guidelines"):
         "Definitions:"
         with DashList():
@@ -62,7 +62,7 @@ def guidelines():
 
 
 @ppl
-def classify(rules: object, message: str):
+def classify(rules: PromptRecords, message: str) -> Generation:
     rules
     f'What is this message about? "{message}"'
     f"Choose one of: {', '.join(KINDS)}"
@@ -70,7 +70,7 @@ def classify(rules: object, message: str):
 
 
 @ppl
-def shown(rules: object):
+def shown(rules: PromptRecords) -> str:
     rules
     return str(convo()[0].content)
 

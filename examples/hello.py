@@ -4,18 +4,18 @@ appl run examples/hello.py
 appl run examples/hello.py:hello --name Ada
 """
 
-from appl import gen, ppl
+from appl import Generation, gen, ppl
 
 
 @ppl
-def hello(name: str = "Tom"):
+def hello(name: str = "Tom") -> Generation:
     """A triple-quoted docstring is documentation; what follows is the prompt."""
     f"Hello, I am {name}. What can you do?"
     return gen(temperature=0)
 
 
 @ppl
-def from_facts(question: str):
+def from_facts(question: str) -> Generation:
     """Answer from facts: this model knows only what its prompt says."""
     "Facts:"
     "- Mira Holt is a baker from Tarn."

@@ -5,7 +5,7 @@ appl run examples/interview.py:interview --quote '"…" (…)' --questions 'Who 
 appl graph examples/interview.py:interview
 """
 
-from appl import AIRole, gen, ppl
+from appl import AIRole, Generation, gen, ppl
 
 QUOTE = (
     '"A river does not ask the way." '
@@ -20,13 +20,13 @@ QUESTIONS = (
 
 
 @ppl(ctx="copy")  # sees the caller's prompt, cannot change it
-def answer(question: str):
+def answer(question: str) -> Generation:
     f"{question}"  # an expression statement is prompt text
     return gen()  # starts at once, returns a future
 
 
 @ppl
-def interview(quote: str, questions: list[str]):
+def interview(quote: str, questions: list[str]) -> list[Generation]:
     "Name the author of the quotation, then answer the questions."
     f"{quote}"
     with AIRole():

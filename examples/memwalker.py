@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from appl import gen, ppl, select
+from appl import Generation, gen, ppl, select
 
 TEXT = {
     "the harbour": {
@@ -61,7 +61,7 @@ class Part:
 
 
 @ppl
-def summarise(sentences: list[str]):
+def summarise(sentences: list[str]) -> Generation:
     "Summarise this list in one sentence:"
     for name in NAME.findall(" ".join(sentences)):
         f"- {name}"
@@ -79,7 +79,7 @@ def build() -> list[Part]:
 
 
 @ppl
-def choose(question: str, parts: list[Part]):
+def choose(question: str, parts: list[Part]) -> Generation:
     """The part in which the person of the question is, by log-probability."""
     "Facts:"
     for part in parts:
@@ -89,7 +89,7 @@ def choose(question: str, parts: list[Part]):
 
 
 @ppl
-def read(sentences: list[str], question: str):
+def read(sentences: list[str], question: str) -> Generation:
     "Facts:"
     for sentence in sentences:
         f"- {sentence}"
@@ -100,7 +100,7 @@ def read(sentences: list[str], question: str):
 def walk(parts: list[Part], question: str) -> tuple[list[str], str]:
     """The way down to an answer; from a leaf that does not say, the next best way is taken."""
     chosen = choose(question, parts)
-    ranked = sorted(zip(chosen.scores, parts, strict=True), key=lambda pair: -pair[0])
+    ranked = sorted(zip(chosen.scores or (), parts, strict=True), key=lambda pair: -pair[0])
     for _, part in ranked:
         if part.parts:
             path, answer = walk(part.parts, question)

@@ -10,7 +10,7 @@ run side by side, although each waits for its own answers.
 import re
 from collections.abc import Iterator
 
-from appl import AIRole, gen, ppl
+from appl import AIRole, Generation, gen, ppl
 
 TOPICS = ["gardens", "night trains", "elephants", "school uniforms", "bread", "old maps"]
 HEADING = re.compile(r"^\d+\. *(.+)$", re.MULTILINE)
@@ -32,7 +32,7 @@ def wrong_with(text: str, topic: str, points: int) -> str | None:
 
 
 @ppl(parallel=True)  # a call starts at once, also while the loop of another one waits
-def outline(topic: str, points: int, tries: int):
+def outline(topic: str, points: int, tries: int) -> tuple[Generation | None, list[str]]:
     """The outline, or nothing, and what was wrong with each answer on the way."""
     wrong: list[str] = []
     for _ in range(tries):
@@ -49,7 +49,7 @@ def outline(topic: str, points: int, tries: int):
 
 
 @ppl
-def all_of_them(points: int, tries: int):
+def all_of_them(points: int, tries: int) -> list[tuple[Generation | None, list[str]]]:
     return [outline(topic, points, tries) for topic in TOPICS]
 
 

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from appl import gen, ppl
+from appl import Generation, gen, ppl
 
 PASSAGES = [
     "Mira Holt was born in 1921 in Tarn. She was a teacher.",
@@ -50,7 +50,7 @@ def retrieve(question: str, top: int) -> list[int]:
 
 
 @ppl
-def read(passage: str, question: str):
+def read(passage: str, question: str) -> Generation:
     "Facts:"
     f"{passage}"
     f"Question: {question} Answer with the answer only."

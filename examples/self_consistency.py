@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from appl import gen, ppl
+from appl import Generation, gen, ppl
 
 PROBLEMS = Path(__file__).with_name("problems.jsonl")
 ANSWER = re.compile(r"Answer: *(-?\d+)")
@@ -29,7 +29,7 @@ class Problem:
 
 
 @ppl
-def solve(question: str):
+def solve(question: str) -> Generation:
     f"{question}"
     return gen()
 

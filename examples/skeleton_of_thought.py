@@ -10,19 +10,19 @@ written in one go, but takes the time of the outline and of its longest point.
 import re
 from collections.abc import Iterator
 
-from appl import AIRole, gen, ppl
+from appl import AIRole, Generation, gen, ppl
 
 POINT = re.compile(r"^\d+\. *(.+)$", re.MULTILINE)
 
 
 @ppl(ctx="copy")  # every point sees the outline, and not the other points
-def expand(number: int):
+def expand(number: int) -> Generation:
     f"Expand point {number} of this outline in two sentences."
     return gen(temperature=0)
 
 
 @ppl
-def article(topic: str, points: int):
+def article(topic: str, points: int) -> tuple[list[str], list[Generation]]:
     f"Write an outline about {topic} with {points} points."
     with AIRole():
         (outline := gen(seed=1))

@@ -13,7 +13,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from appl import AIRole, SystemMessage, gen, ppl, select
+from appl import AIRole, Generation, SystemMessage, gen, ppl, select
 
 PLACES = ["garden", "kitchen", "library"]
 WORLD = "The flowers are in the garden. The tea is in the kitchen. The books are in the library."
@@ -41,7 +41,7 @@ PEOPLE = [
 
 
 @ppl
-def decides(want: str):
+def decides(want: str) -> Generation:
     """The place to go to for what is wanted."""
     f"Facts: {WORLD}"
     f"Question: Where are the {want}? Answer with the place only."
@@ -49,7 +49,7 @@ def decides(want: str):
 
 
 @ppl
-def introduces(person: Person, greeting: str, question: str):
+def introduces(person: Person, greeting: str, question: str) -> tuple[Generation, Generation]:
     """What *person* says to a greeting, and then to a question."""
     SystemMessage(person.persona)
     f"{greeting}"
@@ -60,7 +60,7 @@ def introduces(person: Person, greeting: str, question: str):
 
 
 @ppl
-def recalls(person: Person, question: str):
+def recalls(person: Person, question: str) -> Generation:
     """What *person* knows, from those memories that name who is asked about."""
     "Facts:"
     for each in person.memory:
@@ -70,7 +70,7 @@ def recalls(person: Person, question: str):
     return gen(temperature=0)
 
 
-def meet(one: Person, other: Person) -> tuple[object, object]:
+def meet(one: Person, other: Person) -> tuple[Generation, Generation]:
     """*one* asks *other*; the answer is still to come when the next two meet."""
     greeting = f"Hi, I am {one.name}. What is your name?"
     return introduces(other, greeting, "What do you do for a living?")

@@ -4,11 +4,11 @@ appl run examples/two_agents.py
 appl run examples/two_agents.py --style generator
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from appl import AIMessage, AIRole, SystemMessage, UserMessage, gen, ppl
+from appl import AIMessage, AIRole, Generation, Message, SystemMessage, UserMessage, gen, ppl
 
 NORA = "You are Nora Vell, a gardener from Tarn. You like tea and you have two cats."
 TOM = [
@@ -29,7 +29,7 @@ class Agent:
     persona: str
 
     @ppl(ctx="resume")
-    def reply(self, heard: str, first: bool):
+    def reply(self, heard: str, first: bool) -> Generation:
         if first:
             SystemMessage(self.persona)
         f"{heard}"
@@ -48,11 +48,11 @@ def with_resume() -> list[str]:
 
 @dataclass
 class Memory:
-    messages: list[object] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
 
 
 @ppl
-def reply(memory: Memory, heard: str):
+def reply(memory: Memory, heard: str) -> Generation:
     SystemMessage(NORA)
     memory.messages
     f"{heard}"
@@ -70,9 +70,9 @@ def with_history() -> list[str]:
 
 
 @ppl
-def agent():
+def agent() -> Generator[Generation | None, str, None]:
     SystemMessage(NORA)
-    said = None
+    said: Generation | None = None
     while True:
         yield said  # what is sent in is prompt text
         with AIRole():
@@ -89,7 +89,7 @@ def with_generator() -> list[str]:
 
 
 @ppl(ctx="same")
-def turn(heard: str):
+def turn(heard: str) -> Generation:
     f"{heard}"
     with AIRole():
         (said := gen(temperature=0))
@@ -97,7 +97,7 @@ def turn(heard: str):
 
 
 @ppl
-def conversation():
+def conversation() -> list[str]:
     SystemMessage(NORA)
     return [str(turn(line)) for line in TOM]
 
