@@ -185,10 +185,11 @@ class Profile:
     """What a backend is and can do.
 
     ``features`` are of: choices, regex, grammar, schema, logprobs, seed, n, prefill, stream,
-    prefix_cache, tools, images, audio, reasoning; ``schema_object`` says that a schema must be that
-    of an object. ``options`` are the further option names that it
-    accepts from ``gen``. ``models`` is empty when the backend cannot list them. ``concurrency`` is
-    the number of calls it wants at once, ``None`` for no limit.
+    prefix_cache, tools, images, audio, reasoning, stop_tokens, constrained_prefill (it heeds
+    ``Sampling.begun``); ``schema_object`` says that a schema must be that of an object.
+    ``options`` are the further option names that it accepts from ``gen``. ``models`` is empty when
+    the backend cannot list them. ``concurrency`` is the number of calls it wants at once, ``None``
+    for no limit.
     """
 
     name: str

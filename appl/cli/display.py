@@ -1,6 +1,10 @@
 """What a run is doing, while it does it: one live line on a terminal, plain lines elsewhere.
 
-Invariant: a display is an Instrument and only counts; the run is the same without it.
+With ``--stream`` also what the models say, while they say it: in panels on a terminal, one answer
+after the other elsewhere.
+
+Invariant: a display is an Instrument and only looks on; the run is the same without it. Text of a
+model is made safe before a terminal gets it.
 """
 
 from __future__ import annotations
@@ -12,11 +16,12 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from appl.cli.terminal import say
+from appl.cli.terminal import TermSafe, err, say, term_safe
 from appl.errors import CallCancelled
-from appl.runtime.event import CallEnded, CallStarted, Event, RunEnded, Warned
+from appl.runtime.event import CallEnded, CallStarted, ChunkArrived, Event, RunEnded, Warned
 
 EVERY_NS = 5_000_000_000
+PANELS, LINES = 4, 6
 
 
 @dataclass(slots=True)
@@ -111,21 +116,93 @@ class Display(Protocol):
     def tell(self, line: str) -> None:
         """Show a line of ours above whatever is live."""
 
+    def clear(self) -> None:
+        """Make room on the terminal for what the program writes piece by piece."""
+
     def __enter__(self) -> Display: ...
 
     def __exit__(self, *error: object) -> None: ...
 
 
-class Plain:
-    """A line every five seconds at most, on stderr; nothing at all when *quiet*."""
+class Answers:
+    """What the models say while they say it, on stderr: one answer after the other.
 
-    def __init__(self, quiet: bool = False) -> None:
+    The answer that began first is shown until it is complete, then the next; those that are made
+    beside it are shown as far as they have come by then.
+    """
+
+    wants_chunks = True
+
+    def __init__(self) -> None:
+        self._begun: dict[str, _Saying] = {}
+        self._lock = threading.Lock()
+
+    def on_event(self, event: Event) -> None:
+        """Show what is new."""
+        if isinstance(event, ChunkArrived):
+            if event.chunk.kind == "text":
+                with self._lock:
+                    saying = self._begun.setdefault(event.address, _Saying(event.chunk.sample))
+                    saying.add(event.chunk.sample, event.chunk.text)
+                    self._show()
+        elif isinstance(event, CallEnded) and event.address in self._begun:
+            with self._lock:
+                self._begun[event.address].end(event.error)
+                self._show()
+
+    def _show(self) -> None:
+        while self._begun:
+            address, saying = next(iter(self._begun.items()))
+            if not saying.headed:
+                saying.headed = True
+                err(f"--- {term_safe(address)}\n")
+            if saying.new:
+                err(saying.new)
+                saying.new = ""
+            if not saying.ended:
+                return
+            del self._begun[address]
+
+
+@dataclass(slots=True)
+class _Saying:
+    """What is still to be shown of one answer: of its first sample."""
+
+    sample: int
+    new: str = ""
+    headed: bool = False
+    ended: bool = False
+    _safe: TermSafe = field(default_factory=TermSafe)
+
+    def add(self, sample: int, text: str) -> None:
+        if sample == self.sample:
+            self.new += self._safe.feed(text)
+
+    def end(self, error: BaseException | None) -> None:
+        self.new += self._safe.close() + "\n"
+        if error is not None:
+            self.new += f"--- {type(error).__name__}: {term_safe(str(error))}\n"
+        self.ended = True
+
+
+class Plain:
+    """A line every five seconds at most, on stderr; nothing at all when *quiet*.
+
+    With *answers*, what the models say instead.
+    """
+
+    def __init__(self, quiet: bool = False, answers: bool = False) -> None:
         self.counts, self._quiet = Counts(), quiet
+        self.wants_chunks = answers
+        self._answers = Answers()
         self._next = self.counts.began + EVERY_NS
 
     def on_event(self, event: Event) -> None:
         """Count, and say where the run is when the last line is old."""
         self.counts.add(event)
+        if self.wants_chunks:
+            self._answers.on_event(event)
+            return
         if event.at >= self._next and not isinstance(event, RunEnded | Warned):
             self._next = event.at + EVERY_NS
             if not self._quiet:
@@ -135,6 +212,9 @@ class Plain:
         """Show a line."""
         say(line)
 
+    def clear(self) -> None:
+        """Nothing is live here."""
+
     def __enter__(self) -> Plain:
         return self
 
@@ -143,10 +223,16 @@ class Plain:
 
 
 class Live:
-    """One line at the bottom of the terminal, redrawn eight times a second, gone at the end."""
+    """One line at the bottom of the terminal, redrawn eight times a second, gone at the end.
 
-    def __init__(self, console: Any = None) -> None:
-        self.counts = Counts()
+    With *answers*, above it a panel for each of the latest answers that are being made; those that
+    are complete stay.
+    """
+
+    def __init__(self, console: Any = None, answers: bool = False) -> None:
+        self.counts, self.wants_chunks = Counts(), answers
+        self._saying: dict[str, list[str]] = {}
+        self._lock = threading.Lock()
         self._text: Any = importlib.import_module("rich.text").Text
         if console is None:
             console = importlib.import_module("rich.console").Console(stderr=True, highlight=False)
@@ -162,15 +248,49 @@ class Live:
     def _render(self) -> Any:
         counts = self.counts
         line = f"{counts.seconds():.0f} s  {counts.line()}"
-        return self._text(line, style="dim", no_wrap=True, overflow="ellipsis")
+        shown = self._text(line, style="dim", no_wrap=True, overflow="ellipsis")
+        if not self.wants_chunks:
+            return shown
+        with self._lock:
+            latest = list(self._saying.items())[-PANELS:]
+            saying = [(address, "".join(pieces)) for address, pieces in latest]
+        group = importlib.import_module("rich.console").Group
+        return group(*(self._panel(address, self._tail(text)) for address, text in saying), shown)
+
+    def _tail(self, text: str) -> str:
+        """The last lines of *text*, as many as a panel shows."""
+        width = max(self._live.console.width - 4, 1)
+        lines = term_safe(text[-LINES * width :]).splitlines()
+        rows = [line[at : at + width] for line in lines for at in range(0, len(line) or 1, width)]
+        return "\n".join(rows[-LINES:])
+
+    def _panel(self, address: str, text: str) -> Any:
+        panel = importlib.import_module("rich.panel").Panel
+        title = self._text(term_safe(address), style="dim")
+        return panel(self._text(text), title=title, title_align="left", border_style="dim")
 
     def on_event(self, event: Event) -> None:
-        """Count; the line is redrawn by the display's own thread."""
+        """Take note; what is shown is redrawn by the display's own thread."""
         self.counts.add(event)
+        if not self.wants_chunks:
+            return
+        if isinstance(event, ChunkArrived):
+            with self._lock:
+                self._saying.setdefault(event.address, []).append(event.chunk.text)
+        elif isinstance(event, CallEnded):
+            with self._lock:
+                self._saying.pop(event.address, None)
+            if event.response is not None:
+                text = term_safe(event.response.text)
+                self._live.console.print(self._panel(event.address, text))
 
     def tell(self, line: str) -> None:
         """Show a line above the live one."""
         say(line)
+
+    def clear(self) -> None:
+        """Nothing is live any more: the program's own output comes."""
+        self._live.stop()
 
     def __enter__(self) -> Live:
         self._live.start()
@@ -180,8 +300,8 @@ class Live:
         self._live.stop()
 
 
-def display(*, quiet: bool = False) -> Display:
-    """The display that fits where stderr goes."""
+def display(*, quiet: bool = False, answers: bool = False) -> Display:
+    """The display that fits where stderr goes; with *answers* it shows what the models say."""
     if quiet or not sys.stderr.isatty():
-        return Plain(quiet)
-    return Live()
+        return Plain(quiet, answers)
+    return Live(answers=answers)

@@ -21,11 +21,12 @@ from appl.cli import arguments
 from appl.cli.display import Display, display
 from appl.cli.failure import Failure, guarded
 from appl.cli.target import Target, UsageError, load, parse
-from appl.cli.terminal import as_json, out, say, show
+from appl.cli.terminal import TermSafe, as_json, out, say, show
 from appl.config import KEYS
 from appl.config import load as load_config
 from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.run import Run
+from appl.runtime.stream import TextStream
 from appl.session import Entry, Session
 
 _SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed", "concurrency", "home")
@@ -41,6 +42,9 @@ def options() -> argparse.ArgumentParser:
     group.add_argument("--trace", metavar="FILE", dest="trace_file", help="record into this file")
     group.add_argument("--no-trace", action="store_true", help="do not record the run")
     group.add_argument("--json", action="store_true", help="print one JSON document and no more")
+    group.add_argument(
+        "--stream", action="store_true", help="show on stderr what the models say, as they say it"
+    )
     group.add_argument("--quiet", action="store_true", help="show no progress and no totals")
     return parser
 
@@ -93,7 +97,8 @@ def merged(early: argparse.Namespace, late: argparse.Namespace) -> argparse.Name
 
 
 def _run(plan: Plan, given: argparse.Namespace, failure: Failure) -> None:
-    shower = display(quiet=plan.given.quiet or plan.given.json)
+    quiet = plan.given.quiet or plan.given.json
+    shower = display(quiet=quiet, answers=plan.given.stream)
     with sessions.hosted(lambda: _session(plan, shower)):
         with to_stderr(plan.given.json):
             function = load(plan.target)
@@ -103,7 +108,8 @@ def _run(plan: Plan, given: argparse.Namespace, failure: Failure) -> None:
         with shower, to_stderr(plan.given.json):
             current = sessions.process_session()
             failure.session, failure.counts = current, shower.counts
-            value = call(current.run, function, values)
+            speaker = Speaker(None if plan.given.json else shower)
+            value = call(current.run, function, values, speaker)
             current.close()
     report(value, current, shower, plan.given)
 
@@ -134,24 +140,76 @@ def to_stderr(wanted: bool) -> Iterator[None]:
         yield
 
 
-def call(run: Run, function: Callable[..., Any], values: dict[str, Any]) -> Any:
-    """The finished value of *function* in *run*; all that it started has ended."""
+class Speaker:
+    """Takes what a program streams as its value; where there is a *shower*, prints it as it comes.
+
+    The value is then ``None``, as nothing is left to be printed; else it is the whole text. Of the
+    stream of a typed answer it is the last object.
+    """
+
+    def __init__(self, shower: Display | None = None) -> None:
+        self._shower, self._safe = shower, TermSafe()
+        self._texts: list[str] = []
+        self._value: Any = None
+
+    def add(self, piece: Any) -> None:
+        """Take one piece."""
+        if not isinstance(piece, str):
+            self._value = piece
+            return
+        if self._shower is not None:
+            if not self._texts:
+                self._shower.clear()
+            out(self._safe.feed(piece), end="")
+        self._texts.append(piece)
+
+    def close(self) -> None:
+        """The stream has ended, well or not."""
+        if self._shower is not None and self._texts:
+            out(self._safe.close())
+
+    def value(self) -> Any:
+        """What is left to be shown."""
+        return self._value if self._shower is not None or not self._texts else "".join(self._texts)
+
+
+def call(
+    run: Run, function: Callable[..., Any], values: dict[str, Any], speaker: Speaker | None = None
+) -> Any:
+    """The finished value of *function* in *run*; all that it started has ended.
+
+    A stream that it returns is read by *speaker*.
+    """
+    speaker = speaker or Speaker()
     inner = inspect.unwrap(function)
     if inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner):
-        return asyncio.run(_acall(run, function, values))
+        return asyncio.run(_acall(run, function, values, speaker))
     with run:
         value = function(**values)
+        if isinstance(value, TextStream):
+            with contextlib.closing(speaker):
+                for piece in value:
+                    speaker.add(piece)
+            return speaker.value()
         if inspect.iscoroutine(value) or inspect.isasyncgen(value):
             raise UsageError(f"{function.__name__} returns a coroutine but is not an `async def`")
         return resolve(list(value) if inspect.isgenerator(value) else value)
 
 
-async def _acall(run: Run, function: Callable[..., Any], values: dict[str, Any]) -> Any:
+async def _acall(
+    run: Run, function: Callable[..., Any], values: dict[str, Any], speaker: Speaker
+) -> Any:
     async with run:
         value = function(**values)
         if inspect.isasyncgen(value):
             return await aresolve([item async for item in value])
-        return await aresolve(await value)
+        value = await value
+        if isinstance(value, TextStream):
+            with contextlib.closing(speaker):
+                async for piece in value:
+                    speaker.add(piece)
+            return speaker.value()
+        return await aresolve(value)
 
 
 def report(value: Any, session: Session, shower: Display, given: argparse.Namespace) -> None:

@@ -18,6 +18,13 @@ _SEQUENCE = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, …
     r"|\x1b[ -/]*[0-~]?"  # all other escapes
 )
+_BEGUN = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*\Z"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*\x1b?\Z"
+    r"|\x1b[ -/]*\Z"
+    r"|\r\Z"
+)  # what may be the beginning of a sequence, or of a line's end
+_LONGEST = 4096  # characters of a sequence that are waited for
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
 )
@@ -35,6 +42,32 @@ def term_safe(text: str) -> str:
     return _SURROGATE.sub("\ufffd", _CONTROL.sub("", text))
 
 
+class TermSafe:
+    """:func:`term_safe` for text that comes in pieces, wherever it is cut.
+
+    ``feed`` gives what can be shown by now; the beginning of an escape sequence is held back until
+    it is complete.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, piece: str) -> str:
+        """What can be shown after *piece*."""
+        text = self._held + piece
+        begun = _BEGUN.search(text)
+        if begun is None or len(text) - begun.start() > _LONGEST:
+            self._held = ""
+            return term_safe(text)
+        self._held = text[begun.start() :]
+        return term_safe(text[: begun.start()])
+
+    def close(self) -> str:
+        """What is left."""
+        text, self._held = self._held, ""
+        return term_safe(text)
+
+
 def one_line(text: str, width: int = 72) -> str:
     """The beginning of *text* on one line of at most *width* characters."""
     line = " ".join(term_safe(text[: 4 * width]).split())
@@ -46,9 +79,14 @@ def say(line: str = "", file: TextIO | None = None) -> None:
     _write(file or sys.stderr, term_safe(line) + "\n")
 
 
-def out(text: str) -> None:
+def out(text: str, end: str = "\n") -> None:
     """A line of output, on stdout."""
-    _write(sys.stdout, text + "\n")
+    _write(sys.stdout, text + end)
+
+
+def err(text: str) -> None:
+    """Text of a model, made safe before, on stderr: a line need not end."""
+    _write(sys.stderr, text)
 
 
 def _write(stream: TextIO, text: str) -> None:

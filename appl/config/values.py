@@ -115,6 +115,7 @@ KEYS: dict[str, Key] = {
             "durability", _one_of("process", "system", "strict"), "system", "what a trace survives"
         ),
         Key("on_trace_error", _one_of("stop", "warn"), "stop", "when a trace cannot be written"),
+        Key("stream", switch, False, "whether answers are shown on stderr while they are made"),
     )
 }
 
@@ -136,6 +137,7 @@ class Config:
     home: Path = Path(".appl")
     durability: str = "system"
     on_trace_error: str = "stop"
+    stream: bool = False
     models: Mapping[str, Alias] = field(default_factory=dict)
     backends: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import secrets
 import sys
@@ -93,7 +94,11 @@ def make_session(
     seed = config.seed if config.seed is not None else secrets.randbits(48)
     backend = make_backend(config, choice, seed)
     recording = Recording(lambda: _begin(session, path, say))
-    watching = [*instruments, cast(Instrument, recording)] if config.trace else list(instruments)
+    watching = list(instruments)
+    if config.stream and not any(getattr(each, "wants_chunks", False) for each in watching):
+        watching.append(importlib.import_module("appl.cli.display").Answers())
+    if config.trace:
+        watching.append(cast(Instrument, recording))
     run = Run(
         backend, instruments=watching, gate=recording.gate,
         barrier=recording.barrier,

@@ -46,6 +46,8 @@ FEATURES = frozenset(
         "prefill",
         "stream",
         "prefix_cache",
+        "stop_tokens",
+        "constrained_prefill",
     }
 )
 
@@ -107,6 +109,10 @@ class Embedded:
             response = _chosen(response, request, task)
         return _named(response)
 
+    def count_tokens(self, text: str) -> int:
+        """How many tokens *text* has, role and end of a message left out."""
+        return len(self._tokenizer.encode(text))
+
     async def aclose(self) -> None:
         """Stop the engine; what it still had to answer fails."""
         await asyncio.to_thread(self._worker.stop)
@@ -160,6 +166,7 @@ class Embedded:
             options,
             stream and options is None,
             request.priority,
+            frozenset(sampling.stop_tokens),
         )
 
     def _draws(self, request: Request) -> list[Draw]:
@@ -184,7 +191,10 @@ class Embedded:
         wanted = Wanted(sampling.regex, sampling.grammar, sampling.schema)
         if wanted == Wanted() or sampling.choices is not None:
             return None
-        return self._constraints.compile(wanted, prompt.healed)
+        if not sampling.begun:
+            return self._constraints.compile(wanted, prompt.healed)
+        begun = sampling.begun[: len(sampling.begun) - len(prompt.healed)]
+        return self._constraints.compile(wanted).after(self._tokenizer.encode(begun))
 
     def _options(self, request: Request, prompt: Encoded) -> list[list[int]] | None:
         choices = request.sampling.choices
@@ -223,7 +233,7 @@ class _Defaults:
 
 
 def _numbered(emit: Emit | None, first: int) -> Emit | None:
-    return emit and (lambda chunk: emit(Chunk(first + chunk.sample, chunk.text)))
+    return emit and (lambda chunk: emit(Chunk(first + chunk.sample, chunk.text, chunk.kind)))
 
 
 def _named(response: Response) -> Response:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from appl.errors import Unsupported
-from appl.prompt.chain import digest_of
+from appl.prompt import digest_of
 from appl_backends.embedded.tokenizer import Tokenizer
 
 Mask = NDArray[np.bool_]
@@ -40,6 +40,13 @@ class Constraint:
     def accept(self, token: int) -> None:
         """Go on with *token*."""
         self._matcher.consume_token(token)
+
+    def after(self, tokens: list[int]) -> Constraint:
+        """This state once *tokens* are there. Raises ``Unsupported`` if they must not come."""
+        for token in tokens:
+            if not self._matcher.consume_token(token):
+                raise Unsupported("the answer has begun in a way that its constraint forbids")
+        return self
 
     @property
     def complete(self) -> bool:
@@ -74,7 +81,10 @@ class Constraints:
 
     def compile(self, wanted: Wanted, healed: bytes = b"") -> Constraint:
         """A fresh state for *wanted*, which follows the bytes *healed*."""
-        source = _source(wanted, healed.decode("ascii"))
+        return self.of(_source(wanted, healed.decode("ascii")))
+
+    def of(self, source: str) -> Constraint:
+        """A fresh state for a grammar in the language of llguidance."""
         key = digest_of(source)
         found = self._known.pop(key, None) or self._compiled(source)
         self._known[key] = found

@@ -287,7 +287,7 @@ class Engine:
                 raw[at] = self._canonical(run.ids)
                 picked[at] = self._pick([run], raw[at : at + 1])[0]
             token, count = picked[at].token, run.task.logprobs
-            if count is not None and token != self.tokenizer.end:
+            if count is not None and not run.ends_with(token, self.tokenizer.end):
                 run.logprobs.append(self._logprob(raw[at], token, count))
         return [choice.token for choice in picked]
 
@@ -348,14 +348,14 @@ class Engine:
         self.counters.decoded_tokens += 1
         finish = self._take(run, token)
         if finish:
-            run.writer.close()
+            run.writer.close(cut=finish == "length")
         if run.task.stream and (text := run.writer.take(final=bool(finish))):
             self._out.append(Piece(run.task, run.index, text))
         if finish:
             self._finish(run, finish)
 
     def _take(self, run: Run, token: int) -> str:
-        if token == self.tokenizer.end:
+        if run.ends_with(token, self.tokenizer.end):
             return "stop"
         run.writer.add(self.tokenizer.bytes[token])
         if run.constraint is not None:

@@ -31,6 +31,7 @@ class Task:
     options: list[list[int]] | None = None
     stream: bool = False
     priority: int = 0
+    stop_tokens: frozenset[int] = frozenset()
     order: int = 0
     live: list[Run] = field(default_factory=list)
     done: list[Run] = field(default_factory=list)
@@ -89,6 +90,10 @@ class Run:
     def forks(self) -> bool:
         """Whether the logits that follow the prompt are known from another run of the task."""
         return self.task.first is not None and self.fresh
+
+    def ends_with(self, token: int, end: int) -> bool:
+        """Whether *token* ends the answer, and is not part of it; *end* is that of a turn."""
+        return token == end or token in self.task.stop_tokens
 
     @property
     def generated(self) -> int:

@@ -15,9 +15,9 @@ from pathlib import Path
 import tokenizers
 
 from appl.errors import PromptTooLong
-from appl.prompt import Messages
+from appl.prompt import Message, Messages, RoleName
 
-START, END, ASSISTANT = "<s>", "<|end|>", "<|assistant|>"
+START, END, ASSISTANT, CALL = "<s>", "<|end|>", "<|assistant|>", "<|call|>"
 ROLE_TOKENS = {
     "system": "<|system|>",
     "user": "<|user|>",
@@ -59,7 +59,7 @@ class Tokenizer:
         self.special = frozenset(added)
         self.bytes = _token_bytes(vocab, added)
         self.longest = max(map(len, self.bytes))
-        self.start, self.end = vocab[START], vocab[END]
+        self.start, self.end, self.call = vocab[START], vocab[END], vocab[CALL]
         self._roles = {role: vocab[token] for role, token in ROLE_TOKENS.items()}
         self.fingerprint = hashlib.blake2b(source.encode(), digest_size=8).hexdigest()
 
@@ -68,15 +68,25 @@ class Tokenizer:
         ids: list[int] = self._inner.encode(clean(text), add_special_tokens=False).ids
         return ids
 
-    def prompt(self, messages: Messages | None, limit: int, *, heal: bool = True) -> Encoded:
+    def prompt(
+        self, messages: Messages | None, limit: int, *, heal: bool = True, tools: str = ""
+    ) -> Encoded:
         """The ids that ask for the next assistant message, or continue the one at the end.
 
-        Raises ``PromptTooLong`` for more than *limit* tokens, without encoding hopeless texts.
+        *tools* is said at the end of the system message. Raises ``PromptTooLong`` for more than
+        *limit* tokens, without encoding hopeless texts.
         """
         parts: list[list[int]] = [[self.start]]
         healed, total = b"", 1
-        open_link = messages if messages and messages.message.role == "assistant" else None
-        for link in messages.links() if messages else []:
+        open_link = messages if is_begun(messages) else None
+        links = messages.links() if messages else []
+        if tools:
+            first = links.pop(0).message if links and links[0].message.role == "system" else None
+            text = f"{first.content}\n{tools}" if first is not None else tools
+            self._refuse_hopeless(text, limit)
+            parts.append(self._said("system", text))
+            total += len(parts[-1])
+        for link in links:
             self._refuse_hopeless(link.message.content, limit)
             if link is open_link:
                 ids, healed = self._open(link, heal)
@@ -93,7 +103,7 @@ class Tokenizer:
 
     def option(self, messages: Messages | None, prompt: Encoded, option: str) -> list[int]:
         """The ids of *option* as the continuation of *prompt*."""
-        if messages and messages.message.role == "assistant":
+        if messages is not None and is_begun(messages):
             content = messages.message.content
             before = len(self.encode(content[:-1] if prompt.healed else content))
             whole = self.encode(content + option)
@@ -105,10 +115,20 @@ class Tokenizer:
         key = ("embedded", self.fingerprint)
         found = link.cache.get(key)
         if not isinstance(found, list):
-            role, content = link.message.role, link.message.content
-            found = [self._roles[role], *self.encode(content), self.end]
+            found = self._whole(link.message)
             link.cache[key] = found
         return found
+
+    def _whole(self, message: Message) -> list[int]:
+        found = self._said(message.role, message.content)
+        if message.tool_calls:
+            found = found if message.content else []
+            for call in written(message):
+                found += [self._roles["assistant"], self.call, *self.encode(call), self.end]
+        return found
+
+    def _said(self, role: RoleName, content: str) -> list[int]:
+        return [self._roles[role], *self.encode(content), self.end]
 
     def _open(self, link: Messages, heal: bool) -> tuple[list[int], bytes]:
         content, healed = link.message.content, b""
@@ -120,6 +140,20 @@ class Tokenizer:
         """A lower bound on the tokens of *text*, so that megabytes are not encoded in vain."""
         if len(text) > limit * self.longest:
             raise too_long(f"at least {len(text) // self.longest}", limit)
+
+
+def is_begun(messages: Messages | None) -> bool:
+    """Whether the conversation ends with an answer that is to be continued."""
+    last = messages.message if messages is not None else None
+    return last is not None and last.role == "assistant" and not last.tool_calls
+
+
+def written(message: Message) -> list[str]:
+    """The tool calls of *message* as the model writes them."""
+    return [
+        f'{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}'
+        for call in message.tool_calls
+    ]
 
 
 def too_long(length: str, limit: int) -> PromptTooLong:
@@ -170,9 +204,9 @@ class Writer:
             data, self._skip = data[self._skip :], max(0, self._skip - len(data))
         self._append(self._decoder.decode(data))
 
-    def close(self) -> None:
-        """No more bytes will come: half a character becomes U+FFFD."""
-        if not self.stopped:
+    def close(self, cut: bool = False) -> None:
+        """No more bytes will come: half a character becomes U+FFFD, and is left out at a *cut*."""
+        if not self.stopped and not cut:
             self._append(self._decoder.decode(b"", final=True))
 
     def take(self, final: bool = False) -> str:
