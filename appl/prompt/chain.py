@@ -29,8 +29,12 @@ class Place:
     def __init__(self, voice: Voice) -> None:
         self.voice = voice
 
+    def prompt_known(self) -> bool:
+        """Whether it is known what stands here, if not all of its text."""
+        raise NotImplementedError
+
     def prompt_nodes(self) -> list[Node]:
-        """The nodes, once ``prompt_ready``; their parts may be lazy, and are then ready too."""
+        """The nodes, once ``prompt_known``; when ``prompt_ready``, their parts are ready too."""
         raise NotImplementedError
 
 
@@ -185,12 +189,13 @@ class Node:
         return str(part) if isinstance(part, Image | Audio) else part.prompt_text()
 
     def after(
-        self, parent: Node | None, *, voice: Voice | None = None, apart: bool | None = None
-    ) -> Node:
-        """The same part in another prompt, after *parent*; *voice* and *apart* may be others."""
+        self, parent: Node | None, *, voice: Voice | None = None, part: Part | None = None,
+        apart: bool | None = None,
+    ) -> Node:  # fmt: skip
+        """The same in another prompt, after *parent*; what is given may be another."""
         return Node(
-            parent, self.voice if voice is None else voice, self.part, starts=self.starts,
-            apart=self.apart if apart is None else apart,
+            parent, self.voice if voice is None else voice, self.part if part is None else part,
+            starts=self.starts, apart=self.apart if apart is None else apart,
         )  # fmt: skip
 
     def messages(self) -> Messages | None:
@@ -353,8 +358,7 @@ class _Fold:
     def _lead(self, mark: Mark) -> None:
         """What stands before an item; it is indented where it begins a line."""
         sep = "" if self.glued else mark.sep
-        before = sep or (self.texts[-1] if self.texts else "")
-        begins = self.glued or before.endswith("\n")
+        begins = (sep or self.texts[-1]).endswith("\n") if self.length and not self.glued else True
         self._put(sep + (mark.indent if begins else "") + mark.label)
 
     def _put(self, text: str) -> None:

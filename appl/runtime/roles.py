@@ -24,7 +24,7 @@ class Spoken:
 
     def __init__(self, *, _ctx: Scribe | None = None) -> None:
         self._ctx = _ctx
-        self._entered: list[tuple[Scribe, Voice]] = []
+        self._before: dict[Scribe, list[Voice]] = {}
 
     def voice(self, around: Voice) -> Voice:
         """The voice of the block inside *around*."""
@@ -42,7 +42,7 @@ class Spoken:
         if scribe is None:
             name = type(self).__name__
             raise RunError(f"{name} has no prompt here: use it in a @ppl function")
-        self._entered.append((scribe, scribe.voice))
+        self._before.setdefault(scribe, []).append(scribe.voice)
         self.begin(scribe)
         return self
 
@@ -52,14 +52,14 @@ class Spoken:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        here = self._scribe()  # one object may be in use by several programs, that wait in between
-        entered = self._entered
-        last = len(entered) - 1
-        found = (i for i in range(last, -1, -1) if entered[i][0] is here)
-        scribe, before = entered.pop(next(found, last))
+        scribe, entered = self._scribe(), self._before
+        if scribe is None or scribe not in entered:  # left from elsewhere than it was entered
+            scribe = next(reversed(entered))
         if kind is None:
             self.end(scribe)
-        scribe.voice = before
+        scribe.voice = entered[scribe].pop()
+        if not entered[scribe]:
+            del entered[scribe]
 
     def _scribe(self) -> Scribe | None:
         return self._ctx if self._ctx is not None else FRAME.get()

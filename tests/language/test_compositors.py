@@ -924,7 +924,7 @@ def test_methods_coroutines_and_generators_have_compositors():
         assert str(Writer().method()) == "- m"
         assert str(asyncio.run(coroutine())) == "* c"
         assert [str(each) for each in generator()] == ["1. g"]
-        assert str(list(generator())[0]) == "1. g\n2. h"
+        assert str(next(iter(list(generator())))) == "1. g\n2. h"
         assert asyncio.run(collected()) == ["A. i"]
 
 
@@ -1046,7 +1046,7 @@ def test_one_compositor_serves_programs_that_wait_in_its_block():
         assert sorted(last) == [
             f"user: 1. {number}\n<t>\n 1. inner\n</t>\n2. outer\nafter" for number in range(4)
         ]
-    assert numbered._entered == tagged._entered == []
+    assert not numbered._before and not tagged._before
 
 
 def test_async_programs_enter_blocks_either_way():

@@ -140,6 +140,13 @@ def test_text_that_only_begins_after_a_line_end_is_indented() -> None:
     assert said(prompt) == "  a\n  bc"
 
 
+def test_the_first_text_of_a_message_begins_a_line() -> None:
+    prompt, joined = Prompt(), Level(None, Format(""))
+    prompt.say(Voice("user", None, joined), "")
+    prompt.say(Voice("user", None, Level(joined, Format("", indent="  "))), "a")
+    assert said(prompt) == "  a"
+
+
 def test_plain_text_shares_one_voice() -> None:
     prompt = Prompt()
     prompt.append("user", "a")
