@@ -9,11 +9,12 @@ import math
 import operator
 import weakref
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from appl.prompt.shown import Bundle, block
 from appl.runtime import clock
 from appl.runtime.fiber import arrive, in_coroutine, wait
+from appl.runtime.older import MISSING, of_answer
 from appl.runtime.pending import Error, Pending, Proxy, Value
 from appl.runtime.stream import TextStream
 
@@ -27,7 +28,13 @@ T = TypeVar("T")
 
 OWN_NAMES = frozenset(
     {
-        "done", "result", "cancel", "call_id", "text_stream", "reasoning_stream", "run_tool_calls",
+        "done",
+        "result",
+        "cancel",
+        "call_id",
+        "text_stream",
+        "reasoning_stream",
+        "run_tool_calls",
         "_pending",
     }
 )
@@ -102,7 +109,14 @@ class Deferred(Proxy):
     def __getattr__(self, name: str) -> Any:
         if name.startswith(_PROBED) or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(name)  # probes for a protocol must not wait
-        return getattr(result_of(self._pending), name)
+        value = result_of(self._pending)
+        try:
+            return getattr(value, name)
+        except AttributeError:
+            found = of_answer(self, value, name)
+            if found is MISSING:
+                raise
+            return found
 
     def __copy__(self) -> Any:
         return self
@@ -208,32 +222,52 @@ CallFuture = Future
 """An older name of ``Future``."""
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar as _TypeVar
+
     _Text = Text
+    A_co = _TypeVar("A_co", covariant=True, default=Text)
+
+    class _ResponseObject:
+        """``None`` for a text, the object for what has one."""
+
+        @overload
+        def __get__(self, of: Generation[Text], owner: Any = ...) -> None: ...
+        @overload
+        def __get__(self, of: Generation[T], owner: Any = ...) -> T: ...
+        def __get__(self, of: Any, owner: Any = ...) -> Any: ...
 else:
+    A_co = TypeVar("A_co", covariant=True)
 
     class _Text:
         __slots__ = ()
 
 
-class Generation(Deferred, _Text):  # type: ignore[misc]
-    """The future of an answer. It behaves as its text wherever text is used."""
+class Generation(Deferred, _Text, Generic[A_co]):  # type: ignore[misc]
+    """The future of an answer. It behaves as its text wherever text is used.
+
+    That of a typed answer, ``Generation[Model]``, behaves as its object, and is its text in a
+    prompt; the properties are those of the answer, also where the object has some of that name.
+    """
 
     __slots__ = ()
 
     if TYPE_CHECKING:
 
         def __init__(self, pending: Pending) -> None: ...
-        def __new__(cls, pending: Pending) -> Generation: ...
-        def __await__(self) -> Generator[Any, None, Text]: ...
-        def result(self, timeout: float | None = None) -> Text: ...
+        def __new__(cls, pending: Pending) -> Generation[A_co]: ...
+        def __await__(self) -> Generator[Any, None, A_co]: ...
+        def result(self, timeout: float | None = None) -> A_co: ...
+
+        response_obj: _ResponseObject
+    else:
+
+        @property
+        def response_obj(self) -> Any:
+            """The object of a typed answer, validated; ``None`` when no type was asked for."""
+            return self._text().response_obj
 
     def _text(self) -> Text:
         return cast("Text", text_of(self._pending))
-
-    @property
-    def response_obj(self) -> Any:
-        """The object of a typed answer, validated; ``None`` when no type was asked for."""
-        return self._text().response_obj
 
     @property
     def message(self) -> AIMessage:
@@ -307,6 +341,7 @@ class Generation(Deferred, _Text):  # type: ignore[misc]
     def scores(self) -> tuple[float, ...] | None:
         """The log-probabilities of the choices, in their order."""
         return self._text().scores
+
 
 Install = Callable[..., Any]
 

@@ -18,7 +18,7 @@ KNOWN = (
     "model", "messages", "max_tokens", "stop", "temperature", "top_p", "seed", "n", "tools",
     "tool_choice", "response_format", "choices", "regex", "grammar", "stream",
     "max_relay_rounds", "logprobs", "timeout", "priority", "cache", "normalize", "method",
-    "max_asks",
+    "max_asks", "stop_tokens",
 )  # fmt: skip
 
 _NUMBERS: tuple[tuple[str, float | None, float | None, bool], ...] = (
@@ -97,6 +97,18 @@ def stops(value: Any) -> tuple[str, ...]:
     found = tuple(map(str.__str__, found))
     if "" in found:
         raise InvalidOption("gen(stop=...): an empty string would stop every answer at once")
+    return found
+
+
+def stop_ids(value: Any) -> tuple[int, ...]:
+    """``stop_tokens=`` as a tuple of token ids."""
+    value = finished(value)
+    found = tuple(map(finished, value)) if isinstance(value, Iterable) else (value,)
+    if not all(type(each) is int and each >= 0 for each in found):
+        raise InvalidOption(
+            f"gen(stop_tokens=...) takes a list of token ids, got {value!r:.80}; for texts write "
+            "gen(stop=...)"
+        )
     return found
 
 

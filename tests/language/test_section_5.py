@@ -154,7 +154,10 @@ def test_three_wrong_answers_are_a_choice_error():
 
 
 def test_several_samples_of_a_choice_are_refused():
-    with running(Echo()), pytest.raises(Unsupported, match="choice"):
+    with (
+        running(Echo()),
+        pytest.raises(InvalidOption, match=r"response_format=Literal\[...\], n=2"),
+    ):
         gen(messages="?", choices=["a", "b"], n=2)
 
 

@@ -1,0 +1,74 @@
+"""What type checkers know of typed answers; checked by mypy and pyright, never run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal, TypedDict, assert_type
+
+import pydantic
+
+from appl import Generation, Text, gen, ppl
+
+
+class Person(pydantic.BaseModel):
+    name: str
+    age: int
+
+
+@dataclass
+class Place:
+    name: str
+
+
+class Options(TypedDict):
+    loud: bool
+
+
+class Color(Enum):
+    RED = "red"
+
+
+assert_type(gen(response_format=Person), Generation[Person])
+assert_type(gen(response_format=Person).response_obj, Person)
+assert_type(gen(response_format=Person).result(), Person)
+assert_type(gen(response_format=Person).result(timeout=5).age, int)
+assert_type(gen(response_format=Place).result(), Place)
+assert_type(gen(response_format=Options).result(), Options)
+assert_type(gen(response_format=Color).result(), Color)
+assert_type(gen(response_format=int).result(), int)
+assert_type(gen(response_format=list[Person]).result(), list[Person])
+assert_type(gen(response_format=dict[str, int]).result(), dict[str, int])
+assert_type(gen("small", response_format=bool, max_asks=2, n=3, cache="run").result(), bool)
+
+# what is no class for a type checker needs an annotation to be known
+assert_type(gen(response_format="json").result(), Any)
+vote: Generation[Literal["yes", "no"]] = gen(response_format=Literal["yes", "no"])
+assert_type(vote.result(), Literal["yes", "no"])
+maybe: Generation[int | None] = gen(response_format=int | None)
+assert_type(maybe.response_obj, int | None)
+
+assert_type(gen(), Generation)
+assert_type(gen().result(), Text)
+assert_type(gen().response_obj, None)
+assert_type(gen().samples, tuple[Text, ...])
+
+
+async def awaited() -> Person:
+    assert_type(await gen(), Text)
+    return await gen(response_format=Person)
+
+
+@ppl
+def person(text: str) -> Generation[Person]:
+    f"{text}"
+    return gen(response_format=Person)
+
+
+def several(texts: list[str]) -> Sequence[Generation[object]]:
+    return [person(text) for text in texts]
+
+
+def shouted(answer: Generation) -> str:
+    return answer.upper()
