@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from appl import compositor as compositor
     from appl import config as config
     from appl import const as const
@@ -200,6 +201,7 @@ if TYPE_CHECKING:
     from appl.runtime.toolloop import gen_with_tools as gen_with_tools
     from appl.runtime.traced import traceable as traceable
     from appl.session import record as record
+    from appl.types import CompletionResponse as CompletionResponse
 
 _HOME = {
     "appl.config": ("init",),
@@ -235,6 +237,7 @@ _HOME = {
     "appl.runtime.toolloop": ("gen_with_tools",),
     "appl.runtime.traced": ("traceable",),
     "appl.session": ("record",),
+    "appl.types": ("CompletionResponse",),
     "appl.errors": (
         "ApplError", "BackendBusy", "BackendError", "BackendNotFound", "BackendTimeout",
         "CallCancelled", "ChoiceError", "ConfigError", "DeadlockError", "DivergenceError",
@@ -257,6 +260,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_WHERE[name]), name)
     elif name in _MODULES:
         value = importlib.import_module(f"appl.{name}")
+    elif name == "__version__":
+        value = importlib.import_module("appl.session").version()
     else:
         raise AttributeError(f"module 'appl' has no attribute {name!r}")
     globals()[name] = value

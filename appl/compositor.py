@@ -26,6 +26,7 @@ from appl.runtime.compositor import (
     empty_line,
     iter,
 )
+from appl.runtime.given import PromptContext, need_ctx
 
 __all__ = [
     "INDENT",
@@ -43,6 +44,7 @@ __all__ = [
     "LowerRomanList",
     "NoIndent",
     "NumberedList",
+    "PromptContext",
     "RomanList",
     "StarList",
     "Tagged",
@@ -50,4 +52,5 @@ __all__ = [
     "UpperRomanList",
     "empty_line",
     "iter",
+    "need_ctx",
 ]

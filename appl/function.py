@@ -17,6 +17,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 from appl.compiler import Options, Translated, program_of, rebuild, require_function, translate
 from appl.errors import InvalidOption
 from appl.prompt import UNFORMATTED, RoleName, Voice
+from appl.prompt.older import renamed, told_once
 from appl.runtime import activation
 from appl.runtime.activation import CONTEXTS, Manner
 from appl.runtime.body import Body, Primed, marked, primed
@@ -26,7 +27,6 @@ from appl.runtime.fiber import hub_here, strand_here
 from appl.runtime.frame import Frame
 from appl.runtime.future import Future
 from appl.runtime.given import PromptContext
-from appl.runtime.older import renamed, told_once
 from appl.runtime.ops import OPS
 from appl.runtime.run import current, here
 from appl.runtime.state import Turn
@@ -307,14 +307,14 @@ def _decorate(f: Any, told: Decoration) -> Any:
     return wrapper
 
 
-def reset_context(f: Callable[..., Any]) -> None:
+def reset_context(func: Callable[..., Any]) -> None:
     """Forget what a ``resume`` function remembers in this run; its next call starts anew.
 
     Of a bound method (``agent.chat``) only that object's state is forgotten, of the method of a
     class (``Agent.chat``) those of all its objects.
     """
-    program = program_of(f)
+    program = program_of(func)
     if not isinstance(program, Program):
-        name = getattr(f, "__qualname__", repr(f))
+        name = getattr(func, "__qualname__", repr(func))
         raise InvalidOption(f"reset_context({name}): it takes a @ppl function or method")
-    current().states.forget(program, getattr(f, "__self__", None))
+    current().states.forget(program, getattr(func, "__self__", None))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, cast, get_args
 
 from appl.errors import InvalidOption
 from appl.prompt.media import Audio, Image, Media, as_media
+from appl.prompt.older import told_once
 
 RoleName = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[str, ...] = get_args(RoleName)
@@ -92,6 +93,11 @@ class Message:
             return self.content
         text = "".join(map(str, self.parts))
         return "\n".join([*([text] if text else []), *map(str, self.tool_calls)])
+
+    def get_content(self, as_str: bool = False) -> str:
+        """An older spelling of ``content``."""
+        told_once("message.get_content()", "message.content")
+        return self.content
 
     def fields(self) -> tuple[str | bytes, ...]:
         """What its digest covers: role and text, and the other fields where there are any."""

@@ -1,56 +1,15 @@
-"""Older spellings: accepted, with one warning each that says what to write today.
+"""Older spellings of what programs ask: options of ``gen``, attributes of answers.
 
-Invariant: an older spelling does what the newer one does, or it is no spelling but a difference.
+Invariant: an older spelling does what the newer one does, or it is told what to write in its place.
 """
 
 from __future__ import annotations
 
-import sys
-import warnings
-from collections.abc import Mapping
 from typing import Any
 
-from appl.errors import UnknownOption, nearest
+from appl.prompt.older import told_once
 
-_PACKAGE = __name__.partition(".")[0]
-_told: set[str] = set()
-
-
-def told_once(old: str, new: str) -> None:
-    """Warn, once in a process, that *old* is written *new* today."""
-    if old in _told:
-        return
-    _told.add(old)
-    warnings.warn(
-        f"{old} is an older spelling: write {new}", DeprecationWarning, stacklevel=_users_level()
-    )
-
-
-def _users_level() -> int:
-    """How far up the stack the code of the user begins, as ``warnings.warn`` counts."""
-    level, frame = 1, sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
-        level += 1
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    return level + 1
-
-
-def renamed(where: str, given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """*given* under the names of today; one that was never known raises ``UnknownOption``."""
-    found: dict[str, Any] = {}
-    for old, value in given.items():
-        if old not in names:
-            raise UnknownOption(f"{where} has no option {old!r}{nearest(old, names)}")
-        told_once(f"{where}({old}=…)", f"{names[old]}=")
-        found[names[old]] = value
-    return found
-
-
-# -- options of gen
-
-_WORDS = {"server": "model", "_ctx": "messages"}
+WORDS = {"server": "model", "_ctx": "messages"}
 _REPLACED = {
     "mock_response": "script the answers of a test with appl.testing.Scripted",
     "messages_process_func": "give the messages that are meant as messages=",
@@ -69,7 +28,7 @@ _REPLACED = {
 def of_gen(extra: dict[str, Any]) -> dict[str, Any]:
     """What *extra* says in older words, or of the prompt; it is taken out of it."""
     found: dict[str, Any] = {}
-    for old, new in _WORDS.items():
+    for old, new in WORDS.items():
         if old in extra:
             value = extra.pop(old)
             if value is not None:
@@ -83,3 +42,52 @@ def replaced(option: str) -> str:
     """``; today …`` for an option of APPL's ``gen`` that has gone, or an empty string."""
     found = _REPLACED.get(option)
     return f"; {found}" if found else ""
+
+
+# -- attributes of answers
+
+ATTRIBUTES = {
+    "as_prompt": "g itself",
+    "id": "g.call_id",
+    "is_message": "not g.tool_calls",
+    "is_obj": "isinstance(g.result(), …)",
+    "is_tool_call": "bool(g.tool_calls)",
+    "reasoning_content": "g.reasoning",
+    "response": "g.result()",
+    "response_type": "g.tool_calls, g.response_obj",
+    "finished_response": "g.result()",
+    "results": "g.result(), g.tool_calls or g.response_obj",
+    "str_future": "g itself",
+}
+"""The attributes that APPL's answers have, and what is written for them today."""
+
+MISSING = object()
+
+
+def of_answer(answer: Any, value: Any, name: str) -> Any:
+    """What APPL calls *name* of *answer*, whose value is *value*; ``MISSING`` when nothing."""
+    if name not in ATTRIBUTES:
+        return MISSING
+    told_once(f"g.{name}", ATTRIBUTES[name])
+    calls = getattr(value, "tool_calls", ())
+    plain = isinstance(value, str)
+    match name:
+        case "id":
+            return getattr(answer, "call_id", MISSING)
+        case "as_prompt":
+            return lambda: answer
+        case "is_tool_call":
+            return bool(calls)
+        case "is_obj":
+            return not plain
+        case "is_message":
+            return plain and not calls
+        case "reasoning_content":
+            return getattr(value, "reasoning", None)
+        case "response_type":
+            return "tool_calls" if calls else "text" if plain else "obj"
+        case "results":
+            return list(calls) if calls else value
+        case "str_future":
+            return answer
+    return value

@@ -197,6 +197,6 @@ OPS = Ops()
 
 
 @taking_futures
-def grow(value: object, *, _ctx: Scribe | None = None) -> None:
-    """Add *value* to the prompt, or to *_ctx*: what the bare statement ``value`` does."""
-    saying.say(_ctx if _ctx is not None else _frame(), value)
+def grow(content: object, *, _ctx: Scribe | None = None) -> None:
+    """Add *content* to the prompt, or to *_ctx*: what the bare statement ``content`` does."""
+    saying.say(_ctx if _ctx is not None else _frame(), content)

@@ -16,6 +16,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from appl.compiler.names import program_of
 from appl.errors import InvalidOption
+from appl.prompt.older import told_once
 from appl.runtime.activation import shelter
 from appl.runtime.clock import First
 from appl.runtime.event import ScopeEntered
@@ -40,7 +41,23 @@ def call(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
     A ``@ppl`` function runs beside the caller on its thread, a coroutine function as a task of the
     running loop, anything else on a worker thread.
     """
+    if _EXECUTOR in kwargs:
+        _without_executor(f, kwargs)
     return Future(start(f, args, kwargs))
+
+
+_EXECUTOR = "executor_type"
+
+
+def _without_executor(f: Any, kwargs: dict[str, Any]) -> None:
+    """An older word of ``call``: where *f* runs is no longer chosen."""
+    try:
+        own = _EXECUTOR in inspect.signature(f).parameters
+    except (TypeError, ValueError):
+        own = False
+    if not own:
+        del kwargs[_EXECUTOR]
+        told_once("call(executor_type=…)", "call(f, …)")
 
 
 def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pending:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from appl.backend import Response, Sample, TokenLogprob, Usage
 from appl.errors import RunError
 from appl.prompt import AIMessage, ToolCall, ToolMessage
+from appl.runtime.older import MISSING, of_answer
 
 if TYPE_CHECKING:
     from appl.runtime.toolbox import Filter, Toolbox
@@ -109,6 +110,12 @@ class Text(str):
     def scores(self) -> tuple[float, ...] | None:
         """The log-probabilities of the choices, in their order."""
         return self._response.scores
+
+    def __getattr__(self, name: str) -> Any:
+        found = of_answer(self, self, name)
+        if found is MISSING:
+            raise AttributeError(f"an answer has no attribute {name!r}")
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (str.__str__(self),)

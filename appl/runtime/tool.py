@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from appl.compiler import program_of
 from appl.errors import InvalidOption, ToolError
+from appl.prompt.older import told_once
 from appl.prompt.secret import Mask, Secret
 from appl.runtime.arguments import BadArguments, read_object, refuse_unknown
 from appl.runtime.schema import Checker
@@ -78,6 +79,12 @@ class Tool:
     def as_dict(self) -> dict[str, Any]:
         """The tool as OpenAI-compatible servers take it."""
         return {"type": "function", "function": self.schema()}
+
+    @property
+    def openai_schema(self) -> dict[str, Any]:
+        """An older spelling of :meth:`as_dict`."""
+        told_once("tool.openai_schema", "tool.as_dict()")
+        return self.as_dict()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, as Python would, with what is predefined."""

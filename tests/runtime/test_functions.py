@@ -280,6 +280,7 @@ def test_nothing_starts_after_the_run():
         g.send("late")
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_old_spellings():
     @ppl(ctx="copy_ctx")
     def old():

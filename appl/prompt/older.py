@@ -1,0 +1,48 @@
+"""Older spellings: accepted, with one warning each that says what to write today.
+
+Invariant: an older spelling does what the newer one does, or it is no spelling but a difference.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from appl.errors import UnknownOption, nearest
+
+_PACKAGE = __name__.partition(".")[0]
+_told: set[str] = set()
+
+
+def told_once(old: str, new: str) -> None:
+    """Warn, once in a process, that *old* is written *new* today."""
+    if old in _told:
+        return
+    _told.add(old)
+    warnings.warn(
+        f"{old} is an older spelling: write {new}", DeprecationWarning, stacklevel=_users_level()
+    )
+
+
+def _users_level() -> int:
+    """How far up the stack the code of the user begins, as ``warnings.warn`` counts."""
+    level, frame = 1, sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        level += 1
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return level + 1
+
+
+def renamed(where: str, given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """*given* under the names of today; one that was never known raises ``UnknownOption``."""
+    found: dict[str, Any] = {}
+    for old, value in given.items():
+        if old not in names:
+            raise UnknownOption(f"{where} has no option {old!r}{nearest(old, names)}")
+        told_once(f"{where}({old}=…)", f"{names[old]}=")
+        found[names[old]] = value
+    return found

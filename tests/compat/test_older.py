@@ -1,0 +1,86 @@
+"""Older spellings do what the newer ones do, and warn once."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from appl import AIMessage, Text, ToolCall, as_tool, call, gen, ppl
+from appl.backend import Response, Sample
+from appl.errors import UnknownOption
+from appl.prompt.older import told_once
+from appl.testing import Echo, Scripted, running
+from appl.types import ExecutorType
+
+
+@pytest.fixture
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def test_a_spelling_warns_once_where_it_is_used() -> None:
+    with pytest.warns(DeprecationWarning, match="one-of-a-kind is an older spelling") as seen:
+        for _ in range(3):
+            told_once("one-of-a-kind", "another")
+    assert len(seen) == 1 and seen[0].filename == __file__
+
+
+def test_options_of_the_decorator(quiet) -> None:
+    @ppl(include_docstring=True)
+    def documented():
+        """Be brief."""
+        return gen()
+
+    with running(Echo()) as seen:
+        str(documented())
+    assert list(seen.prompts.values()) == ["user: Be brief."]
+    with pytest.raises(UnknownOption, match="'compos'"):
+        ppl(compos=1)
+
+
+def test_options_of_gen_and_call(quiet) -> None:
+    def add(a, b):
+        return a + b
+
+    def own(executor_type):
+        return executor_type
+
+    with running(Echo(models=("a", "b"))) as seen:
+        str(gen(server="b", messages="x"))
+        assert call(add, 1, b=2, executor_type=ExecutorType.NEW_THREAD).result() == 3
+        assert call(own, executor_type=4).result() == 4
+    assert seen.requests[0].model == "b"
+
+
+def test_an_option_that_has_gone_says_what_to_write() -> None:
+    with running(Echo()), pytest.raises(UnknownOption, match=r"appl\.testing\.Scripted"):
+        gen(messages="x", mock_response="y")
+
+
+def test_attributes_of_answers(quiet) -> None:
+    tools = Response((Sample("", "tool_calls", tool_calls=(ToolCall("1", "f", "{}"),)),))
+    with running(Scripted(["text", tools])):
+        said, called = gen(messages="a"), gen(messages="b")
+        assert (said.is_message, said.is_tool_call, said.is_obj) == (True, False, False)
+        assert (called.is_message, called.is_tool_call) == (False, True)
+        assert said.results == said.response == said.as_prompt() == "text"
+        assert [each.name for each in called.results] == ["f"]
+        assert (said.response_type, called.response_type) == ("text", "tool_calls")
+        assert said.id == said.call_id
+        assert said.str_future == "text"
+        assert isinstance(said.result(), Text) and said.result().is_message
+        with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+            said.nonsense
+        assert not hasattr(said.result(), "id")
+
+
+def test_attributes_of_messages_and_tools(quiet) -> None:
+    def double(x: int) -> int:
+        """Twice x."""
+        return 2 * x
+
+    assert AIMessage("hi").get_content() == "hi"
+    assert as_tool(double).openai_schema["function"]["name"] == "double"
