@@ -21,8 +21,8 @@ OURS = {
 OURS["answer"] = Published("answer", program=True)
 
 
-def shown(source: str) -> str:
-    return graph(source, **OURS)
+def shown(source: str, **names: Any) -> str:
+    return graph(source, **OURS, **names)
 
 
 def check(source: str, expected: str) -> None:
@@ -359,6 +359,26 @@ def test_a_function_of_another_library_with_the_same_name_is_no_generation() -> 
     source = "def f():\n    gen()\n    return map(str, [1])"
     assert "gen gen()" not in graph(source, gen=gen)
     assert "gen gen()" in graph(source)
+
+
+def test_a_compositor_does_not_wait_nor_does_one_derived_from_it() -> None:
+    class LineSeparated:
+        pass
+
+    class Quoted(LineSeparated):
+        pass
+
+    LineSeparated.__module__ = "appl.runtime.compositor"
+    source = """
+        def f():
+            with LineSeparated(), Quoted(indent=4):
+                g = gen()
+            with NumberedList():
+                h = gen()
+            return g, h
+    """
+    assert "wait" not in shown(source, LineSeparated=LineSeparated, Quoted=Quoted)
+    assert "wait" in shown(source, LineSeparated=LineSeparated, Quoted=dict)
 
 
 def test_methods_of_the_same_class_are_prompt_functions() -> None:
