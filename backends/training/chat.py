@@ -34,6 +34,7 @@ TEMPLATE = (
     "{%- for message in messages -%}"
     "{%- if not (tools and loop.first and message['role'] == 'system') -%}"
     "{%- if message['role'] == 'assistant' and message['tool_calls'] is defined and message['tool_calls'] -%}"
+    "{%- if message['content'] -%}{{- '<|assistant|>' + message['content'] + '<|end|>' -}}{%- endif -%}"
     "{%- for call in message['tool_calls'] -%}{%- set f = call['function'] if 'function' in call else call -%}"
     "{{- '<|assistant|><|call|>{\"name\": ' + (f['name'] | tojson) + ', \"arguments\": '"
     " + (f['arguments'] if f['arguments'] is string else (f['arguments'] | tojson)) + '}<|end|>' -}}{%- endfor -%}"

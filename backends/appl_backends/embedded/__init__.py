@@ -29,7 +29,8 @@ from appl_backends.embedded.radix import BLOCK, RadixCache
 from appl_backends.embedded.sampler import TOLERANCE, Draw, fresh_seed
 from appl_backends.embedded.task import Task
 from appl_backends.embedded.threads import BlasThreads
-from appl_backends.embedded.tokenizer import Encoded, Tokenizer, too_long
+from appl_backends.embedded.tokenizer import Encoded, Tokenizer, is_begun, too_long
+from appl_backends.embedded.tools import announced, offer
 from appl_backends.embedded.worker import Worker
 
 MODEL = "embedded"
@@ -48,6 +49,7 @@ FEATURES = frozenset(
         "prefix_cache",
         "stop_tokens",
         "constrained_prefill",
+        "tools",
     }
 )
 
@@ -143,14 +145,17 @@ class Embedded:
     async def _task(self, request: Request, stream: bool) -> Task:
         """Encode and check; what may take long is done off the loop."""
         sampling, last = request.sampling, request.messages
-        constrained = sampling.regex or sampling.grammar or sampling.schema
+        constrained = sampling.regex or sampling.grammar or sampling.schema or sampling.tools
         if constrained or (last is not None and len(last.message.content) > 4096):
             return await asyncio.to_thread(self._prepare, request, stream)
         return self._prepare(request, stream)
 
     def _prepare(self, request: Request, stream: bool) -> Task:
         sampling, room = request.sampling, self.engine.context
-        prompt = self._tokenizer.prompt(request.messages, room - 1, heal=sampling.grammar is None)
+        prompt = self._tokenizer.prompt(
+            request.messages, room - 1, heal=sampling.grammar is None,
+            tools=announced(sampling.tools) if sampling.tools else "",
+        )  # fmt: skip
         options = self._options(request, prompt)
         wanted = self._defaults.max_tokens if sampling.max_tokens is None else sampling.max_tokens
         if wanted < 1:
@@ -167,6 +172,7 @@ class Embedded:
             stream and options is None,
             request.priority,
             frozenset(sampling.stop_tokens),
+            offer(sampling, self._constraints, is_begun(request.messages), request.digest),
         )
 
     def _draws(self, request: Request) -> list[Draw]:

@@ -21,6 +21,7 @@ from appl_backends.embedded.radix import common
 from appl_backends.embedded.sampler import Picked, best, log_softmax, pick
 from appl_backends.embedded.task import Failed, Finished, Outcome, Piece, Run, Task
 from appl_backends.embedded.tokenizer import Tokenizer
+from appl_backends.embedded.tools import CALLED, Offer
 
 CANONICAL_CHUNK = 256
 HEADROOM = 64
@@ -299,8 +300,16 @@ class Engine:
                 logits[at] += self._starting_with(run.task.healed)
             if run.constraint is not None:
                 logits[at, ~run.constraint.mask()] = -np.inf
+            if run.task.offer is not None and not run.generated:
+                self._let_call(run.task.offer, logits[at], raw[at])
         draws = [run.task.draws[run.index] for run in runs]
         return pick(logits, draws, [run.generated for run in runs])
+
+    def _let_call(self, offer: Offer, logits: F32, raw: F32) -> None:
+        """The answer may begin as a tool call, or has to."""
+        if offer.must:
+            logits[:] = -np.inf
+        logits[self.tokenizer.call] = raw[self.tokenizer.call]
 
     def _starting_with(self, opening: bytes) -> F32:
         if opening not in self._opening:
@@ -349,19 +358,22 @@ class Engine:
         finish = self._take(run, token)
         if finish:
             run.writer.close(cut=finish == "length")
-        if run.task.stream and (text := run.writer.take(final=bool(finish))):
+        if run.task.stream and not run.called and (text := run.writer.take(final=bool(finish))):
             self._out.append(Piece(run.task, run.index, text))
         if finish:
             self._finish(run, finish)
 
     def _take(self, run: Run, token: int) -> str:
+        ended = CALLED if run.called else "stop"
         if run.ends_with(token, self.tokenizer.end):
-            return "stop"
+            return ended
+        if token == self.tokenizer.call:
+            run.begin_call()
         run.writer.add(self.tokenizer.bytes[token])
-        if run.constraint is not None:
+        if run.constraint is not None and token != self.tokenizer.call:
             run.constraint.accept(token)
         if run.writer.stopped or (run.constraint is not None and run.constraint.complete):
-            return "stop"
+            return ended
         return "length" if run.generated >= run.task.max_tokens else ""
 
     def _finish(self, run: Run, reason: str) -> None:

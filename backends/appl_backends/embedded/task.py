@@ -15,6 +15,7 @@ from appl_backends.embedded.constraint import Constraint
 from appl_backends.embedded.model import F32, Row
 from appl_backends.embedded.sampler import Draw
 from appl_backends.embedded.tokenizer import Writer
+from appl_backends.embedded.tools import CALLED, Offer
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +33,7 @@ class Task:
     stream: bool = False
     priority: int = 0
     stop_tokens: frozenset[int] = frozenset()
+    offer: Offer | None = None
     order: int = 0
     live: list[Run] = field(default_factory=list)
     done: list[Run] = field(default_factory=list)
@@ -53,8 +55,8 @@ class Run:
     """One sequence of a task: its ids, and while it runs its row and its place in the cache."""
 
     __slots__ = (
-        "behind", "constraint", "finish", "hold", "ids", "index", "logprobs", "row", "score",
-        "task", "tokens", "writer",
+        "behind", "called", "constraint", "finish", "hold", "ids", "index", "logprobs", "row",
+        "score", "task", "tokens", "writer",
     )  # fmt: skip
 
     def __init__(self, task: Task, index: int) -> None:
@@ -70,6 +72,7 @@ class Run:
         self.hold: Hold | None = None
         self.behind: tuple[Run, int] | None = None
         self.finish = ""
+        self.called = False
 
     @property
     def todo(self) -> int:
@@ -103,7 +106,19 @@ class Run:
     def sample(self) -> Sample:
         """Its answer, once it is finished."""
         logprobs = None if self.task.logprobs is None else tuple(self.logprobs)
-        return Sample(self.writer.text, self.finish, logprobs)
+        if not self.called:
+            return Sample(self.writer.text, self.finish, logprobs)
+        offer, number = self.task.offer, self.task.draws[self.index].sample
+        assert offer is not None, "only what was offered is called"
+        whole = self.finish == CALLED
+        calls = (offer.call(self.writer.text, number),) if whole else ()
+        return Sample("", self.finish, logprobs, calls)
+
+    def begin_call(self) -> None:
+        """What follows is a tool call, and no text."""
+        assert self.task.offer is not None, "only what was offered is called"
+        self.called, self.constraint = True, self.task.offer.calls.fork()
+        self.writer = Writer()
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ def is_begun(messages: Messages | None) -> bool:
 def written(message: Message) -> list[str]:
     """The tool calls of *message* as the model writes them."""
     return [
-        f'{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}'
+        f'{{"name": {json.dumps(call.name, ensure_ascii=False)}, "arguments": {call.arguments}}}'
         for call in message.tool_calls
     ]
 

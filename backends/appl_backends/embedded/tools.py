@@ -16,6 +16,7 @@ from appl.prompt import ToolCall, digest_of
 from appl_backends.embedded.constraint import JSON_STYLE, Constraint, Constraints
 
 ANNOUNCEMENT = "You can use these tools:"
+CALLED = "tool_calls"
 _NAME, _ARGUMENTS = '{"name": ', ', "arguments": '
 
 
@@ -38,7 +39,9 @@ class Offer:
         return ToolCall(f"call_{unique}", name, written[start:-1])
 
 
-def offer(sampling: Sampling, constraints: Constraints, begun: bool, content: bytes) -> Offer | None:
+def offer(
+    sampling: Sampling, constraints: Constraints, begun: bool, content: bytes
+) -> Offer | None:
     """What *sampling* offers; nothing without tools, or where the answer has *begun* as text."""
     if not sampling.tools or sampling.tool_choice == "none":
         return None
