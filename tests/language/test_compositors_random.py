@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given, settings
@@ -28,6 +30,7 @@ from appl.compositor import (
 )
 from appl.prompt import Format
 from appl.testing import Seeded, running
+from appl.tracing import Recorder, Replayer
 
 # -- trees, and the program that says one
 
@@ -96,6 +99,7 @@ def parallel(tree):
 def program(tree):
     play(tree)
     gen(seed=7)
+    return records()
 
 
 TEXTS = st.text("ab \n", max_size=4)
@@ -233,12 +237,12 @@ def reference(tree: Any) -> list[tuple[str, str | None, str]]:
     return [(role, name, said) for (role, name), said in messages]
 
 
-def shown(tree: Any, seed: int, sequential: bool) -> list[tuple[str, str | None, str]]:
-    def answer(request: Any) -> str:
-        if request.sampling.seed == 7:
-            return "end"
-        return str(next(iter(request.messages)).content)
+def answer(request: Any) -> str:
+    """The text that was asked for; something for the whole prompt."""
+    return "end" if request.sampling.seed == 7 else str(next(iter(request.messages)).content)
 
+
+def shown(tree: Any, seed: int, sequential: bool) -> list[tuple[str, str | None, str]]:
     with running(Seeded(seed, answer), sequential=sequential) as seen:
         program(tree)
     last = next(each for each in seen.requests if each.sampling.seed == 7)
@@ -249,3 +253,17 @@ def shown(tree: Any, seed: int, sequential: bool) -> list[tuple[str, str | None,
 @given(st.lists(TREES, max_size=5).map(tuple), st.integers(0, 3), st.booleans())
 def test_a_structure_looks_as_its_finished_tree(tree, seed, sequential):
     assert shown(tree, seed, sequential) == reference(tree)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(TREES, max_size=4).map(tuple), st.integers(0, 3))
+def test_a_recorded_structure_replays_without_a_live_call(tree, seed):
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(Path(folder) / "run.trace", {}, durability="process")
+        with running(Seeded(seed, answer), instruments=[recorder], gate=recorder.gate):
+            recorded = str(program(tree))
+        recorder.close()
+        replayer = Replayer(Path(folder) / "run.trace")
+        with running(replayer, instruments=[replayer], effects=replayer.effects):
+            assert str(program(tree)) == recorded
+        replayer.finish()
