@@ -121,6 +121,17 @@ class Ops:
 Kind = type[BaseException] | None
 
 
+def _supports(manager: Any, *methods: str) -> None:
+    """Refuse what is no context manager, as Python does."""
+    if not all(hasattr(type(manager), method) for method in methods):
+        which = "asynchronous " * methods[0].startswith("__a")
+        call = isinstance(manager, type) and issubclass(manager, Spoken)
+        raise TypeError(
+            f"{type(manager).__name__!r} object does not support the {which}context manager "
+            f"protocol" + (f"; write `with {manager.__name__}():`" if call else "")
+        )
+
+
 class _Scope:
     """A manager that is not ours, with a region inside it."""
 
@@ -130,6 +141,7 @@ class _Scope:
         self._manager = manager
 
     def __enter__(self) -> Any:
+        _supports(self._manager, "__enter__", "__exit__")
         entered = type(self._manager).__enter__(self._manager)
         self._region = Region()
         self._region.__enter__()
@@ -158,6 +170,7 @@ class _AsyncScope:
         self._manager = manager
 
     async def _enter_manager(self) -> Any:
+        _supports(self._manager, "__aenter__", "__aexit__")
         return await type(self._manager).__aenter__(self._manager)
 
     async def _exit_manager(self, *error: Any) -> Any:
@@ -187,6 +200,7 @@ class _Mixed(_AsyncScope):
     __slots__ = ()
 
     async def _enter_manager(self) -> Any:
+        _supports(self._manager, "__enter__", "__exit__")
         return type(self._manager).__enter__(self._manager)
 
     async def _exit_manager(self, *error: Any) -> Any:

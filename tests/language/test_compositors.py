@@ -300,6 +300,33 @@ def test_a_compositor_needs_a_program():
         pass
 
 
+def test_what_is_no_context_manager_is_refused_as_in_plain_python():
+    @ppl
+    def sync(manager):
+        with manager:
+            "a"
+
+    @ppl
+    async def asynchronous(manager):
+        async with manager:
+            "a"
+
+    @ppl
+    async def mixed(manager):
+        with manager:
+            "a"
+
+    with running(Echo()):
+        with pytest.raises(TypeError, match=r"'type' object .* write `with NumberedList\(\):`"):
+            sync(NumberedList)
+        with pytest.raises(TypeError, match="'int' object does not support the context manager"):
+            sync(3)
+        with pytest.raises(TypeError, match=r"'int' .* the asynchronous context manager protocol"):
+            asyncio.run(asynchronous(3))
+        with pytest.raises(TypeError, match="'int' object does not support the context manager"):
+            asyncio.run(mixed(3))
+
+
 def test_a_block_gives_the_compositor_itself():
     @ppl
     def program():
