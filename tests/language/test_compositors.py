@@ -778,7 +778,8 @@ def test_records_are_said_in_the_role_of_who_says_them():
         gen()
 
     assert prompts(program) == ["system: - r1\n- r2\nassistant: - example\nuser: q"]
-    assert text(rules) == "r1\nexample\nr2"
+    with running(Echo()):
+        assert [m.content for m in rules().as_convo()] == ["r1", "example", "r2"]
 
 
 def test_places_in_records_are_formatted_where_they_are_said():
@@ -868,9 +869,9 @@ def test_what_a_shared_function_said_may_be_said_again():
         with NumberedList(), AIRole():
             "a"
             other(same())
-        return records()
+        gen()
 
-    assert text(program) == "1. a\n2. s1\n- s2\n* s1\n- s2"
+    assert prompts(program) == ["assistant: 1. a\n2. s1\n- s2\n* s1\n- s2"]
 
 
 # -- as a decorator's argument
