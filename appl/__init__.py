@@ -180,6 +180,7 @@ if TYPE_CHECKING:
     from appl.runtime.ops import grow as grow
     from appl.runtime.parallel import call as call
     from appl.runtime.parallel import map as map
+    from appl.runtime.rehearsal import render as render
     from appl.runtime.roles import (
         AIRole as AIRole,
     )
@@ -192,6 +193,7 @@ if TYPE_CHECKING:
     from appl.runtime.roles import (
         UserRole as UserRole,
     )
+    from appl.runtime.stream import TextStream as TextStream
     from appl.runtime.text import Text as Text
     from appl.runtime.timeout import timeout as timeout
     from appl.runtime.tool import SchemaTool as SchemaTool
@@ -230,7 +232,9 @@ _HOME = {
     "appl.runtime.observe": ("env", "input", "now", "observe", "random", "read", "sleep", "uuid"),
     "appl.runtime.ops": ("grow",),
     "appl.runtime.parallel": ("call", "map"),
+    "appl.runtime.rehearsal": ("render",),
     "appl.runtime.roles": ("AIRole", "SystemRole", "ToolRole", "UserRole"),
+    "appl.runtime.stream": ("TextStream",),
     "appl.runtime.text": ("Text",),
     "appl.runtime.timeout": ("timeout",),
     "appl.runtime.tool": ("SchemaTool", "Tool", "as_tool", "as_tool_choice"),

@@ -28,6 +28,7 @@ from appl.runtime.frame import Frame
 from appl.runtime.future import Future
 from appl.runtime.given import PromptContext
 from appl.runtime.ops import OPS
+from appl.runtime.rehearsal import render
 from appl.runtime.run import current, here
 from appl.runtime.state import Turn
 from appl.runtime.task import Task, context_for
@@ -303,6 +304,7 @@ def _decorate(f: Any, told: Decoration) -> Any:
     program = Program(require_function(f), told)
     wrapper: Any = functools.wraps(f)(_WRAPPERS[program.kind](program))
     wrapper.__appl__ = program
+    wrapper.render = functools.partial(render, wrapper)
     program.code = wrapper.__code__
     return wrapper
 

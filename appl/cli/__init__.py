@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 
-from appl.cli import check, graph, plan, replay, run, settings, trace
+from appl.cli import check, graph, plan, render, replay, run, settings, trace
 from appl.cli.exits import DESCRIPTION
 from appl.cli.failure import interrupted_stream
 from appl.cli.terminal import out
@@ -36,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     run.add(commands)
     graph.add(commands)
     plan.add(commands)
+    render.add(commands)
     check.add(commands)
     traces = trace.add(commands)
     replay.add(traces)

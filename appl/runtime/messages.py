@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from appl.prompt import UNFORMATTED, Filled, Message, Node, Voice, as_message, parts_of
+from appl.prompt import UNFORMATTED, Filled, Message, Node, Voice, as_content, as_message, parts_of
 from appl.runtime.future import finished
 from appl.runtime.pending import Proxy
 
@@ -16,8 +16,8 @@ def settled(value: Message | Mapping[str, Any]) -> Message:
     if isinstance(value, Mapping):
         return as_message({key: _finished(item) for key, item in value.items()})
     if isinstance(value, Message) and type(value.content) is not str:
-        content = finished(value.content)
-        return replace(value.plain(), content=str.__str__(content))
+        text, media = as_content(_finished(value.content))
+        return replace(value.plain(), content=text, media=value.media or media)
     return as_message(value)
 
 

@@ -28,6 +28,9 @@ class Kept(Place):
             self._made = self._nodes(self._pending)
         return self._made
 
+    def prompt_known(self) -> bool:
+        return self._pending.done
+
     def _waiting(self) -> Lazy | None:
         for node in self.prompt_nodes():
             if node.lazy is not None and not node.lazy.prompt_ready():

@@ -1,0 +1,246 @@
+"""Rehearsals: a program runs until it needs an answer, and nobody is asked.
+
+Invariant: no call reaches a backend and nothing is recorded. When every program waits, all of
+them are told that there will be no answer, and end there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from appl.backend import Emit, Profile, Request, Response
+from appl.runtime.call import Call
+from appl.runtime.crossing import io_thread
+from appl.runtime.effects import LiveEffects
+from appl.runtime.fiber import hub_here, in_coroutine, wait
+from appl.runtime.frame import FRAME
+from appl.runtime.pending import Error, Pending
+from appl.runtime.rendering import Holes, Need, Rendered, Rendering
+from appl.runtime.run import Run, current
+
+MOST = 1000
+"""The calls after which a rehearsal ends: a program may go on for ever without waiting."""
+
+_UNSEEN = frozenset({"input", "observe"})
+"""What a rehearsal does not do to the world."""
+
+_TIMELY = frozenset({"done", "sleep"})
+"""What a program that polls does again and again; in a rehearsal no time passes."""
+
+
+def render(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Rendering:
+    """The prompts of ``f(*args, **kwargs)`` before any call is made, with holes for answers.
+
+    Shown are its first call, and every further one that it comes to without waiting for an
+    answer; where it waits, what follows is not known, and the rendering says so. The function's
+    own Python runs, except ``appl.input`` and ``appl.observe``; no model is asked and nothing is
+    recorded. Of a generator, all that it yields is taken, and nothing is sent in.
+    """
+    outer = current()
+
+    def rehearse() -> Rendering:
+        rehearsal = Rehearsal(outer)
+        rehearsal.perform(f, args, kwargs)
+        return rehearsal.rendering()
+
+    return _in_thread(rehearse) if _is_async(f) and in_coroutine() else rehearse()
+
+
+def _is_async(f: Callable[..., Any]) -> bool:
+    inner = inspect.unwrap(f)
+    return inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)
+
+
+def _in_thread(action: Callable[[], Rendering]) -> Rendering:
+    """*action* on a thread of its own: the loop of this one is running."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(copy_context().run, action).result()
+
+
+class _Unanswered(BaseException):
+    """Ends a program that needs an answer; no handler of ordinary errors catches it."""
+
+
+class _NoAnswer(_Unanswered):
+    """What a program gets for an answer; it notes which program wanted it, and where."""
+
+    def __init__(self, rehearsal: Rehearsal, what: str) -> None:
+        super().__init__(f"a rehearsal does not know {what}")
+        self._rehearsal, self._what = rehearsal, what
+
+    def with_traceback(self, traceback: TracebackType | None) -> Self:
+        """Called each time the stored error is raised, where it is raised."""
+        self._rehearsal.needs(self._what)
+        return super().with_traceback(traceback)
+
+    def outcome(self) -> Error:
+        """The outcome of the call; nobody has to look at it."""
+        outcome = Error(self)
+        outcome.looked = True
+        return outcome
+
+
+class _Nobody:
+    """A backend that is never asked; it only hears when every program waits."""
+
+    timeless = True
+
+    def __init__(self, profile: Profile, rehearsal: Rehearsal) -> None:
+        self.profile, self._rehearsal = profile, rehearsal
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        """There is no answer."""
+        raise _Unanswered(f"{request.address} was asked in a rehearsal")
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+    def on_quiet(self, final: bool = True) -> bool:
+        """No program can go on; not *final* when a timer may change that."""
+        return self._rehearsal.on_quiet(final)
+
+
+class _World(LiveEffects):
+    """The world of a rehearsal: looked at, but neither asked nor waited for."""
+
+    def __init__(self, rehearsal: Rehearsal) -> None:
+        super().__init__(rehearsal.emit)
+        self._rehearsal = rehearsal
+        self._waits = 0
+
+    def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
+        if kind in _UNSEEN:
+            self._rehearsal.withhold(f"what {kind}() gives")
+        self._waits += kind in _TIMELY
+        if self._waits > MOST:
+            self._rehearsal.withhold("time to pass")
+        return super().perform(address, ordinal, kind, live)
+
+    def turn(self, address: str, ordinal: int, kind: str, go: Callable[[], None]) -> bool:
+        """A sleep is over at once; limits of time are kept."""
+        if kind == "sleep":
+            io_thread().send(go)
+        return kind == "sleep"
+
+
+class Rehearsal(Run):
+    """A run like *other*, with the same models and settings, in which nobody answers."""
+
+    def __init__(self, other: Run) -> None:
+        super().__init__(
+            _Nobody(other.profile, self), effects=_World(self), models=other.models,
+            temperature=other.temperature, max_tokens=other.max_tokens, seed=other.seed,
+            salt=other.salt,
+        )  # fmt: skip
+        self._calls: list[Call] = []
+        self._rendered: tuple[Rendered, ...] = ()
+        self._withheld: list[Pending] = []
+        self._needs: dict[tuple[str, str], Need] = {}
+        self._over = self._ending = False
+
+    def perform(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Run the program as far as it goes."""
+        with self.as_far_as_it_goes():
+            if _is_async(f):
+                asyncio.run(self._aperform(f, args, kwargs))
+                return
+            with self:
+                value = f(*args, **kwargs)
+                if inspect.isgenerator(value):
+                    list(itertools.islice(value, MOST))
+
+    @contextlib.contextmanager
+    def as_far_as_it_goes(self) -> Iterator[None]:
+        """A block that ends where its program needs what it is not told."""
+        with contextlib.suppress(_Unanswered):
+            yield
+
+    async def _aperform(
+        self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        async with self:
+            value = f(*args, **kwargs)
+            if not inspect.isasyncgen(value):
+                await value
+                return
+            async for _ in value:
+                if len(self._calls) >= MOST:
+                    break
+
+    def rendering(self) -> Rendering:
+        """What was found."""
+        if not self._over:
+            self._render()
+        return Rendering(self._rendered, tuple(self._needs.values()))
+
+    def _render(self) -> None:
+        self._rendered = tuple(map(Holes().rendered, self._calls[:MOST]))
+
+    def submit(self, call: Call) -> None:
+        """Keep an issued call instead of handing it to the scheduler."""
+        if self._over:
+            io_thread().send(lambda: self._end_call(call))
+            return
+        self._calls.append(call)
+        if len(self._calls) > MOST:
+            self.needs(f"more than {MOST} calls")
+            raise _Unanswered(f"a rehearsal ends after {MOST} calls")
+
+    def withhold(self, what: str) -> None:
+        """Have the program that runs here wait, for *what* it will not be told."""
+        never = Pending(what, hub_here())
+        self._withheld.append(never)
+        wait(never)
+        raise never.seen()
+
+    def needs(self, what: str) -> None:
+        """The program that runs here needs *what*; what it does about it is of no interest."""
+        if io_thread().here() or current() is not self:
+            return  # only somebody who looks at outcomes, no program
+        frame = FRAME.get() or self.root
+        if self._ending and frame is self.root:
+            return
+        self._needs.setdefault((frame.address, what), Need(frame.address, what, *_place()))
+
+    def finish(self, error: BaseException | None = None) -> None:
+        self._ending = True
+        super().finish(error)
+
+    async def afinish(self, error: BaseException | None = None) -> None:
+        self._ending = True
+        await super().afinish(error)
+
+    def on_quiet(self, final: bool) -> bool:
+        """On the I/O loop: every program waits, so all are told that there is no answer."""
+        waits_for_time = not final and self.quiet is not None and not self.quiet.timers
+        if waits_for_time or self._over:
+            return False
+        self._over = True
+        self._render()
+        for call in self._calls:
+            self._end_call(call)
+        for never in self._withheld:
+            never.finish(_NoAnswer(self, never.address).outcome())
+        return True
+
+    def _end_call(self, call: Call) -> None:
+        call.failed_as(_NoAnswer(self, f"the answer of {call.address}").outcome())
+
+
+def _place() -> tuple[str | None, int | None]:
+    """The user's line that runs: the innermost that is not of this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_globals.get("__name__", "").startswith(("appl.", "asyncio.")):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return None, None
