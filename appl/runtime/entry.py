@@ -1,6 +1,7 @@
 """``run``: a program in a run of its own, also from inside a running loop.
 
-Invariant: when it returns, everything that it started has ended.
+Invariant: when it returns, everything that it started has ended, but for the answer whose stream
+it returns.
 """
 
 from __future__ import annotations
@@ -16,24 +17,33 @@ from appl.runtime.fiber import Fiber, arrive, hub_here, in_coroutine, run_on
 from appl.runtime.future import awaited
 from appl.runtime.parallel import is_async
 from appl.runtime.pending import Error, Pending, Stop, Value
+from appl.runtime.run import Run
+from appl.runtime.stream import TextStream
 
 
 def run(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Run ``f(*args, **kwargs)`` as a run of its own; ``await`` it in a coroutine.
 
     A synchronous *f* then waits without blocking the loop. The run is recorded like any other.
+    Everything that it started has ended when it returns, unless *f* returns the ``text_stream`` of
+    an answer: that goes on, and the record is complete when it has ended.
     """
     if in_coroutine():
         return _run_in_loop(f, args, kwargs)
-    with importlib.import_module("appl.session").record():
-        if is_async(f):
-            return asyncio.run(f(*args, **kwargs))
-        return f(*args, **kwargs)
+    with importlib.import_module("appl.session").record() as session:
+        value = asyncio.run(f(*args, **kwargs)) if is_async(f) else f(*args, **kwargs)
+        return _exempt(session.run, value)
+
+
+def _exempt(run: Run, value: Any) -> Any:
+    if isinstance(value, TextStream):
+        run.spare(value.pending)
+    return value
 
 
 async def _run_in_loop(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    async with importlib.import_module("appl.session").record():
-        return await asynchronously(f, *args, **kwargs)
+    async with importlib.import_module("appl.session").record() as session:
+        return _exempt(session.run, await asynchronously(f, *args, **kwargs))
 
 
 async def asynchronously(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -66,7 +66,7 @@ class Quiet:
             self._again()
             return
         self._hops = 0
-        if self._run.closed:
+        if self._run.over:
             return
         awake = self._awake()
         if not awake:
@@ -96,7 +96,7 @@ class Quiet:
         moves = self._moves
 
         def look() -> None:
-            if self._moves == moves and not self._run.closed:
+            if self._moves == moves and not self._run.over:
                 self._forced_at = moves
                 self._look()
 

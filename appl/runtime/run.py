@@ -85,7 +85,10 @@ class Run:
         self.scheduler = Scheduler(front, limit, order or ByPrefix())
         self.tell: Callable[[str], None] = _on_stderr
         self.states = States()
-        self.closed = False
+        self.closed = False  # nothing can be started any more
+        self.over = False  # and all has ended
+        self.on_over: Callable[[], None] | None = None
+        self._spared: Pending | None = None
         self.root = Frame(self, None, "", Prompt())
         self.task = task_here()
         self.scopes = Scopes()
@@ -212,7 +215,7 @@ class Run:
                 structure.cancel_all(self.started())
             if self.quiet is not None:
                 self.quiet.joins(hub_here())
-            failure = structure.join(self.started())
+            failure = structure.join(self._awaited())
             if error is None and failure is not None:
                 raise failure.seen()
         except BaseException as late:
@@ -229,7 +232,7 @@ class Run:
         try:
             if error is not None:
                 structure.cancel_all(self.started())
-            failure = await structure.ajoin(self.started())
+            failure = await structure.ajoin(self._awaited())
             if error is None and failure is not None:
                 raise failure.seen()
         except BaseException as late:
@@ -250,14 +253,42 @@ class Run:
             found += frame.started
         return found
 
+    def spare(self, pending: Pending) -> None:
+        """Do not wait for *pending* at the end: its stream was returned, and is read after it.
+
+        Nothing more can be started then, but the run is over only when *pending* is.
+        """
+        self._spared = pending
+
+    def abandon(self, seconds: float) -> None:
+        """Cancel what was spared, and give it *seconds* to end."""
+        spared, ended = self._spared, threading.Event()
+        if spared is not None and spared.subscribe(lambda _: ended.set()):
+            spared.cancel()
+            ended.wait(seconds)
+
+    def _awaited(self) -> list[Pending]:
+        return [pending for pending in self.started() if pending is not self._spared]
+
     def _end(self, error: BaseException | None) -> None:
         self.closed = True
         self.states.clear()
+        spared = self._spared
+        if spared is None or error is not None or not spared.subscribe(self._spared_ended):
+            self._is_over(error)
+
+    def _spared_ended(self, spared: Pending) -> None:
+        self._is_over(None)
+
+    def _is_over(self, error: BaseException | None) -> None:
+        self.over = True
         self.caches.close()
         if self.quiet is not None:
             self.quiet.ends()
         if self.watched:
             self.emit(RunEnded(_reason(error), error, time.monotonic_ns()))
+        if self.on_over is not None:
+            self.on_over()
 
 
 def _reason(error: BaseException | None) -> str:

@@ -27,6 +27,7 @@ from appl.runtime.event import Instrument
 from appl.runtime.run import Run
 from appl.session.answering import Choice, choose, make_backend, models_of
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
+from appl.session.lingering import linger
 from appl.session.recording import Recording
 from appl.tracing import Recorder, new_path, profile_data
 
@@ -57,6 +58,13 @@ class Session:
         """Where the trace lies; ``None`` before the first call and without recording."""
         recorder = self.recording.recorder if self.recording else None
         return recorder.path if recorder else None
+
+    def end(self) -> None:
+        """:meth:`close`, now or when the answer has ended whose stream the run has returned."""
+        if self.run.over:
+            self.close()
+        else:
+            linger(self)
 
     def close(self) -> None:
         """Close trace and backend, after the run has ended."""
@@ -237,7 +245,7 @@ class record:
         try:
             session.run.__exit__(kind, error, trace)
         finally:
-            session.close()
+            session.end()
 
     async def __aenter__(self) -> Session:
         session = self._opened()
@@ -254,4 +262,4 @@ class record:
         try:
             await session.run.__aexit__(kind, error, trace)
         finally:
-            await asyncio.to_thread(session.close)
+            await asyncio.to_thread(session.end)

@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator
 
 from appl.runtime.run import Run
+from appl.session.lingering import at_exit
 from appl.session.opening import Session, make_session, tell
 
 _lock = threading.RLock()
@@ -39,7 +40,7 @@ def process_session() -> Session:
         elif _process is None:
             _process = make_session()
             importlib.import_module("concurrent.futures.thread")  # its own end must come after ours
-            _at_exit(_close_process)
+            at_exit(_close_process)
             os.register_at_fork(after_in_child=_forget)
         return _process
 
@@ -77,12 +78,6 @@ def _forget() -> None:
     """A forked child has no part in its parent's run."""
     global _process
     _process = None
-
-
-def _at_exit(action: Callable[[], None]) -> None:
-    """Have *action* called when the main thread is done, while threads can still be used."""
-    register = getattr(threading, "_register_atexit", atexit.register)
-    register(action)
 
 
 def _close_process() -> None:
