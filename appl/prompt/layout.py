@@ -70,15 +70,20 @@ class Indexing:
         method = self.method
         if not method:
             return ""
-        count, sharps = _COUNTS.get(method), method.removeprefix("sharp")
-        suffix = " " if count is None else ". "
+        count = _COUNTS.get(method)
         if count is not None:
-            mark = count(self.ind + position + 1)
-        elif sharps != method and sharps.isdecimal():
-            mark = "#" * int(sharps)
+            mark, suffix = count(self.ind + position + 1), ". "
         else:
-            mark = _SIGNS.get(method, method)
+            mark, suffix = _sign(method), " "
         return self.prefix + mark + (suffix if self.suffix is None else self.suffix)
+
+
+def _sign(method: str) -> str:
+    """The sign that stands before every item alike."""
+    sharps = method.removeprefix("sharp")
+    if sharps != method and sharps.isdecimal():
+        return "#" * int(sharps)
+    return _SIGNS.get(method, method)
 
 
 @dataclass(frozen=True, slots=True)
