@@ -194,7 +194,6 @@ if TYPE_CHECKING:
         UserRole as UserRole,
     )
     from appl.runtime.stream import TextStream as TextStream
-    from appl.runtime.stream import TextStream as TextStream
     from appl.runtime.text import Text as Text
     from appl.runtime.timeout import timeout as timeout
     from appl.runtime.tool import SchemaTool as SchemaTool
@@ -235,7 +234,6 @@ _HOME = {
     "appl.runtime.parallel": ("call", "map"),
     "appl.runtime.rehearsal": ("render",),
     "appl.runtime.roles": ("AIRole", "SystemRole", "ToolRole", "UserRole"),
-    "appl.runtime.stream": ("TextStream",),
     "appl.runtime.stream": ("TextStream",),
     "appl.runtime.text": ("Text",),
     "appl.runtime.timeout": ("timeout",),
