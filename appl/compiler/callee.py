@@ -23,6 +23,7 @@ _COMPOSITORS = (
 )  # fmt: skip
 _BY_ORIGIN = {
     **{name: name for name in ("gen", "select", "call", "map", "grow")},
+    "gen_with_tools": "gen",
     **{name: "prompt" for name in ("records", "convo")},
     **{name: "role" for name in (*_ROLES, *_COMPOSITORS)},
     "iter": "keeps",

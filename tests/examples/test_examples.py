@@ -141,6 +141,13 @@ def test_coder_and_critic_measure_what_was_written(tmp_path: Path) -> None:
     assert "All tests pass" in out or "no program passed" in out
 
 
+def test_virtual_tools_are_called_and_played(tmp_path: Path) -> None:
+    out = run(tmp_path, "virtual_tools")
+    assert "capital of Velmora is Tarn" in out and "Hugo Lind" in out
+    shown, _ = appl(tmp_path, "trace", "show")
+    assert "/agent.0/gen_with_tools.0/lookup.0/lookup.0/gen.0" in shown
+
+
 GOOD = "```python\ndef solve(n):\n    return n * (n + 1) * (2 * n + 1) // 6\n```"
 SLOW = "```python\ndef solve(n):\n    return sum(k * k for k in range(n + 1))\n```"
 
