@@ -85,7 +85,10 @@ class PromptRecords:
         return Conversation.of(self.messages())
 
     def __str__(self) -> str:
-        return "\n".join(message.shown for message in self.messages() or ())
+        messages = list(self.messages() or ())
+        if all(message.role == "user" and message.name is None for message in messages):
+            return "\n".join(message.shown for message in messages)
+        return "\n".join(map(str, messages))
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
         """What a notebook shows; it does not wait."""

@@ -63,6 +63,8 @@ def _without_executor(f: Any, kwargs: dict[str, Any]) -> None:
 def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pending:
     """Start *f*; what :func:`call` returns the future of."""
     f = finished(f)
+    while type(f) is functools.partial:
+        f, args, kwargs = f.func, (*f.args, *args), {**f.keywords, **kwargs}
     program, bound = _program(f)
     if program is not None:
         pending: Pending = program.spawn((*bound, *args), kwargs)._pending

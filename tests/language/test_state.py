@@ -216,6 +216,7 @@ def test_a_state_goes_with_its_object_and_with_its_function():
             once()
 
         local()
+        gc.collect()
         run = _run()
         assert len(run.states) == 1
         del agent

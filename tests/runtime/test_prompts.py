@@ -191,7 +191,7 @@ def test_records_and_convo_are_readable():
 
     with running(Scripted(["there"])):
         text, conversation = outer()
-    assert text == "sys\nhi there"
+    assert text == "system: sys\nuser: hi there"
     assert conversation.as_list() == [
         {"role": "system", "content": "sys"},
         {"role": "user", "content": "hi there"},
