@@ -64,6 +64,7 @@ class Verdict:
     recovered: int = 0
     asked: int = 0
     torn: int = 0
+    chunks: int = 0
     lost: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     invented: list[str] = field(default_factory=list)
@@ -111,7 +112,12 @@ def incarnations(path: Path) -> dict[int, list[str]]:
 
 
 def killed_many_times(
-    server: Server, folder: Path, kills: int, seed: int, writer: str = "whole"
+    server: Server,
+    folder: Path,
+    kills: int,
+    seed: int,
+    writer: str = "whole",
+    stream: bool = False,
 ) -> Verdict:
     """Kill *kills* children at points drawn from *seed*, and judge each trace after each kill."""
     dice, verdict, trace = random.Random(seed), Verdict(), 0
@@ -125,7 +131,7 @@ def killed_many_times(
             order = {
                 "path": str(path), "counts": str(folder / f"{trace}.{again}.count"), "seed": dice.random(),
                 "point": point, "count": dice.randint(1, POINTS[point]), "writer": writer,
-                "durability": dice.choice(["process", "system", "strict"]),
+                "durability": dice.choice(["process", "system", "strict"]), "stream": stream,
             }  # fmt: skip
             found = server.run(order)
             if found["code"] == 1:  # the victim could not open the trace of the one before
@@ -145,7 +151,10 @@ def judge(path: Path, lives: list[Life], verdict: Verdict) -> None:
     """The trace after a kill, of all who wrote it: acknowledged is a prefix of recovered (no holes),
     and what is recovered was asked."""
     try:
-        verdict.torn += Trace.open(path).torn > 0
+        trace = Trace.open(path)
+        verdict.torn += trace.torn > 0
+        verdict.lost += broken_streams(trace)
+        verdict.chunks += sum(len(call.cuts) for call in trace.calls)
         found = incarnations(path)
     except TraceError as error:
         verdict.unreadable.append(f"{path}: {error}")
@@ -158,6 +167,22 @@ def judge(path: Path, lives: list[Life], verdict: Verdict) -> None:
     verdict.acknowledged += len(lives[-1].acks)
     verdict.asked += len(lives[-1].asked)
     verdict.recovered += len(found.get(lives[-1].pid, []))
+
+
+def broken_streams(trace: Trace) -> list[str]:
+    """Calls whose chunks are not their answer, or were shown out of order."""
+    wrong = []
+    for call in trace.calls:
+        counts = [count for _, count in call.shown]
+        said = "".join(chunk.text for chunk in call.chunks())
+        whole = call.response.text if call.response and call.cuts else ""
+        if counts != sorted(counts) or (call.cuts and max(counts, default=0) > len(call.cuts)):
+            wrong.append(
+                f"{trace.path}: {call.address} was shown {counts} of {len(call.cuts)} chunks"
+            )
+        elif said != whole:
+            wrong.append(f"{trace.path}: {call.address} said {said!r:.80}, not {whole!r:.80}")
+    return wrong
 
 
 def finish(path: Path, verdict: Verdict) -> None:
@@ -182,6 +207,15 @@ def test_no_acknowledged_call_is_lost_and_every_trace_is_readable(
     assert verdict.kills >= KILLS >= 100
     assert verdict.acknowledged > 5 * KILLS and verdict.torn > 5, verdict
     assert set(verdict.by_point) == set(POINTS)
+
+
+def test_kills_while_answers_are_streamed_leave_readable_traces(
+    server: Server, tmp_path: Path
+) -> None:
+    verdict = killed_many_times(server, tmp_path, KILLS // 2, seed=5, stream=True)
+    print(verdict)
+    assert verdict.clean, verdict
+    assert verdict.kills >= KILLS // 2 and verdict.chunks > 1000 and verdict.torn > 0, verdict
 
 
 def test_without_the_flush_the_suite_fails(server: Server, tmp_path: Path) -> None:

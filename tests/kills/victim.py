@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from appl import gen, ppl
-from appl.backend import Emit, Profile, Request, Response, Sample
+from appl.backend import Chunk, Emit, Profile, Request, Response, Sample
 from appl.errors import ApplError
 from appl.runtime.event import CallEnded, Event
 from appl.runtime.run import Run
@@ -40,7 +40,17 @@ class Counting:
         text = f"{request.address}: " + self._dice.choice(
             ["short", "long " * 300, f"{self._dice.random()}" * 40]
         )
+        await self._stream(text, emit)
         return Response((Sample(text, "stop"),))
+
+    async def _stream(self, text: str, emit: Emit | None) -> None:
+        """Say *text* in pieces, perhaps not all of it."""
+        at = 0
+        while emit is not None and at < len(text) and self._dice.random() < 0.95:
+            size = self._dice.randint(1, 60)
+            emit(Chunk(0, text[at : at + size]))
+            at += size
+            await asyncio.sleep(0)
 
     async def aclose(self) -> None:
         pass
@@ -118,6 +128,16 @@ def chat(name: int, turns: int) -> str:
     return str(gen())
 
 
+@ppl(parallel=True)
+def read(name: int, turns: int) -> str:
+    f"You are number {name}."
+    for turn in range(turns):
+        answer = gen(stream=True)
+        f"Turn {turn}: {answer}"
+        f"It has {len(list(answer.text_stream))} pieces."
+    return "".join(gen(stream=True).text_stream)
+
+
 def live(order: dict[str, Any], pipe: int) -> None:
     """What the child does until it is killed, or at its end."""
     path = Path(order["path"])
@@ -127,7 +147,8 @@ def live(order: dict[str, Any], pipe: int) -> None:
     )  # fmt: skip
     backend = Counting(Path(order["counts"]), order["seed"])
     with Run(backend, instruments=[recorder, Acknowledging(recorder, pipe)], gate=recorder.gate):
-        values = [chat(name, 2 + name % 3) for name in range(6)]
+        program = read if order.get("stream") else chat
+        values = [program(name, 2 + name % 3) for name in range(6)]
         print(len([str(value) for value in values]), file=sys.stderr)
     recorder.close()
 
