@@ -66,7 +66,7 @@ def test_a_published_program_runs_unchanged(name: str, sequential: bool) -> None
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in NEEDS_MORE])
 def test_it_runs_on_the_embedded_model(name: str) -> None:
-    with record(trace=False, backend="embedded", max_tokens=12, seed=1):
+    with record(trace=False, backend="embedded", max_tokens=40, seed=1):
         assert printed(name).strip()
 
 
