@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from appl import config as config
     from appl import const as const
     from appl import func as func
+    from appl import mcp as mcp
     from appl import testing as testing
     from appl import types as types
     from appl.config import init as init
@@ -252,7 +253,9 @@ _HOME = {
         "TraceTooNew", "TraceWriteError", "UnknownOption", "Unsupported", "UnusedRecords",
     ),
 }  # fmt: skip
-_MODULES = ("compositor", "config", "const", "errors", "func", "session", "testing", "types")
+_MODULES = (
+    "compositor", "config", "const", "errors", "func", "mcp", "session", "testing", "types",
+)  # fmt: skip
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [*sorted(_WHERE), *_MODULES]

@@ -21,6 +21,7 @@ MAY = {
     "runtime": ["prompt", "backend", "compiler.ir", "compiler", "errors"],
     "tracing": ["prompt", "backend", "runtime.event", "errors"],
     "function": ["compiler", "runtime", "prompt", "backend", "errors"],
+    "mcp": ["runtime", "prompt", "errors"],
     "config": ["errors"],
     "appl_backends": ["backend", "prompt", "errors"],
 }

@@ -1,0 +1,345 @@
+"""MCP servers as sources of tools: ``with appl.mcp.stdio("python", ["server.py"]) as server:``.
+
+Invariant: a server lives from the beginning of its block to its end, on the I/O thread; a replay
+starts none: what it offered and what it answered stands in the trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import importlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future as ThreadFuture
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from appl.errors import InvalidOption, RunError, ToolServerError
+from appl.prompt import Audio, Image, ToolMessage
+from appl.runtime.arguments import read_object
+from appl.runtime.crossing import io_thread
+from appl.runtime.fiber import in_coroutine, strand_here
+from appl.runtime.frame import Frame
+from appl.runtime.future import awaited, result_of
+from appl.runtime.parallel import scope_beside
+from appl.runtime.run import here
+from appl.runtime.task import Task, context_for
+from appl.runtime.tool import Reads, SchemaReader, Tool
+
+__all__ = ["MCPServer", "stdio"]
+
+TIMEOUT = 30.0
+_CLOSING = 10.0
+
+
+def stdio(
+    command: str | os.PathLike[str],
+    args: Sequence[str | os.PathLike[str]] = (),
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    timeout: float = TIMEOUT,
+    call_timeout: float | None = None,
+    prefix: str = "",
+    errlog: TextIO | None = None,
+) -> MCPServer:
+    """The server that *command* starts, spoken to over its standard input and output.
+
+    It inherits few variables (``PATH``, ``HOME``, …); *env* are others. What it writes to its
+    standard error goes to *errlog*, by default to this process's. See ``MCPServer``.
+    """
+    if isinstance(args, str):
+        raise InvalidOption(f"stdio(command, args) takes a list of arguments, got {args!r}")
+    words = [os.fspath(command), *(os.fspath(each) for each in args)]
+
+    def target(library: Any) -> Any:
+        parameters = library.StdioServerParameters(
+            command=words[0], args=words[1:], env=dict(env or {}), cwd=cwd
+        )
+        return library.stdio_client(parameters, errlog=errlog or _stderr())
+
+    return MCPServer(
+        target, name=" ".join(words), timeout=timeout, call_timeout=call_timeout, prefix=prefix
+    )
+
+
+class MCPServer:
+    """An MCP server while its block lasts; ``gen(tools=[server])`` offers what it has.
+
+    *target* is what ``mcp.Client`` takes: the URL of a server, a transport, or a server object; a
+    function of the ``mcp`` package may make it. It has *timeout* seconds to start, and
+    *call_timeout* for each call, without limit if that is ``None``. *prefix* stands before the
+    names of its tools, so that two servers may have tools of one name. Needs the package ``mcp``:
+    ``pip install 'appl[mcp]'``.
+    """
+
+    def __init__(
+        self,
+        target: Any,
+        *,
+        name: str = "",
+        timeout: float = TIMEOUT,
+        call_timeout: float | None = None,
+        prefix: str = "",
+    ) -> None:
+        self.name = name or (target if isinstance(target, str) else type(target).__name__)
+        self._target, self._prefix = target, prefix
+        self._timeout, self._call_timeout = timeout, call_timeout
+        self._tools: dict[str, Tool] | None = None
+        self._link: _Link | None = None
+
+    @property
+    def tools(self) -> list[Tool]:
+        """The tools that the server had when its block began."""
+        return list(self._listed().values())
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._listed()[name]
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self.tools)
+
+    def __len__(self) -> int:
+        return len(self._listed())
+
+    def _listed(self) -> dict[str, Tool]:
+        if self._tools is None:
+            raise RunError(
+                f"the MCP server {self.name!r} is not open: use it inside its block, "
+                "`with appl.mcp.stdio(...) as server:`"
+            )
+        return self._tools
+
+    # -- its block
+
+    def __enter__(self) -> MCPServer:
+        if in_coroutine():
+            raise RunError("in a coroutine write `async with`: starting a server takes time")
+        self._take(result_of(self._opening()))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        closing = self._close()
+        if closing is not None:
+            closing.result(_CLOSING)
+
+    async def __aenter__(self) -> MCPServer:
+        self._take(await awaited(self._opening()))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        closing = self._close()
+        if closing is not None:
+            await asyncio.shield(asyncio.wrap_future(closing))
+
+    def _opening(self) -> Task:
+        """Start the server, or take from the record what it offered; on a worker thread."""
+        if self._tools is not None:
+            raise RunError(f"the MCP server {self.name!r} is open already")
+        caller = here(lambda: f"mcp {self.name}")
+        frame = scope_beside(caller, "mcp")
+        task = Task(frame, strand_here().hub)
+        caller.add(task)
+        start = task.run_here if caller.run.sequential else task.run_in_thread
+        start(lambda: self._offered(frame), context_for(frame))
+        return task
+
+    def _offered(self, frame: Frame) -> Any:
+        return frame.run.observe(frame.address, "mcp", self._start)
+
+    def _start(self) -> list[dict[str, Any]]:
+        link = _Link(self.name, _library(), self._timeout, self._call_timeout)
+        target = self._target
+        found = link.open(target(link.library) if callable(target) else target)
+        self._link = link
+        return found
+
+    def _take(self, offered: list[dict[str, Any]]) -> None:
+        tools = [self._tool(each) for each in offered]
+        self._tools = {tool.name: tool for tool in tools}
+
+    def _tool(self, offered: dict[str, Any]) -> Tool:
+        name = offered["name"]
+
+        async def invoke(**arguments: Any) -> ToolMessage:
+            if self._link is None:
+                raise ToolServerError(f"the MCP server {self.name!r} is closed")
+            return await self._link.call(name, arguments)
+
+        shown = re.sub(r"[^a-zA-Z0-9_-]", "_", self._prefix + name)[:64]
+        reader = _reader(shown, offered["parameters"])
+        return Tool(shown, offered["description"], invoke, offered["effect"], reader)
+
+    def _close(self) -> ThreadFuture[None] | None:
+        link, self._link, self._tools = self._link, None, None
+        return link.close() if link is not None else None
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module("mcp")
+    except ImportError as error:
+        raise ToolServerError(f"MCP needs a package: pip install 'appl[mcp]' ({error})") from None
+
+
+def _stderr() -> TextIO:
+    """This process's standard error, when another process can write to it."""
+    for stream in (sys.stderr, sys.__stderr__):
+        try:
+            if stream is not None and stream.fileno() >= 0:
+                return stream
+        except (OSError, ValueError):  # a notebook's, or one that a test has replaced
+            continue
+    return Path(os.devnull).open("w")  # lives as long as the server
+
+
+class _Link:
+    """The connection to one server; it lives in a task of the I/O loop."""
+
+    def __init__(self, name: str, library: Any, timeout: float, call_timeout: float | None) -> None:
+        self.library = library
+        self._name, self._timeout, self._call_timeout = name, timeout, call_timeout
+        self._loop = io_thread().loop
+        self._client: Any = None
+        self._closing: asyncio.Event | None = None
+        self._serving: ThreadFuture[None] | None = None
+
+    def open(self, target: Any) -> list[dict[str, Any]]:
+        """Connect; what the server offers. Raises ``ToolServerError``."""
+        offered: ThreadFuture[list[dict[str, Any]]] = ThreadFuture()
+        serving = self._serve(target, offered)
+        self._serving = asyncio.run_coroutine_threadsafe(serving, self._loop)
+        return offered.result()
+
+    def close(self) -> ThreadFuture[None]:
+        """Disconnect; done when the server has ended."""
+        assert self._closing is not None and self._serving is not None
+        self._loop.call_soon_threadsafe(self._closing.set)
+        return self._serving
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> ToolMessage:
+        """The result of the tool *name*, from any loop. Raises ``ToolServerError``."""
+        calling = asyncio.run_coroutine_threadsafe(self._call(name, arguments), self._loop)
+        return await asyncio.wrap_future(calling)
+
+    # -- on the I/O loop
+
+    async def _serve(self, target: Any, offered: ThreadFuture[list[dict[str, Any]]]) -> None:
+        self._closing = asyncio.Event()
+        try:
+            async with asyncio.timeout(self._timeout) as limit:
+                async with self.library.Client(target) as client:
+                    found = await _offered_by(client)
+                    limit.reschedule(None)
+                    self._client = client
+                    offered.set_result(found)
+                    await self._closing.wait()
+        except Exception as error:
+            if not offered.done():
+                offered.set_exception(self._error("cannot be started", error))
+        finally:
+            self._client = None
+
+    async def _call(self, name: str, arguments: dict[str, Any]) -> ToolMessage:
+        if self._client is None:
+            raise ToolServerError(f"the MCP server {self._name!r} has ended")
+        try:
+            result = await self._client.call_tool(
+                name, arguments, read_timeout_seconds=self._call_timeout
+            )
+        except Exception as error:
+            raise self._error(f"did not answer {name}", error) from None
+        return ToolMessage(_content(result), has_error=bool(result.is_error))
+
+    def _error(self, what: str, error: BaseException) -> ToolServerError:
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        late = isinstance(error, TimeoutError)
+        why = f"no answer within {self._timeout} s" if late else str(error) or type(error).__name__
+        return ToolServerError(f"the MCP server {self._name!r} {what}: {why}")
+
+
+async def _offered_by(client: Any) -> list[dict[str, Any]]:
+    """The tools of a server, all pages of them, as plain data."""
+    found, cursor = list[dict[str, Any]](), None
+    while True:
+        page = await client.list_tools(cursor=cursor)
+        found += [_offer(tool) for tool in page.tools]
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+def _offer(tool: Any) -> dict[str, Any]:
+    says = tool.annotations
+    pure = says is not None and says.read_only_hint
+    again = says is not None and says.idempotent_hint
+    return {
+        "name": tool.name,
+        "description": tool.description or "",
+        "parameters": tool.input_schema,
+        "effect": "pure" if pure else "idempotent" if again else "effect",
+    }
+
+
+class _Unchecked:
+    """For a schema that cannot be checked here: the server checks the arguments itself."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.schema = schema
+
+    def read(self, text: str) -> dict[str, Any]:
+        """The arguments by name. Raises ``BadArguments``."""
+        return read_object(text)
+
+
+def _reader(name: str, schema: dict[str, Any]) -> Reads:
+    try:
+        return SchemaReader(name, schema)
+    except TypeError:  # ToolError
+        return _Unchecked(schema)
+
+
+def _content(result: Any) -> list[Any]:
+    """What a server answered, as the parts of a message."""
+    parts = [_part(block) for block in result.content]
+    if not parts and result.structured_content is not None:
+        return [json.dumps(result.structured_content, ensure_ascii=False)]
+    return _separated(parts)
+
+
+def _part(block: Any) -> str | Image | Audio:
+    if block.type == "text":
+        return str(block.text)
+    if block.type == "image":
+        return Image.from_bytes(base64.b64decode(block.data), block.mime_type)
+    if block.type == "audio":
+        return Audio.from_bytes(base64.b64decode(block.data), block.mime_type)
+    if block.type == "resource" and isinstance(getattr(block.resource, "text", None), str):
+        return str(block.resource.text)
+    return str(block.model_dump_json(by_alias=True, exclude_none=True))
+
+
+def _separated(parts: list[Any]) -> list[Any]:
+    """*parts* with a line break between texts that follow one another."""
+    found: list[Any] = []
+    for part in parts:
+        if found and isinstance(part, str) and isinstance(found[-1], str):
+            found.append("\n")
+        found.append(part)
+    return found
