@@ -120,6 +120,8 @@ def forged(codec: int, raw_length: int, payload: bytes) -> bytes:
 
 
 MESSAGE = ["M", 1, "user", "hi"]
+TEXT = [[["hi", "stop", None]], [None, None, None], "m", None, None, None]
+ERROR = ["builtins.ValueError", "ValueError", "no", ["no"]]
 HOSTILE = {
     "a prompt that is its own parent": made(MESSAGE, ["N", 2, 2, 1, b"x" * 16]),
     "a prompt whose parent comes later": made(
@@ -135,6 +137,13 @@ HOSTILE = {
     "an end of an unknown call": made(["E", 5, 0, [], 1]),
     "an unknown outcome": made(["E", "/p.0/gen.0", 9, [], 1]),
     "an answer that is no answer": made(["E", "/p.0/gen.0", 0, "text", 1]),
+    "more chunks than text": made(["E", "/p.0/gen.0", 0, TEXT, 1, [1, 2]]),
+    "fewer chunks than text": made(["E", "/p.0/gen.0", 0, TEXT, 1, [1]]),
+    "a chunk of no sample": made(["E", "/p.0/gen.0", 0, TEXT, 1, [[3, 0, 2]]]),
+    "a chunk of another kind": made(["E", "/p.0/gen.0", 0, TEXT, 1, [[0, 7, 2]]]),
+    "an endless number of chunks": made(["C", "/p.0/gen.0", 1 << 60, 1]),
+    "chunks of what was never said": made(["E", "/p.0/gen.0", 1, ERROR, 1, [2], []]),
+    "what was said as a number": made(["E", "/p.0/gen.0", 1, ERROR, 1, [2], [[0, 0, 5]]]),
     "an unknown role": made(["M", 1, "root", "hi"]),
     "a number for a text": made(["M", 1, "user", 5]),
     "a long text with a missing piece": made(["B", 1, 1, b"abc"]),

@@ -12,10 +12,17 @@ import pytest
 import zstandard
 from made import answer, asked, call, end, now, read_back, replayed, start
 
-from appl.backend import Response, Sample, TokenLogprob
+from appl.backend import Chunk, Response, Sample, TokenLogprob
 from appl.errors import BackendError, SecretInRecord
 from appl.prompt import Message
-from appl.runtime.event import AttemptFailed, Observed, ScopeEntered, Warned
+from appl.runtime.event import (
+    AttemptFailed,
+    CallEnded,
+    ChunksDelivered,
+    Observed,
+    ScopeEntered,
+    Warned,
+)
 from appl.tracing import Recorder, Replayer, Trace, block
 from appl.tracing.secret import Masker
 
@@ -76,6 +83,12 @@ def leaky_run(recorder: Recorder, secret: str) -> None:
     tokens = tuple(TokenLogprob(letter, -1.0, ((letter, -1.0),)) for letter in secret)
     start(recorder, asked("/p.0/gen.2", "say it"))
     end(recorder, "/p.0/gen.2", Response((Sample(secret, "stop", tokens),)))
+    letters = [Chunk(0, letter) for letter in secret]
+    for at, outcome in ((3, answer(secret)), (4, BackendError("broke off"))):
+        start(recorder, asked(f"/p.0/gen.{at}", "say it letter by letter"))
+        recorder.on_event(ChunksDelivered(f"/p.0/gen.{at}", 3, now()))
+        said = (outcome, None) if at == 3 else (None, outcome)
+        recorder.on_event(CallEnded(f"/p.0/gen.{at}", *said, now(), letters))  # type: ignore[arg-type]
     recorder.on_event(Observed("/p.0", 0, "env", {secret: [secret, secret.encode()]}, now()))
     recorder.on_event(Warned("/p.0", f"careful with {secret}", now()))
 
@@ -93,6 +106,7 @@ def test_a_secret_is_nowhere_in_the_file(path: Path, name: str) -> None:
     assert all(name in c.masked for c in trace.calls)
     assert f"[secret {name}]" in str(trace.as_data()["calls"][0]["messages"])
     assert trace.by_address["/p.0/gen.2"].response.samples[0].logprobs is None  # type: ignore[union-attr]
+    assert list(trace.by_address["/p.0/gen.3"].chunks()) == []
 
 
 def test_several_secrets_in_one_text_are_all_masked(path: Path) -> None:
