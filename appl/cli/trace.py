@@ -205,6 +205,8 @@ def _whole(call: Call) -> Iterator[str]:
     yield term_safe(f"  asked    {call.where or '-'}, model {call.model or '-'}, {_sampling(call)}")
     if call.edges:
         yield term_safe(f"  holds    the answers of {', '.join(call.edges)}")
+    if call.cuts or call.shown:
+        yield f"  streamed {_chunks(call)}"
     if call.masked:
         yield term_safe(f"  masked   {', '.join(call.masked)}")
     for message in call.messages or ():
@@ -216,6 +218,9 @@ def _whole(call: Call) -> Iterator[str]:
 def _answers(call: Call) -> Iterator[str]:
     response = call.response
     if response is None:
+        begun = "".join(chunk.text for chunk in call.chunks() if chunk.kind == "text")
+        if begun:
+            yield f"\n[had said]\n{term_safe(begun)}"
         yield f"\n[{_outcome(call)}]"
         return
     used = response.usage
@@ -229,6 +234,11 @@ def _answers(call: Call) -> Iterator[str]:
         f"\n  tokens   {_count(used.prompt_tokens)} prompt, {_count(used.cached_tokens)} of them "
         f"cached, {_count(used.completion_tokens)} generated"
     )
+
+
+def _chunks(call: Call) -> str:
+    count = len(call.cuts) or call.shown[-1][1]
+    return "in 1 chunk" if count == 1 else f"in {count} chunks"
 
 
 def _speaker(message: Message) -> str:
