@@ -33,6 +33,7 @@ from appl.runtime.messages import said_by
 from appl.runtime.pending import Pending, Proxy
 from appl.runtime.place import Kept, what_it_returned
 from appl.runtime.refusal import refused
+from appl.runtime.stream import TextStream, Thoughts
 
 
 def say(frame: Scribe, value: object) -> None:
@@ -86,6 +87,10 @@ def part_of(frame: Scribe, value: object, conversion: str, spec: str) -> Part:
 
     Without conversion and format spec, an image or a sound is itself.
     """
+    if type(value) is TextStream:
+        value = value.__prompt__()
+        if isinstance(value, Thoughts):
+            return Formatted(value, conversion, spec) if conversion or spec else value
     if isinstance(value, Proxy):
         pending = value._pending
         pending.keep(frame.address)

@@ -249,9 +249,9 @@ class TextStream(Generic[T]):
     Every loop over it, in whatever fiber, task or thread and however late, sees the whole answer
     from its beginning. A loop raises the call's error after the text that came before it. Without
     ``gen(stream=True)``, or where the backend cannot stream, the answer comes as one piece. The
-    pieces of a typed answer are objects, each more complete than the one before. As prompt text
-    it is the answer. Leaving a loop early does not end the call: ``cancel()`` of the generation
-    does.
+    pieces of a typed answer are objects, each more complete than the one before. In a prompt it is
+    the whole answer, or the reasoning, and is not waited for. Leaving a loop early does not end the
+    call; ``cancel()`` of the generation does.
     """
 
     __slots__ = ("__weakref__", "_kind", "_of")
@@ -265,9 +265,9 @@ class TextStream(Generic[T]):
     def __aiter__(self) -> AsyncIterator[T]:
         return _AsyncReader(self._of._pending, self._kind)
 
-    def __prompt__(self) -> Proxy:
-        """What it says as a statement: the answer, as a future."""
-        return self._of
+    def __prompt__(self) -> Proxy | Thoughts:
+        """What it says in a prompt: the answer or the reasoning, as a future."""
+        return self._of if self._kind == "text" else Thoughts(self._of._pending)
 
     @property
     def pending(self) -> Pending:
@@ -276,6 +276,28 @@ class TextStream(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<{self._kind} stream of {self._of._pending.address}>"
+
+
+class Thoughts:
+    """The reasoning before an answer as a part of a prompt."""
+
+    __slots__ = ("_pending",)
+
+    def __init__(self, pending: Pending) -> None:
+        self._pending = pending
+
+    def prompt_ready(self) -> bool:
+        return self._pending.prompt_ready()
+
+    def prompt_text(self) -> str:
+        outcome = self._pending.last().outcome
+        assert outcome is not None
+        if isinstance(outcome, Error):
+            raise outcome.raised()
+        return getattr(outcome.said, "reasoning", None) or ""
+
+    def prompt_source(self) -> object:
+        return self._pending.prompt_source()
 
 
 class _Reading(Generic[T]):
@@ -339,14 +361,15 @@ class _Reading(Generic[T]):
             return _NOTHING
         self._over = True
         if stream is None:
-            return self._whole(value)
+            return self._whole(outcome)
         if stream.partial is None or self._kind != "text":
             return _NOTHING
         return self._new(value)
 
-    def _whole(self, value: Any) -> Any:
+    def _whole(self, outcome: Value) -> Any:
+        value = outcome.value
         if self._kind == "reasoning":
-            return getattr(value, "reasoning", None) or _NOTHING
+            return getattr(outcome.said, "reasoning", None) or _NOTHING
         if isinstance(value, str):
             return str.__str__(value) or _NOTHING
         return _NOTHING if value is None else value

@@ -219,6 +219,20 @@ def test_the_stream_itself_as_a_statement_says_the_answer() -> None:
         assert backend.prompts["/program.0/gen.1"] == "user: x\nab"
 
 
+def test_the_stream_in_an_f_string_says_the_answer_too() -> None:
+    @ppl
+    def program():
+        g = gen(messages="x", stream=True)
+        f"It said {g.text_stream!r}, thinking: {g.reasoning_stream}{g.reasoning_stream:>5}."
+        g.reasoning_stream
+        return str(gen())
+
+    thought = Streamed((Chunk(0, "hm", "reasoning"), "42"))
+    with running(letters(thought, "c")) as backend:
+        program()
+        assert backend.prompts["/program.0/gen.1"] == "user: It said '42', thinking: hm   hm.\nhm"
+
+
 def test_an_error_comes_after_the_text_so_far() -> None:
     with running(Scripted([BROKEN])):
         g = gen(messages="x", stream=True)
