@@ -35,7 +35,7 @@ def is_wrapped(shape: Shape, profile: Profile) -> bool:
     return (
         shape.schema is not None
         and {"schema", "schema_object"} <= profile.features
-        and shape.kinds != {"object"}
+        and shape.schema.get("type") != "object"
     )
 
 

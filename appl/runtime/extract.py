@@ -15,7 +15,9 @@ _FENCE = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.,])-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w]|[.,]\d)")
 _WORD = re.compile(r"\b(?:true|false|null|none)\b", re.IGNORECASE)
 _AROUND = " \t\r\n\"'`*.:;,!"
-_WRONG_STARTS = 50
+_BEGUN = re.compile(r'\{\s*["}]|\[\s*(?:[\]\[{"\d-]|true|false|null)')
+_OPENED = {"{": "object", "[": "array"}
+_YES_OR_NO = {"yes": ["true"], "no": ["false"]}
 _decoder = JSONDecoder()
 
 
@@ -34,22 +36,21 @@ def candidates(text: str, kinds: frozenset[str], options: tuple[str, ...]) -> It
     if kinds & {"number", "integer"}:
         yield _only(_NUMBER.findall(text))
     if kinds & {"boolean", "null"}:
+        yield _YES_OR_NO.get(whole.strip(_AROUND).casefold(), [])
         found = _only([word.lower() for word in _WORD.findall(text)])
         yield ["null" if word == "none" else word for word in found]
 
 
 def _containers(text: str, kinds: frozenset[str]) -> Iterator[str]:
-    """The objects and arrays in *text*, those within others left out."""
-    opening = re.compile(
-        "[{[]" if {"object", "array"} <= kinds else "{" if "object" in kinds else r"\["
-    )
-    at = wrong = 0
-    while wrong < _WRONG_STARTS and (start := opening.search(text, at)) is not None:
+    """The objects and arrays in *text*, those within others left out; none after a broken one."""
+    at = 0
+    while (begun := _BEGUN.search(text, at)) is not None:
         try:
-            _, at = _decoder.raw_decode(text, start.start())
-            yield text[start.start() : at]
+            _, at = _decoder.raw_decode(text, begun.start())
         except (JSONDecodeError, RecursionError):
-            at, wrong = start.end(), wrong + 1
+            return
+        if _OPENED[begun[0][0]] in kinds:
+            yield text[begun.start() : at]
 
 
 def _words(text: str, options: tuple[str, ...]) -> list[str]:
@@ -78,13 +79,15 @@ def _only(found: list[str]) -> list[str]:
 
 def problem(text: str, kinds: frozenset[str]) -> str:
     """Why nothing was found in *text*, in words."""
-    start = min((at for at in map(text.find, "{[") if at >= 0), default=-1)
-    if start < 0 or not kinds & {"object", "array"}:
-        return "it does not hold the value that was asked for, or holds several"
+    if not kinds & {"object", "array"}:
+        return "it does not say one value of the form that was asked for, or says several"
+    begun = next((each for each in _BEGUN.finditer(text) if kinds & {_OPENED[each[0][0]]}), None)
+    if begun is None:
+        return "it holds no JSON"
     try:
-        json.loads(text[start:])
+        _decoder.raw_decode(text, begun.start())
     except JSONDecodeError as error:
-        return f"the JSON in it cannot be read ({error.msg} at character {start + error.pos})"
+        return f"the JSON in it cannot be read ({error.msg} at character {error.pos})"
     except RecursionError:
         return "the JSON in it is nested too deeply"
     return "the JSON in it is not of the form that was asked for"

@@ -11,6 +11,7 @@ import importlib
 import os
 import stat
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +31,18 @@ CREATE TABLE IF NOT EXISTS answers (
 
 
 class CacheFile:
-    """An SQLite file with a row for each sample. Raises ``InvalidOption`` for any other file."""
+    """An SQLite file with a row for each sample. Raises ``InvalidOption`` for any other file.
+
+    *secrets* are values to look for besides those of the environment.
+    """
 
     blocking = True
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, secrets: Iterable[str] = ()) -> None:
         self.path = path
         self._sqlite = importlib.import_module("sqlite3")  # 10 ms that few programs need
         self._lock = threading.Lock()
-        self._masker = Masker()
+        self._masker = Masker(secrets)
         try:
             _make_private(path)
             self._connection = self._opened()
@@ -80,7 +84,7 @@ class CacheFile:
         rows: list[tuple[bytes, int, bytes]] = []
         for number, answer in enumerate(answers, first):
             packed = codec.pack(record.response_data(answer))
-            if self._masker.filter([packed]) != [packed]:
+            if self._masker.finds(packed):
                 break
             rows.append((content, number, packed))
         with self._lock:

@@ -72,6 +72,11 @@ class Masker:
             return items
         return [self._item(item) if self._hit(item) else item for item in items]
 
+    def finds(self, data: bytes) -> bool:
+        """Whether there is a secret in *data*."""
+        self.refresh()
+        return self._hit(data)
+
     def _hit(self, item: bytes) -> bool:
         return any(form in item for form in self._bytes)
 
