@@ -59,14 +59,14 @@ MUTANTS = (
     Mutant(
         "a copied prompt is the caller's own",
         "runtime/activation.py",
-        'return caller.prompt.copy() if ctx in ("copy", "same") else Prompt()',
-        'return caller.prompt if ctx in ("copy", "same") else Prompt()',
+        'return around.prompt.copy() if ctx in ("copy", "same") else Prompt()',
+        'return around.prompt if ctx in ("copy", "same") else Prompt()',
     ),
     Mutant(
         "all objects share the state of a resume method",
-        "runtime/activation.py",
-        "place = function, id(owner)",
-        "place = function, 0",
+        "runtime/state.py",
+        "place = id(function), id(owner)",
+        "place = id(function), 0",
     ),
     Mutant(
         "an address counts the calls of the whole run",
@@ -89,17 +89,18 @@ MUTANTS = (
     ),
     Mutant(
         "a generator speaks in the frame of whoever resumes it",
-        "function.py",
-        "                        self._begin_generator(frame, turn)\n",
-        "                        self._begin_generator(frame, turn)\n"
+        "runtime/body.py",
+        "                        self.begun(frame)\n                    out = step()\n",
+        "                        self.begun(frame)\n"
         "                    elif frame.parent is not None:\n"
-        "                        FRAME.set(frame.parent)\n",
+        "                        FRAME.set(frame.parent)\n"
+        "                    out = step()\n",
     ),
     Mutant(
         "a role outlives its block",
         "runtime/roles.py",
-        "        frame.role = role\n",
-        "        frame.role = frame.role\n",
+        "        scribe.voice = entered[scribe].pop()\n",
+        "        entered[scribe].pop()\n",
     ),
     Mutant(
         "a call goes out when one of its missing parts is there",
@@ -116,8 +117,9 @@ MUTANTS = (
     Mutant(
         "records() leave out what comes from answers",
         "runtime/context.py",
-        "return tip.since(self._frame.origin) if tip is not None else []",
-        "return [n for n in tip.since(self._frame.origin) if isinstance(n.part, str)] if tip else []",
+        "return moved(tip.since(self._frame.origin), self._frame.base, USER)",
+        "said = [n for n in tip.since(self._frame.origin) if isinstance(n.part, str)]\n"
+        "        return moved(said, self._frame.base, USER)",
     ),
     Mutant(
         "a failure that was handled is raised again when the run ends",
