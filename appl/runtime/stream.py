@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from appl.runtime.call import Call
     from appl.runtime.run import Run
     from appl.runtime.series import Series
+    from appl.runtime.text import Text
 
 T = TypeVar("T")
 Kind = Literal["text", "reasoning"]
@@ -256,26 +257,30 @@ class TextStream(Generic[T]):
 
     __slots__ = ("__weakref__", "_kind", "_of")
 
-    def __init__(self, of: Proxy, kind: Kind = "text") -> None:
+    def __init__(self, of: Proxy | Text, kind: Kind = "text") -> None:
         self._of, self._kind = of, kind
 
     def __iter__(self) -> Iterator[T]:
-        return _Reader(self._of._pending, self._kind)
+        return _Reader(self.pending, self._kind)
 
     def __aiter__(self) -> AsyncIterator[T]:
-        return _AsyncReader(self._of._pending, self._kind)
+        return _AsyncReader(self.pending, self._kind)
 
-    def __prompt__(self) -> Proxy | Thoughts:
+    def __prompt__(self) -> Proxy | Text | Thoughts:
         """What it says in a prompt: the answer or the reasoning, as a future."""
-        return self._of if self._kind == "text" else Thoughts(self._of._pending)
+        return self._of if self._kind == "text" else Thoughts(self.pending)
 
     @property
     def pending(self) -> Pending:
         """The answer that this is the stream of."""
-        return self._of._pending
+        if isinstance(self._of, Proxy):
+            return self._of._pending
+        finished = Pending("an answer", None)
+        finished.settle(Value(self._of))
+        return finished
 
     def __repr__(self) -> str:
-        return f"<{self._kind} stream of {self._of._pending.address}>"
+        return f"<{self._kind} stream of {self.pending.address}>"
 
 
 class Thoughts:

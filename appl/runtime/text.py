@@ -5,6 +5,7 @@ Invariant: it is equal to, hashes and pickles as its characters.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Response, Sample, TokenLogprob, Usage
@@ -13,6 +14,7 @@ from appl.prompt import AIMessage, ToolCall, ToolMessage
 from appl.runtime.older import MISSING, of_answer
 
 if TYPE_CHECKING:
+    from appl.runtime.stream import TextStream
     from appl.runtime.toolbox import Filter, Toolbox
 
 
@@ -81,6 +83,19 @@ class Text(str):
         if self._tools is None:
             raise RunError("this was asked without tools: write gen(tools=[...])")
         return self._tools.run(self.tool_calls, filter, parallel=parallel, timeout=timeout)
+
+    @property
+    def text_stream(self) -> TextStream[str]:
+        """The answer, which is complete, as one piece: see ``Generation.text_stream``."""
+        made: TextStream[str] = importlib.import_module("appl.runtime.stream").TextStream(self)
+        return made
+
+    @property
+    def reasoning_stream(self) -> TextStream[str]:
+        """The reasoning, which is complete, as one piece."""
+        module = importlib.import_module("appl.runtime.stream")
+        made: TextStream[str] = module.TextStream(self, "reasoning")
+        return made
 
     @property
     def reasoning(self) -> str | None:

@@ -365,6 +365,16 @@ def test_the_stream_of_what_a_function_returned() -> None:
         assert list(call(lambda: 7).text_stream) == [7]
 
 
+def test_what_a_function_receives_for_an_answer_streams_it_as_one_piece() -> None:
+    async def pieces(text) -> list[str]:
+        return [piece async for piece in text.text_stream]
+
+    with running(letters(Streamed((Chunk(0, "hm", "reasoning"), "a", "b")))):
+        text = gen(messages="x", stream=True).result()
+        assert list(text.text_stream) == ["ab"] == asyncio.run(pieces(text))
+        assert list(text.reasoning_stream) == ["hm"]
+
+
 def test_sequential_and_scheduled_runs_read_the_same() -> None:
     @ppl
     def program():
@@ -421,6 +431,65 @@ def test_chunks_are_events_when_they_come_and_when_they_are_delivered() -> None:
     (ended,) = log.of(CallEnded)
     assert [chunk.text for chunk in ended.chunks] == list("ABC")
     assert isinstance(log.events[-2], Delivered)
+
+
+@ppl(parallel=True)
+def worker(dice: random.Random, depth: int) -> list[object]:
+    """A random program: asks, says, reads streams in part and as a whole, late and at once."""
+    f"depth {depth}"
+    asked: list = []
+    seen: list[object] = []
+    for _ in range(dice.randint(2, 6)):
+        step = dice.randrange(7)
+        if step == 0 or not asked:
+            asked.append(gen(stream=dice.random() < 0.8, max_tokens=dice.randint(1, 9)))
+        elif step == 1:
+            f"{asked[dice.randrange(len(asked))]}"
+        elif step == 2:
+            seen.append("".join(asked[dice.randrange(len(asked))].text_stream))
+        elif step == 3:
+            seen.append("".join(asked[-1].text_stream)[: dice.randint(0, 3)])
+        elif step == 4:
+            for chunk in asked[dice.randrange(len(asked))].text_stream:
+                f"{chunk}"
+        elif step == 5 and depth < 2:
+            seen.append(worker(random.Random(dice.random()), depth + 1))
+        else:
+            asked[dice.randrange(len(asked))].text_stream
+    return seen
+
+
+def settled(value: object) -> object:
+    value = value.result() if hasattr(value, "result") else value
+    return [settled(each) for each in value] if isinstance(value, list) else value
+
+
+def program_of(seed: int) -> object:
+    return settled([worker(random.Random(seed * 10 + i), 0) for i in range(3)])
+
+
+def answer(request) -> str:
+    return request.digest.hex()[: request.sampling.max_tokens]
+
+
+def by_two(said: str) -> list[str]:
+    return [said[at : at + 2] for at in range(0, len(said), 2)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_ask_and_read_the_same_under_every_schedule(
+    tmp_path: Path, seed: int
+) -> None:
+    found = []
+    with running(Scripted(answer, pieces=by_two), sequential=True) as backend:
+        found.append((program_of(seed), backend.prompts))
+    for schedule in (1, 2):
+        path = tmp_path / f"{schedule}.trace"
+        backend = Seeded(schedule, answer, pieces=by_two)
+        values = recorded(path, lambda: program_of(seed), backend)
+        found.append((values, backend.prompts))
+        assert again(path, lambda: program_of(seed)) == values
+    assert found[0] == found[1] == found[2]
 
 
 # -- recorded and replayed
