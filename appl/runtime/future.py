@@ -235,6 +235,15 @@ if TYPE_CHECKING:
         @overload
         def __get__(self, of: Generation[T], owner: Any = ...) -> T: ...
         def __get__(self, of: Any, owner: Any = ...) -> Any: ...
+
+    class _TextStream:
+        """Pieces of text, or objects that become more complete."""
+
+        @overload
+        def __get__(self, of: Generation[Text], owner: Any = ...) -> TextStream[str]: ...
+        @overload
+        def __get__(self, of: Generation[T], owner: Any = ...) -> TextStream[T]: ...
+        def __get__(self, of: Any, owner: Any = ...) -> Any: ...
 else:
     A_co = TypeVar("A_co", covariant=True)
 
@@ -259,6 +268,7 @@ class Generation(Deferred, _Text, Generic[A_co]):  # type: ignore[misc]
         def result(self, timeout: float | None = None) -> A_co: ...
 
         response_obj: _ResponseObject
+        text_stream: _TextStream  # type: ignore[assignment]
     else:
 
         @property

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, assert_type
 
 import pydantic
 
-from appl import Generation, Text, gen, ppl
+from appl import Generation, Text, TextStream, gen, ppl
 
 
 class Person(pydantic.BaseModel):
@@ -32,6 +32,10 @@ class Color(Enum):
 
 assert_type(gen(response_format=Person), Generation[Person])
 assert_type(gen(response_format=Person).response_obj, Person)
+assert_type(gen(response_format=Person).text_stream, TextStream[Person])
+assert_type(gen(stream=True).text_stream, TextStream[str])
+assert_type(gen(stream=True).reasoning_stream, TextStream[str])
+assert_type(next(iter(gen(stream=True).text_stream)), str)
 assert_type(gen(response_format=Person).result(), Person)
 assert_type(gen(response_format=Person).result(timeout=5).age, int)
 assert_type(gen(response_format=Place).result(), Place)
