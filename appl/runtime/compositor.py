@@ -36,10 +36,17 @@ class Compositor(Spoken):
 
     format: ClassVar[Format] = Format()
 
-    def __init_subclass__(cls, **settings: Any) -> None:
+    def __init_subclass__(
+        cls,
+        sep: str | None = None,
+        indexing: Indexing | str | None = None,
+        indent: Indent | None = None,
+        new_indent: Indent | None = None,
+        is_inline: bool | None = None,
+    ) -> None:
         super().__init_subclass__()
-        if settings:
-            cls.format = _changed(cls.format, cls.__name__, **settings)
+        own = sep, indexing, indent, new_indent, is_inline
+        cls.format = _changed(cls.format, cls.__name__, *own)
 
     def __init__(
         self,
