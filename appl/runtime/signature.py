@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from appl.errors import ToolError
+from appl.errors import InvalidOption, ToolError
 from appl.runtime.arguments import BadArguments, read_object, refuse_unknown, shown
+from appl.runtime.schema import Checker
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _MOST = 5
@@ -249,20 +250,34 @@ class Reader:
         self._names = list(parameters)
         self._adapter = _adapter(name, parameters, hints, about)
         self.schema = _finished(self._adapter.json_schema(), parameters)
+        self._checker = _checker(name, self.schema)
 
     def read(self, text: str) -> dict[str, Any]:
         """The arguments in the JSON *text*, as values of the annotated types.
 
-        What the function has a default for may be missing. Raises ``BadArguments``.
+        What the function has a default for may be missing. Raises ``BadArguments``, also for what
+        pydantic would take although the schema that the model was told does not allow it.
         """
-        refuse_unknown(read_object(text), self._names)
+        given = read_object(text)
+        refuse_unknown(given, self._names)
         errors: Any = importlib.import_module("pydantic").ValidationError
         try:
-            return dict(self._adapter.validate_json((text.strip() or "{}").encode()))
+            found = dict(self._adapter.validate_json((text.strip() or "{}").encode()))
         except UnicodeEncodeError:
             raise BadArguments("the arguments hold half of a surrogate pair") from None
         except errors as error:
             raise BadArguments("; ".join(_problems(error))) from None
+        problem = self._checker.errors(given)
+        if problem is not None:
+            raise BadArguments(problem)
+        return found
+
+
+def _checker(name: str, schema: Schema) -> Checker:
+    try:
+        return Checker(schema)
+    except InvalidOption as error:
+        raise ToolError(f"the parameters of {name}: {error}") from None
 
 
 def _adapter(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-import sys
 from pathlib import Path
 
 from mcp.server.mcpserver import Image, MCPServer
@@ -76,7 +75,4 @@ def die() -> str:
 if __name__ == "__main__":
     with Path(os.environ["LOG"]).open("a") as started:
         started.write(f"started {os.getpid()}\n")
-    if "--mute" in sys.argv:
-        sys.stdin.read()
-    else:
-        server.run("stdio")
+    server.run("stdio")

@@ -27,8 +27,8 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def serve(log: Path) -> Any:
-    def made(*args: str, **options: Any) -> appl_mcp.MCPServer:
-        return appl_mcp.stdio(sys.executable, [SERVER, *args], env={"LOG": str(log)}, **options)
+    def made(**options: Any) -> appl_mcp.MCPServer:
+        return appl_mcp.stdio(sys.executable, [SERVER], env={"LOG": str(log)}, **options)
 
     return made
 
@@ -120,11 +120,13 @@ def test_a_server_that_cannot_be_started_says_why(tmp_path):
             pass
 
 
-def test_a_server_that_does_not_answer_is_given_up(serve, log):
-    refused = pytest.raises(ToolServerError, match=r"cannot be started: no answer within 1\.5 s")
-    with running(Echo()), refused, serve("--mute", timeout=1.5):
+def test_a_server_that_does_not_answer_is_given_up(log):
+    code = "import os, sys; print('started', os.getpid(), file=open(sys.argv[1], 'w', 1)); input()"
+    mute = appl_mcp.stdio(sys.executable, ["-c", code, log], timeout=0.5)
+    refused = pytest.raises(ToolServerError, match=r"cannot be started: no answer within 0\.5 s")
+    with running(Echo()), refused, mute:
         pass
-    assert [alive(pid) for pid in started(log)] == [False]
+    assert not any(alive(pid) for pid in started(log))
 
 
 def test_a_call_that_takes_too_long_is_answered_for_and_cancelled(serve, log):
