@@ -64,8 +64,14 @@ def stdio(
         return library.stdio_client(parameters, errlog=errlog or _stderr())
 
     return MCPServer(
-        target, name=" ".join(words), timeout=timeout, call_timeout=call_timeout, prefix=prefix
+        target, name=_shown(words), timeout=timeout, call_timeout=call_timeout, prefix=prefix
     )
+
+
+def _shown(words: list[str]) -> str:
+    """A command by its program and script: further arguments may hold anything, keys too."""
+    script = [words[1]] if len(words) > 1 and not words[1].startswith("-") else []
+    return " ".join(Path(each).name for each in [words[0], *script])
 
 
 class MCPServer:

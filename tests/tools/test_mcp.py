@@ -44,11 +44,7 @@ def alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return (
-        "Z" not in Path(f"/proc/{pid}/stat").read_text().split()
-        if sys.platform == "linux"
-        else True
-    )
+    return sys.platform != "linux" or "Z" not in Path(f"/proc/{pid}/stat").read_text().split()
 
 
 def test_a_server_lists_its_tools_and_answers_calls(serve, log):
@@ -121,7 +117,7 @@ def test_a_server_that_cannot_be_started_says_why(tmp_path):
 
 
 def test_a_server_that_does_not_answer_is_given_up(log):
-    code = "import os, sys; print('started', os.getpid(), file=open(sys.argv[1], 'w', 1)); input()"
+    code = "import os, sys; print('started', os.getpid(), file=open(sys.argv[1], 'w', 1)); sys.stdin.read()"
     mute = appl_mcp.stdio(sys.executable, ["-c", code, log], timeout=0.5)
     refused = pytest.raises(ToolServerError, match=r"cannot be started: no answer within 0\.5 s")
     with running(Echo()), refused, mute:
