@@ -18,7 +18,7 @@ from appl.cli.terminal import as_json, columns, one_line, out, say, term_safe
 from appl.config import load
 from appl.errors import nearest
 from appl.prompt import Message
-from appl.tracing import Call, RunSummary, Trace, list_runs, resolve
+from appl.tracing import Call, RunSummary, ToolUse, Trace, list_runs, resolve
 
 _WIDTH = 60
 
@@ -93,7 +93,8 @@ def show_command(given: argparse.Namespace) -> int:
         trace = Trace.open(run_path(run), salvage=given.salvage)
         if address:
             call = _call(trace, address)
-            out(as_json(call.as_data(), indent=2) if given.json else "\n".join(_whole(call)))
+            whole = _whole(call) if isinstance(call, Call) else _whole_tool(call)
+            out(as_json(call.as_data(), indent=2) if given.json else "\n".join(whole))
         elif given.json:
             out(as_json(trace.as_data(), indent=2))
         else:
@@ -112,10 +113,10 @@ def _names(names: list[str]) -> tuple[str, str | None]:
     return (names[0] if names else "last"), None
 
 
-def _call(trace: Trace, address: str) -> Call:
-    call = trace.by_address.get(address)
+def _call(trace: Trace, address: str) -> Call | ToolUse:
+    call = trace.by_address.get(address) or trace.tools.get(address)
     if call is None:
-        hint = nearest(address, trace.by_address)
+        hint = nearest(address, [*trace.by_address, *trace.tools])
         raise UsageError(f"{trace.path.name} has no call {address!r}{hint}")
     return call
 
@@ -129,13 +130,17 @@ def _run_lines(trace: Trace) -> Iterator[str]:
     answers = f"{head.get('backend') or '?'}/{head.get('model') or '?'}"
     yield term_safe(f"  answers  {answers}, seed {head.get('seed')}, git {head.get('git') or '-'}")
     yield f"  calls    {_sums(totals)}"
+    if trace.tools:
+        failed = sum(1 for used in trace.tools.values() if used.message and used.message.has_error)
+        yield f"  tools    {len(trace.tools)} called" + (f", {failed} failed" if failed else "")
     if trace.torn:
         yield "  note     the end of the file was torn; what is shown is all that was committed"
     for warning in trace.warnings:
         yield f"  warning  {one_line(str(warning), 200)}"
     yield ""
-    rows = [_call_row(call) for call in trace.calls]
-    yield from columns(rows)
+    every: list[Call | ToolUse] = [*trace.calls, *trace.tools.values()]
+    every.sort(key=lambda each: each.position)
+    yield from columns([_row_of(each) for each in every])
 
 
 def _state(trace: Trace) -> str:
@@ -170,11 +175,12 @@ def _sums(totals: dict[str, Any]) -> str:
     return "; ".join([", ".join(counts) or "none", ", ".join(named)])
 
 
-def _call_row(call: Call) -> tuple[str, ...]:
-    return call.address, _took(call), _outcome(call)
+def _row_of(call: Call | ToolUse) -> tuple[str, ...]:
+    outcome = _outcome(call) if isinstance(call, Call) else _tool_outcome(call)
+    return call.address, _took(call), outcome
 
 
-def _took(call: Call) -> str:
+def _took(call: Call | ToolUse) -> str:
     if call.started is None or call.ended is None:
         return "-"
     return f"{(call.ended - call.started) / 1e6:.2f} s"
@@ -198,6 +204,28 @@ def _reused(call: Call) -> str:
     assert call.response is not None
     count, of = call.response.reused, len(call.response.samples)
     return "reused" if count == of else f"{count} of {of} reused"
+
+
+def _tool_outcome(used: ToolUse) -> str:
+    call = one_line(f"{used.name}({used.arguments})", _WIDTH)
+    if used.message is not None:
+        failed = "failed: " if used.message.has_error else ""
+        return f"{call} -> {failed}{one_line(used.message.shown, _WIDTH)}"
+    if used.error is not None:
+        return f"{call} {used.outcome}: {one_line(str(used.error), _WIDTH)}"
+    return f"{call} in flight"
+
+
+def _whole_tool(used: ToolUse) -> Iterator[str]:
+    yield term_safe(f"{used.address}  {used.outcome or 'in flight'}, {_took(used)}")
+    yield term_safe(f"  tool     {used.name}, {used.effect}, {used.where or '-'}")
+    if used.masked:
+        yield term_safe(f"  masked   {', '.join(used.masked)}")
+    yield f"\n[arguments]\n{term_safe(used.arguments)}"
+    if used.message is not None:
+        yield f"\n[{_speaker(used.message)}]\n{term_safe(used.message.shown)}"
+    elif used.error is not None:
+        yield f"\n[{type(used.error).__name__}]\n{term_safe(str(used.error))}"
 
 
 def _whole(call: Call) -> Iterator[str]:
@@ -255,4 +283,6 @@ def _count(tokens: int | None) -> str:
 
 def _sampling(call: Call) -> str:
     pairs = json.loads(call.sampling)
+    if "tools" in pairs:
+        pairs["tools"] = [json.loads(text).get("name") for text in pairs["tools"]]
     return ", ".join(f"{key}={json.dumps(value)}" for key, value in pairs.items()) or "no options"
