@@ -26,20 +26,20 @@ from skills import (
 from skills.core import Draw, Example, Message
 
 SKILLS: dict[str, tuple[float, Callable[[Draw], Example]]] = {
-    "arithmetic": (22.0, arithmetic.sample),
+    "arithmetic": (25.0, arithmetic.sample),
     "facts": (18.0, facts.sample),
-    "quotation": (8.0, quotation.sample),
+    "quotation": (7.5, quotation.sample),
     "extract": (13.0, extract.sample),
-    "calculator": (5.0, tools.sample_calculator),
-    "lookup": (5.0, tools.sample_lookup),
-    "choose": (11.0, choose.sample),
-    "judge": (10.0, judge.sample),
-    "persona": (7.0, persona.sample),
-    "outline": (2.5, writing.outline),
-    "expand": (3.0, writing.expand),
+    "calculator": (4.0, tools.sample_calculator),
+    "lookup": (4.0, tools.sample_lookup),
+    "choose": (10.0, choose.sample),
+    "judge": (13.0, judge.sample),
+    "persona": (6.0, persona.sample),
+    "outline": (3.0, writing.outline),
+    "expand": (4.5, writing.expand),
     "summarise": (5.0, writing.summarise),
     "debate": (3.0, writing.sample_debate),
-    "smalltalk": (1.5, smalltalk.sample),
+    "smalltalk": (2.0, smalltalk.sample),
 }
 """Every skill with its share of the training conversations."""
 DRILL = 7.0

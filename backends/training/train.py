@@ -53,6 +53,23 @@ class Optimizer:
         update = orthogonal(g + 0.95 * m) * (0.2 * max(g.shape[1:]) ** 0.5)
         w.mul_(1 - rate * decay).sub_(rate * update)
 
+    def state(self) -> dict[str, Any]:
+        """Everything that the next step depends on."""
+        weights = {n: w.detach() for n, w in self.weights.items()}
+        return {
+            "weights": weights,
+            "first": self.first,
+            "second": self.second,
+            "count": self.count,
+        }
+
+    @torch.no_grad()
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on where a state was taken."""
+        for name, w in self.weights.items():
+            w.copy_(state["weights"][name])
+        self.first, self.second, self.count = state["first"], state["second"], state["count"]
+
     @torch.no_grad()
     def step(self, rate: float) -> None:
         """One step at the learning rate."""
@@ -118,7 +135,9 @@ def train(options: argparse.Namespace, device: str) -> tuple[dict[str, Tensor], 
         }
     print(f"parameters {sum(w.numel() for w in weights.values()):,}", flush=True)
     optimizer = Optimizer(weights, 0.1)
-    dtype = torch.bfloat16
+    if options.state and options.state.exists():
+        optimizer.restore(torch.load(options.state, map_location=device))
+    dtype = torch.bfloat16 if device == "cuda" else torch.float32
     loss_of = torch.compile(network.loss_of, dynamic=False) if device == "cuda" else network.loss_of
     focus = {skill: float(factor) for skill, _, factor in (f.partition("=") for f in options.focus)}
     source = prefetched(
@@ -165,6 +184,8 @@ def train(options: argparse.Namespace, device: str) -> tuple[dict[str, Tensor], 
         f"trained {step} steps, {step * options.size / 1e6:.0f}M tokens in {time.time() - begun:.0f}s",
         flush=True,
     )
+    if options.state:
+        torch.save(optimizer.state(), options.state)
     return weights, shape
 
 
@@ -173,6 +194,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the folder of the weights")
     parser.add_argument("--resume", type=Path, help="go on from these weights and their tokenizer")
+    parser.add_argument(
+        "--state", type=Path, help="go on from this file if there is one, and write it at the end"
+    )
+    parser.add_argument("--tokenizer", type=Path, help="the folder of a ready tokenizer")
     parser.add_argument(
         "--focus",
         nargs="*",
@@ -205,10 +230,11 @@ def main() -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
     torch.set_float32_matmul_precision("high")
-    if options.resume:
-        tokenizers_.save(Tokenizer.from_file(str(options.resume / "tokenizer.json")), options.out)
-    else:
-        tokenizers_.save(tokenizers_.train(), options.out)
+    ready = options.tokenizer or options.resume
+    tokenizers_.save(
+        Tokenizer.from_file(str(ready / "tokenizer.json")) if ready else tokenizers_.train(),
+        options.out,
+    )
     weights, shape = train(options, device)
     network.export(weights, shape, options.out, options.temperature)
     generate = evaluate.torch_generate(options.out, device)

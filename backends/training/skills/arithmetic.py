@@ -8,8 +8,10 @@ from skills import stories, words
 from skills.core import Check, Draw, Example, Pool, system
 from skills.stories import Story
 
-TERSE = 0.2
+TERSE = 0.27
 """The share of one-line solutions where the prompt does not ask for steps."""
+SPELLED = 0.08
+"""The share of problems in which small numbers are words."""
 ASK_STEPS = Pool(
     "arith.steps",
     """
@@ -70,6 +72,15 @@ Exercise:\\n
 [Read|Look at] this [problem|task] [carefully|] and solve it.\\n
 Math: 
 [Think about|Consider] this: 
+[Another|One more] [problem|puzzle|task]:\\n
+I have a [question|problem|puzzle] for you. 
+Word problem: 
+Find the [answer|result].\\n
+[My|This is my|The] homework: 
+[Listen|Think]: 
+Puzzle: 
+Next question: 
+A [question|problem] from school:\\n
 """,
 )
 
@@ -99,6 +110,27 @@ The next [day|week|morning], {s} [finds|buys|makes|gets] {k} more [of them|].
 [Then|Later|Next] {f} gives {k} {n} to {S}.
 {S} [finds|discovers] {k} [old|new|hidden|forgotten] {n} [at home|in a drawer|under the bed|outside].
 {S} [increases|raises] the number of {n} by {k}.
+{S} [now |also |]gets {k} {n} [from a neighbour|from an uncle|for a birthday|as a gift].
+A [neighbour|cousin|stranger|grandmother|classmate] [gives|offers|brings|mails] {S} {k} [more |]{n}.
+{k} [more|new|additional] {n} [come in|are bought|are made|arrive|turn up][ the next day| later| as well|].
+{S} goes to the [shop|market|store] and [buys|gets|brings back] {k} [more|more {n}].
+{S} also [has|finds|discovers|owns] {k} {n} [at home|in another {o}|in the car|in a second {o}].
+[After lunch|Before dinner|At night|A week later|A month later], {s} [adds|gets|buys|receives] {k} more.
+[Then|Later|Soon] {f} [returns|gives back|pays back] {k} {n} to {S}.
+{S} [produces|prints|grows|paints|writes|draws|knits|builds] {k} [more|new|further] {n}.
+{f} has {k} {n} and gives all of them to {S}.
+{S}'s [sister|brother|son|daughter] adds {k} {n}.
+{S} wins {k} [{n}|more] in a [game|contest|lottery].
+With the help of {f}, {S} [collects|picks|makes|finds] {k} more {n}.
+{k} {n} are put [back|in|on top|into the {o}].
+{S} asks {f} for {k} more {n} and gets them.
+The [postman|teacher|waiter|doctor] brings {k} {n} [for {S}|].
+A [parcel|letter|box|delivery] with {k} {n} [comes|arrives][ for {S}|].
+{S} [takes|carries] {k} {n} home.
+{S} is lucky and [finds|wins|gets] {k} [more|more {n}].
+[Today|Tomorrow|This week|Next week] {S} [gets|buys|makes|earns] {k} {n}.
+To these {S} adds {k} {n}.
+{S} finds {k} {n} that were [lost|forgotten|hidden].
 """,
 )
 LOSE = Pool(
@@ -127,6 +159,35 @@ The next [day|week|morning], {s} [sells|loses|gives away|uses] {k} of them.
 {S} decides to [sell|give away|throw away|return] {k} {n}.
 {f} and the others [eat|use|take|need] {k} of the {n}.
 The number of {n} [falls|goes down|drops] by {k}.
+{S} [uses|needs|spends|eats] {k} {n} [for a party|at work|that day|for dinner|for a cake].
+[Someone|A thief|A dog|The wind|A neighbour] takes {k} [of them|of the {n}|{n}].
+{S} [leaves|forgets] {k} of them [on the bus|at school|at home|in the park].
+{S} [brings|carries|takes] {k} {n} back to the shop.
+{S} has to [give back|return|pay|throw out] {k} {n}.
+{k} of them are [bad|rotten|too old|taken|sold|eaten|used].
+{f} asks for {k} {n}, and {S} [gives|hands] them over.
+[After lunch|Before dinner|A week later|At night], {s} [uses|loses|sells|gives away] {k} [of them|of the {n}|{n}].
+{S} takes {k} {n} out of the {o}[ and throws them away|].
+{S} [sends|mails|gives|donates] {k} {n} to [a school|an aunt|the neighbours|a hospital].
+{k} {n} [melt|disappear|fall into the water|are eaten by a dog|run away].
+{S} has {k} fewer {n} after [a storm|the trip|the game|the party].
+{S} loses {k} {n} to {f} in a game.
+{S} lets {f} have {k} of the {n}.
+{S} [swaps|exchanges] {k} {n} for a [ball|toy|map].
+{f} [wants|needs] {k} {n}, so {S} gives them to {f}.
+[A customer|A friend|A child] [buys|takes|gets] {k} of them.
+{S} pays {k} {n} for a [meal|ticket|map].
+By the evening {k} of the {n} are [gone|missing|sold].
+{S} sets {k} of the {n} free or gives them away.
+{S} [gets rid of|parts with|hands in|misplaces] {k} {n}.
+[Today|Tomorrow|This week|Next week] {S} [sells|loses|uses|spends] {k} {n}.
+[Then|Later|Soon] {S} gives {f} {k} {n} back.
+Out of these, {S} [eats|sells|gives away] {k}.
+{S} no longer has {k} of them.
+{k} [of the {n}|of them|{n}] [go|are gone|do not work].
+{S} gives {k} {n} as a present to {f}.
+{S} [eats|uses|breaks] {k}, and the others stay.
+{f} [eats|breaks|loses|takes] {k} of {S}'s {n}.
 """,
 )
 BAGS = Pool(
@@ -152,6 +213,31 @@ In {a} {c} there are {b} more {n} each.
 {S} has {a} [more|other] {c} [at home|too|as well] with {b} {n} in [each|every one].
 [A truck|{f}] delivers {a} {c}. [Every|Each] one of them has {b} {n}.
 Then come {a} {c}, {b} {n} [each|per piece|in each one].
+{S} [opens|unpacks] {a} {c}. There are {b} {n} in each[ of them|].
+[On each of|For each of] {a} days {s} [gets|makes|finds|buys] {b} {n}.
+{a} [friends|uncles|neighbours|classes] [come|visit] and each [brings|gives {S}] {b} {n}.
+There are {a} {c} in the [car|cellar|kitchen], and each [holds|has|contains] {b} {n}.
+{S} [buys|gets] {a} packs of {b} {n}.
+{S} gets {b} {n} from each of {a} [friends|shops|people].
+Every week {s} gets {b} {n}, and this goes on for {a} weeks.
+{f} [has|owns] {a} {c} of {b} {n} and gives them all to {S}.
+{S} [plants|lays|puts down] {a} rows of {b} {n}.
+{a} times, {s} [buys|finds|gets] {b} {n}.
+{S} picks up {a} {c}, and in every one there are {b} {n}.
+{S} [buys|gets|adds] {a} [sets|packets|bundles] of {b} {n} each.
+During {a} days {s} makes {b} {n} a day.
+{a} {c} come, [all|each] with {b} {n}.
+{S} [buys|orders] {a} more {c}. One {o} holds {b} {n}.
+[Each|Every] month {s} adds {b} {n}, for {a} months.
+{S} [works|shops] for {a} hours and gets {b} {n} an hour.
+{S} has {a} [sisters|brothers|cousins], and each of them gives {S} {b} {n}.
+A [shop|farm] sends {a} {c}, and there are {b} {n} in each.
+{S} [brings|gets] {b} {n} from each of {a} [trips|visits|gardens].
+{S} [buys|makes|fills] {a} {c}, and {b} {n} go into each.
+Each of the {a} {c} that {s} [gets|buys] has {b} {n} in it.
+{S} gets {a} {c}; each holds {b} {n}.
+{f} gives {S} {b} {n} a day for {a} days.
+{S} also has {a} {c}, each [with|of] {b} {n}.
 """,
 )
 LOSE_BAGS = Pool(
@@ -172,6 +258,23 @@ For {a} days {s} gives away {b} {n} every day.
 {S} [sells|trades|donates] {a} {c} of {b} {n}.
 {S} [gives away|throws away|ships] {a} {c} with {b} {n} in each.
 [Each|Every one] of the {a} [children|neighbours|guests] [takes|eats|receives] {b} {n}.
+{S} has {a} [guests|friends|children] and gives each of them {b} {n}.
+{S} [sells|gives|sends] {b} {n} to each of {a} [customers|schools|shops|families].
+[Every|Each] day {s} [eats|uses|sells] {b} {n}, for {a} days.
+{a} [customers|visitors] come and each [buys|takes|gets] {b} {n}.
+{S} takes {a} {c}, puts {b} {n} into each and [sells|mails|gives away] them.
+In each of {a} [games|weeks|rounds] {s} loses {b} {n}.
+{a} {c} with {b} {n} each are [sold|stolen|taken away|lost].
+{S} uses {b} {n} for each of {a} [cakes|meals|dresses|parties].
+{S} makes {a} [cakes|necklaces|toys], and each [takes|needs] {b} {n}.
+For each of {a} [weeks|months], {s} [spends|uses|eats] {b} {n}.
+{S} gives {a} [pupils|neighbours|players] {b} {n} each.
+{S} fills {a} {c} for {f}, with {b} {n} in each.
+{S} throws away {a} {c}, each with {b} {n} in it.
+{a} [dogs|birds|mice] [eat|take] {b} {n} each.
+{S} pays {b} {n} for each of {a} [tickets|meals|toys].
+{S} [sells|mails|ships] {a} packs of {b} {n}.
+{f} comes {a} times and takes {b} {n} each time.
 """,
 )
 SHARE = Pool(
@@ -191,6 +294,24 @@ The {n} are [divided|shared out] among {k} [people|children|classes]. How many [
 Each of {k} friends gets the same number of {n}. How many is that?
 {S} arranges them in {k} equal rows. How many {n} are in [a|one] row?
 How many groups of {k} {n} can {S} make?
+{S} and some friends, {k} [people|children] in all, share the {n} equally. How many [{n} |]does each get?
+[If|When] {S} divides the {n} [equally |evenly |]among {k} [people|boys|girls|friends], how many does each get?
+{S} puts the same number of {n} on each of {k} plates. How many {n} are on one plate?
+Each {o} holds {k} {n}. How many {c} does {S} need?
+{k} [classes|teams|families] get the same number of {n} each. How many is that for each?
+{S} makes groups of {k}. How many groups are there?
+{S} wants to use them up in {k} days, the same number every day. How many {n} is that a day?
+[All the {n}|They] are put into {k} {c}, the same number in each. How many {n} does one {o} hold?
+{S} sells them in [packs|bags|bundles] of {k}. How many [of these |]does {S} sell?
+{S} splits them into {k} equal [parts|piles|heaps]. How many {n} are in each?
+{k} [people|pupils|workers] share all of them and get equal numbers. What does each of them get?
+{S} ties them into bundles of {k}. How many bundles does that make?
+{S} lays them in rows of {k}. How many rows are there?
+{k} children get all the {n}, each the same number. How many does a child get?
+Then the {n} are given to {k} people in equal parts. How many is one part?
+{S} fills {k} equal {c} with them. How many {n} are in each?
+If {k} {n} fit into one {o}, how many {c} does {S} need?
+{S} gives the same number to each of {k} friends. How many is that?
 """,
 )
 TIMES = Pool(
@@ -206,6 +327,20 @@ The next day {s} has {k} times that many {n}.
 The {n} [grow|increase] to {k} times the number.
 The number of {n} becomes {k} times as large.
 Then {S} has {k} times as many.
+[After|Within] a [month|year] there are {k} times as many {n}.
+{S} works hard and [soon|now|in the end] has {k} times as many {n}.
+The number [grows|rises] to {k} times what it was.
+{S} multiplies the number of {n} by {k}.
+[By the end of the week|By evening], the number of {n} is {k} times as large.
+In the next year {S} has {k} times the number of {n}.
+It becomes {k} times that number.
+With the help of {f}, {S} soon has {k} times as many.
+A year later {S} counts {k} times as many {n}.
+{S} needs {k} times as many {n} and buys the rest.
+[A week|A month|Some time] later there are {k} times as many.
+{S} [makes|turns] them into {k} times as many {n}.
+Then the {n} become {k} times as many.
+In the end {S} has {k} times the number of {n} from before.
 """,
 )
 START = Pool(
@@ -230,6 +365,22 @@ In a {o} there are {k} {n}. [They belong to {S}.|It belongs to {S}.]
 {S}'s [collection|{o}|shop|farm] has {k} {n}.
 {S} is the owner of {k} {n}.
 A [shop|farm|school|market] [run by|of] {S} has {k} {n}.
+There is a {o} with {k} {n} [on the table|in the kitchen|in the cellar].
+{S} [is given|receives|inherits|wins] {k} {n}.
+[One day|This morning|In spring|In the beginning], {S} [has|gets|finds|buys] {k} {n}.
+A [baker|farmer|teacher|trader|gardener] [called|named] {S} has {k} {n}.
+{S} [wants to sell|brings|carries|packs] {k} {n}.
+{S} counts [the|all] {n} and there are {k}.
+[Today|Now] {S} has {k} {n}.
+{S} [opens|fills] a {o} with {k} {n}.
+In {S}'s {o} are {k} {n}.
+{S} has {k} {n} [for sale|to sell|in stock|at home|in all].
+{S} had {k} {n} [at the start|in the beginning|at the beginning].
+The {o} of {S} has {k} {n} in it.
+Let us say {S} has {k} {n}.
+Imagine that {S} has {k} {n}.
+Suppose {S} has {k} {n}.
+{S} has [exactly |a total of |only ]{k} {n}.
 """,
 )
 HOW_MANY = Pool(
@@ -252,6 +403,22 @@ How many {n} [can {S} count|does {S} count] now?
 How many does {S} have [now|in the end|left]?
 And how many {n} are there now?
 How many are there [now|in the end]?
+How many {n} [will|would] {S} have [then|after that|in the end]?
+How many {n} [has {S} got|has {S}] [now|left|in the end]?
+With how many {n} does {S} end?
+How many {n} [stay|are still there|are in {S}'s hands]?
+How large is the number of {n} [now|in the end]?
+What number of {n} does {S} have [now|left|in the end]?
+How many {n} does {S} have at the end of [the day|the week|the story]?
+How many of the {n} [are there|does {S} have] [now|in the end]?
+What is the final count[ of {n}|]?
+Work out how many {n} {S} has [now|left|in the end].
+[Count|Count up] the {n}: how many are there[ now|]?
+How many {n} are there [at last|all in all]?
+I want to know how many {n} {S} has [now|in the end].
+How many {n} can {S} [use|sell] [now|in the end]?
+And now? How many {n} [are there|does {S} have]?
+Can you tell me how many {n} {S} has [now|in the end]?
 """,
 )
 
@@ -264,6 +431,8 @@ def _plus(draw: Draw, story: Story, slot: dict[str, str]) -> None:
 
 
 def _minus(draw: Draw, story: Story, slot: dict[str, str]) -> None:
+    if story.value < 2:
+        return _plus(draw, story, slot)
     k = (
         draw.num(1, max(1, story.value - 1))
         if story.value < 60 or draw.chance(0.5)
@@ -276,6 +445,7 @@ def _minus(draw: Draw, story: Story, slot: dict[str, str]) -> None:
         k,
         draw.pick(["Left", "After that", "Take away"]),
     )
+    return None
 
 
 def _bags(draw: Draw, story: Story, slot: dict[str, str]) -> None:
@@ -379,6 +549,19 @@ A [shop|store|stand] sells {x} for {p} {u} and {y} for {q} {u}. {S} buys {a} {x}
 {X} are {p} {u}, {y} are {q} {u}. {S} [buys|takes|wants] {a} {x} and {b} {y}. How much [does {s} pay|is that]?
 [One|A single] of the {x} costs {p} {u}, one of the {y} {q} {u}. How much are {a} {x} and {b} {y}?
 {S} buys {a} {x} for {p} {u} each and {b} {y} for {q} {u} each. How much [money does {s} spend|does {s} spend|does that cost][ in total|]?
+{S} buys {a} {x} and {b} {y}. The {x} cost {p} {u} each, the {y} cost {q} {u} each. How much does {S} pay[ in total| altogether|]?
+{S} goes shopping and buys {a} {x} at {p} {u} each and {b} {y} at {q} {u} each. How much money does {s} need?
+One of the {x} costs {p} {u}, and one of the {y} costs {q} {u}. How much do {a} {x} and {b} {y} cost [in total|together|altogether]?
+{S} buys {x} and {y}: {a} {x} at {p} {u} each and {b} {y} at {q} {u} each. What does {s} pay?
+For {a} {x} {S} pays {p} {u} each, and for {b} {y} {q} {u} each. What is the [whole|full] price?
+{S} sold {a} {x} at {p} {u} each and {b} {y} at {q} {u} each. How much money did {s} get?
+The price is {p} {u} for one of the {x} and {q} {u} for one of the {y}. {S} [wants|needs|takes] {a} {x} and {b} {y}. How much is it [all together|in all]?
+{S} has {a} {x} worth {p} {u} each and {b} {y} worth {q} {u} each. How much are they worth in all?
+{X} at {p} {u} each, {y} at {q} {u} each: what do {a} {x} and {b} {y} cost?
+{S} [buys|gets] {a} {x}. Each costs {p} {u}. Then {S} [buys|gets] {b} {y}. Each costs {q} {u}. How much does {S} [pay|spend]?
+How much does {S} pay for {a} {x} at {p} {u} and {b} {y} at {q} {u}?
+{S} needs {a} {x} and {b} {y} for a party. {X} are {p} {u} each and {y} are {q} {u} each. What does the party cost?
+In one shop {S} buys {a} {x} for {p} {u} each, in another {b} {y} for {q} {u} each. How much does {s} spend?
 """,
 )
 CHANGE = Pool(
@@ -394,6 +577,15 @@ From {m} {u}, how [much|many {u}] [is|are] left?
 {S} puts {m} {u} on the table. How much change is that?
 There were {m} {u} in {S}'s [purse|wallet|pocket]. How [much|many {u}] [is|are] left [after that|]?
 How [much|many {u}] does {S} get back from {m} {u}?
+{S} has {m} {u} in [cash|the pocket]. How many {u} does {s} keep?
+The [seller|cashier|shop] gets {m} {u} from {S}. How much [change|money] does {S} get?
+If {S} pays with {m} {u}, how much does {s} get back?
+{S} only has {m} {u}. What is left [after that|after paying]?
+How much change does {S} get from {m} {u}?
+{S} takes {m} {u} along. How many {u} does {s} bring home?
+{S} hands over {m} {u}. How many {u} come back?
+{S} wants to spend {m} {u}. How many {u} are not spent?
+Before that, {S} had {m} {u}. How many {u} does {s} have now?
 """,
 )
 
@@ -455,7 +647,8 @@ def prices(draw: Draw, wordy: bool) -> Story:
         )
         body = text.split(". ")
         asked = body.pop() if len(body) > 1 else ""
-        if asked and "sells" not in text.split(" ")[1]:
+        buys = not re.search(rf"{who} s(ells|old)", text)
+        if buys and asked and not re.search(r"\d", asked):
             story.question = ". ".join(body) + ". " + draw.say(CHANGE, m=money, **slot)
             story.step("", money, "-", total, "Change")
     return story
@@ -485,6 +678,18 @@ A [theatre|cinema|stadium] has {a} rows with {b} seats each and {k} extra seats.
 A [farmer|gardener] plants {a} rows with {b} trees [in each|each]. [There are already|Then come] {k} [other|more] trees. How many trees are there?
 [A ticket|An hour|A lesson|A night] costs {b} dollars. {S} [takes|pays for|books] {a} and pays {k} dollars [extra|for food|for the trip]. How much is that [in total|]?
 {S} puts {b} {o} on each of {a} plates and {k} {o} in a bowl. How many {o} are there?
+{S} [buys|gets] {a} {c} with {b} {o} each and {k} [single|loose|extra] {o}. How many {o} does {S} have?
+{S} [reads|writes] {b} pages on each of {a} days and then {k} pages more. How many pages [does {s} read|is that|are there]?
+A [worker|gardener|teacher] gets {b} euros a day for {a} days and {k} euros extra. How many euros is that?
+There are {a} {c} with {b} {o} in each, and {k} more {o} on the floor. How many {o} are there [in all|altogether]?
+{a} [families|groups] with {b} people each and {k} other people are at a [party|camp]. How many people are there?
+{S} trains {b} minutes a day for {a} days, and {k} minutes on Sunday. How long does {s} train?
+{S} has {k} {o} and buys {a} {c} of {b} {o}. How many {o} does {S} have [now|then|in total]?
+{S} gets {b} dollars for each of {a} [cars|windows|lawns] and a tip of {k} dollars. How much does {s} get?
+A [bike|phone|bed] is paid in {a} parts of {b} dollars and a last part of {k} dollars. What does it cost?
+A [tower|wall] is made of {a} layers with {b} stones each and {k} stones on top. How many stones is that?
+{S} drinks {b} cups a day for {a} days, and {k} cups at the weekend. How many cups is that?
+{S} [bakes|makes] {a} trays of {b} {o} and {k} [big|small|extra] ones. How many is that?
 """,
 )
 DAILY_MINUS = Pool(
@@ -507,6 +712,18 @@ A [school|club|town] has {m} [dollars|euros]. It buys {a} {o} for {b} [dollars|e
 A farmer [has|picks] {m} {o} and sells {a} {c} with {b} {o} [each|in each]. How many {o} [remain|does the farmer keep]?
 {S} [saves|has saved] {m} dollars and [pays|spends] {b} dollars [a month|a week] for {a} [months|weeks]. How many dollars [remain|are left]?
 From {m} {o}, {a} {c} with {b} {o} each are [sold|taken away|given away]. How many {o} are left?
+{S} has {m} {o} and gives {b} {o} to each of {a} [friends|children|people]. How many {o} [are left|does {S} keep|remain]?
+{S} has {m} {u2} and buys {a} {o} for {b} {u2} each. How many {u2} [are left|does {S} have left|remain]?
+A [baker|farmer|trader] has {m} {o} and sells {a} {c} of {b}. How many {o} are left?
+There are {m} {o}. {S} takes {a} {c} with {b} {o} in each. How many {o} are still there?
+{S} must drive {m} kilometres and drives {b} an hour for {a} hours. How many kilometres are left?
+A tank has {m} litres. Each day {b} litres are used. How many litres are left after {a} days?
+{S} has {m} {o} and uses {b} [a day|every day] for {a} days. How many {o} are left?
+Out of {m} {o}, {S} sells {a} packs of {b}. How many does {S} still have?
+A school needs {m} chairs. It has {a} rooms with {b} chairs each. How many chairs are missing?
+{S} wants to save {m} dollars and saves {b} dollars a week. How many dollars are missing after {a} weeks?
+{m} pupils go on a trip. {a} buses with {b} pupils each have left. How many pupils are still waiting?
+{S} earns {m} dollars a month and pays {b} dollars for each of {a} [lessons|meals|trips]. How much is left?
 """,
 )
 
@@ -519,6 +736,7 @@ def daily(draw: Draw, wordy: bool) -> Story:
         "s": draw.pick(["he", "she", who]),
         "o": words.plural(draw.pick(words.COUNTABLE)),
         "c": words.plural(draw.pick(words.CONTAINERS)),
+        "u2": draw.pick(["dollars", "euros", "coins", "pounds"]),
     }
     story = Story(0, wordy=wordy)
     if draw.chance(0.5):
@@ -548,6 +766,14 @@ On Monday {A} [sees|counts|sells] {k} {n}, on Tuesday {d} more than on Monday, a
 {A} [has|owns] {k} {n}, {B} [has|owns] {d} more, {C} [has|owns] {m} times as many as {B}. What is the total?
 A red box has {k} {n}. A blue box has {d} more {n} than the red one. A green box has {m} times as many as the blue one. How many {n} are there in all?
 In the first week there are {k} {n}, in the second {d} more, in the third {m} times as many as in the second. How many {n} are there in all [three weeks|]?
+{A} has {k} {n}. {B} has {d} {n} more than {A}, and {C} has {m} times as many {n} as {B}. How many {n} are there [in all|together]?
+{A} reads {k} pages, {B} reads {d} pages more, and {C} reads {m} times as many as {B}. How many pages is that?
+On the first day {k} people come, on the second {d} more, and on the third {m} times as many as on the second. How many people come [in all|altogether]?
+{A} earns {k} dollars, {B} earns {d} dollars more than {A}, and {C} earns {m} times as much as {B}. What do they earn together?
+{A} walks {k} miles. {B} walks {d} miles more than {A}. {C} walks {m} times as far as {B}. How many miles do they walk [in all|together]?
+A small {n2} costs {k} coins, a middle one {d} coins more, and a large one {m} times as much as the middle one. What do the three cost?
+{C} has {m} times as many {n} as {B}, {B} has {d} more than {A}, and {A} has {k}. How many {n} is that [in all|together]?
+In spring {A} sells {k} {n}, in summer {d} more than in spring, and in autumn {m} times as many as in summer. How many {n} is that?
 """,
 )
 COMPARE_TWO = Pool(
@@ -564,6 +790,16 @@ COMPARE_TWO = Pool(
 One box holds {k} {n}. Another box holds {m} times as many. How many {n} are in both?
 {A} has {k} {n}. {B} has half as many as {A}. How many {n} is that together?
 {A} picked {k} {n}, {B} half as many. How many did they pick together?
+{B} has half as many {n} as {A}. {A} has {k}. How many {n} do they have [in all|together]?
+{A} has {k} {n}, and {B} has {m} times that number. How many {n} are there [in all|altogether]?
+{A} earns {k} dollars and {B} earns {m} times as much. How much do they earn together?
+{A} [works|sleeps|reads] {k} hours on Monday and half as many on Tuesday. How many hours is that?
+{A} drives {k} miles, {B} drives {m} times as far. How many miles do they drive in all?
+A class has {k} boys and {m} times as many girls. How many children are in the class?
+{A} buys {k} {n} on Monday and {m} times as many on Friday. How many {n} does {A} buy?
+{A} has {k} {n}, {B} has {m} times as many, and {C} has {d}. How many {n} do all of them have?
+{A} is {k} years old and {B} is {m} times as old. What is {B}'s age in {d} years?
+{A} sells {k} {n} in the morning and half as many in the evening. How many does {A} sell [in total|in all]?
 """,
 )
 
@@ -575,7 +811,8 @@ def compare(draw: Draw, wordy: bool) -> Story:
     story = Story(0, wordy=wordy)
     noun = words.plural(draw.pick(words.COUNTABLE))
     if draw.chance(0.6):
-        story.question = draw.say(COMPARE, A=a, B=b, C=c, k=k, d=d, m=m, n=noun)
+        small = draw.pick(words.COUNTABLE)
+        story.question = draw.say(COMPARE, A=a, B=b, C=c, k=k, d=d, m=m, n=noun, n2=small)
         second = story.step("", k, "+", d, b)
         third = story.step("", second, "*", m, c)
         story.step("", story.step("", k, "+", second, "First two"), "+", third, "Total")
@@ -616,6 +853,15 @@ How much do you get for {e}?
 [Find|Give] {e}.
 What number is {e}?
 Please tell me what {e} is.
+Do you know what {e} is?
+Say the [value|result] of {e}.
+Add it up: {e}
+What comes out of {e}?
+{e}? [Tell me|Do you know it].
+I want to know {e}.
+How many is {e}?
+My sum is {e}. What is the result?
+Now {e}.
 """,
 )
 
@@ -623,7 +869,7 @@ Please tell me what {e} is.
 def expression(draw: Draw) -> Story:
     """A plain sum of two to four numbers, perhaps with brackets."""
     story = Story(0)
-    form = draw.num(0, 6)
+    form = draw.num(0, 9)
     (a, b), c = _room(draw), draw.num(2, 99)
     if form == 0:
         text, _ = f"{a} * {b} + {c}", story.step("", story.step("", a, "*", b, ""), "+", c, "")
@@ -648,6 +894,16 @@ def expression(draw: Draw) -> Story:
             if draw.chance(0.5)
             else (f"{x} + {y}", story.step("", x, "+", y, ""))
         )
+    elif form == 6:
+        c += a * b
+        text, _ = f"{c} - {a} * {b}", story.step("", c, "-", story.step("", a, "*", b, ""), "")
+    elif form == 7:
+        x, y = draw.num(2, 12), draw.num(2, 30)
+        text = f"{a} * {b} + {x} * {y}"
+        story.step("", story.step("", a, "*", b, ""), "+", story.step("", x, "*", y, ""), "")
+    elif form == 8:
+        x, y, k = draw.num(2, 60), draw.num(2, 60), draw.num(2, 9)
+        text, _ = f"{k} * ({x} + {y})", story.step("", k, "*", story.step("", x, "+", y, ""), "")
     else:
         text, _ = (
             (f"{c} + {a} * {b}", story.step("", c, "+", story.step("", a, "*", b, ""), ""))
@@ -709,13 +965,13 @@ def problem(draw: Draw) -> Story:
     """Any kind of problem."""
     wordy = draw.chance(0.4)
     roll = draw.rng.random()
-    if roll < 0.25:
+    if roll < 0.22:
         return stories.clauses(draw, wordy)
-    if roll < 0.5:
+    if roll < 0.57:
         return stories.scene(draw, wordy)
-    if roll < 0.68:
+    if roll < 0.71:
         return collection(draw, wordy)
-    if roll < 0.78:
+    if roll < 0.79:
         return prices(draw, wordy)
     if roll < 0.86:
         return daily(draw, wordy)
@@ -727,6 +983,34 @@ def text_of(story: Story) -> str:
     return _TIDY.sub(r"\1", " ".join([*story.said, story.question]))
 
 
+SMALL = [
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+]
+_FORMULA = re.compile(r"\d ?[-+*/=] ?\(?\d|\?\?")
+
+
+def spelled(draw: Draw, text: str) -> str:
+    """Small numbers as words, half of them."""
+    if _FORMULA.search(text):
+        return text
+    return re.sub(
+        r"(?<![\d.-])([1-9]|1[0-2])(?![\d.:]|\. )",
+        lambda m: SMALL[int(m[1]) - 1] if draw.chance(0.6) else m[1],
+        text,
+    )
+
+
 _TIDY = re.compile(r" +([ .?,])")
 
 
@@ -734,6 +1018,8 @@ def sample(draw: Draw) -> Example:
     """One problem."""
     story = problem(draw)
     text = text_of(story)
+    if draw.chance(SPELLED):
+        text = spelled(draw, text)
     if draw.chance(0.3):
         text = draw.say(LEAD) + text
     roll = draw.rng.random()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 from skills import words
@@ -46,7 +48,28 @@ class Pool:
         self.name = name
         self.parsed = [_parse(line) for line in lines]
         self.train = [i for i in range(len(lines)) if not withheld(i)]
-        self.held = [i for i in range(len(lines)) if withheld(i)] or self.train
+
+    @cached_property
+    def held(self) -> list[int]:
+        """The withheld phrasings that no trained one can come out as: words alone count, not case, punctuation or layout."""
+        trained = {said for i in self.train for said in _wordings(self.parsed[i])}
+        kept = range(len(self.parsed))
+        return [
+            i for i in kept if withheld(i) and trained.isdisjoint(_wordings(self.parsed[i]))
+        ] or self.train
+
+
+_WORDS = re.compile(r"\{\w+\}|[\w'-]+|[^\s.,;:!?\"'()\w-]")
+
+
+def _wordings(parts: list[Any]) -> Iterator[str]:
+    """Everything that a phrasing can come out as, reduced to its words; a word that labels a text is `{L}`."""
+    choices = [
+        [p] if isinstance(p, str) else [f"{{{p[0]}}}"] if isinstance(p, tuple) else p for p in parts
+    ]
+    for chosen in itertools.product(*choices):
+        said = _LABEL.sub("{L}:", "".join(chosen))
+        yield " ".join(_WORDS.findall(said.casefold()))
 
 
 _FIRST_TRAIN = [n for i, n in enumerate(words.FIRST) if not withheld(i)]
@@ -227,6 +250,9 @@ LABELS = [
 ]
 
 
+_LABEL = re.compile(rf"\b(?:the )?(?:{'|'.join(LABELS)}):", re.IGNORECASE)
+
+
 def label(draw: Draw) -> str:
     """A word that stands before a text and is not part of it."""
     word = words.syllables(draw.rng, 2).capitalize() if draw.chance(0.15) else draw.pick(LABELS)
@@ -289,7 +315,7 @@ def _json_equal(text: str, value: Any) -> bool:
 
 
 def passed(check: Check, text: str) -> bool:
-    """Whether the text passes: kinds equals, any, contains, excludes, regex, json, answer, lines, all."""
+    """Whether the text passes: kinds equals, any, contains, excludes, regex, json, answer, distinct, all."""
     kind, value = check["kind"], check.get("value")
     if kind == "equals":
         return simple(text) == simple(str(value))
@@ -306,6 +332,9 @@ def passed(check: Check, text: str) -> bool:
         return _json_equal(text, value)
     if kind == "answer":
         return _last_number(text) == str(value)
+    if kind == "distinct":
+        lines = [simple(re.sub(r"^\s*\d+\. *", "", line)) for line in text.strip().split("\n")]
+        return len(set(lines)) == len(lines)
     if kind == "all":
         return all(passed(part, text) for part in value or [])
     raise ValueError(f"unknown check {kind!r}")

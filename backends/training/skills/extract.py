@@ -59,6 +59,29 @@ Read this and answer with a JSON object that has the [keys|fields] {f}.
 [Extract|Take|Copy] {f} [from|out of] [the text|this|the following] [and return JSON|as JSON|into JSON].
 JSON with {f}[:|.|]
 [Extract|Return|Output|Wanted]: {f} [as JSON|in JSON|(JSON)].
+[Please write|Please give me|Please return|Please find] {f} [as|in] JSON.
+{f} as JSON, please[.|:]
+JSON, please: {f}
+[Answer with|Give me|I want] JSON that has {f}[, please|].
+[Which|What] {f}? [Reply|Answer] [in|with] JSON[, please|].
+[Find|Look for] {f}[, please|] and answer [in|with] JSON[, please|].
+As JSON, please: {f}
+[Return|Give|Print] a JSON object: {f}
+[Task|Job]: [read the text and return|get] {f} as JSON[, please|].
+[Read|Take] the text and [write|give] a JSON object with {f}[, please|].
+[Find|Get|Take] {f}, then [answer|reply] [with|in] JSON.
+{f} in JSON[, please|][.|:]
+[Read|See] the text, [find|get] {f}, [answer|reply] [in|with] JSON[, please|].
+[Search|Scan] the text for {f}. [Answer|Reply] [in|with|as] JSON.
+[I ask for|We need|Needed are] {f}. JSON[, please|].
+Only these [fields|keys]: {f}. [Answer|Reply] [as|in] JSON.
+Give {f}. [Answer|Reply] [as|in] JSON[, please|].
+[Answer|Reply] [as|in|with] JSON: {f}
+[What|Which] are {f} [here|in the text]? [Answer|Reply] with JSON[, please|].
+[Look up|Note|Copy] {f} and [reply|give the answer] in JSON[, please|].
+Please [take|copy|note] {f} as JSON[.|:]
+{f} - [JSON, please|as JSON|in JSON].
+[Give me|I want|I need] {f} as JSON, please[.|:]
 """,
 )
 SHAPE = Pool(
@@ -72,6 +95,16 @@ Complete {f} from the text.
 The answer must [look like|have the form] {f}
 Extract the data as JSON in this shape: {f}
 [Extract the data|Extract|Parse the text|Read the text|Data][ as JSON|][.|] [Format|Form|JSON|Output|Shape|Template][:| -] {f}
+[Put|Write] the data into this JSON: {f}
+[Give|Return] the answer [in the form|in this form|as] {f}
+[Output|Reply with|Write] JSON of the form {f}
+Here is an empty JSON object: {f} Fill it.
+JSON template: {f}
+[Your answer|The output] should be {f} with the values [from|of] the text.
+Take the values from the text and fill {f}
+[Read|Use] the text. [Fill|Complete] this: {f}
+[Schema|Skeleton|Empty form]: {f}
+[Make|Produce|Create] JSON like {f}
 """,
 )
 TEXT = Pool(
@@ -93,12 +126,30 @@ TEXT = Pool(
 : {t}
 \\nNote: {t}
 \\n{L}: {t}
-\\n{L}: {t}
+\\n[This|Here] [begins|starts] the text:\\n{t}
 \\n{L}: {t}
 \\n\\n{L}: {t}
 \\n{L}:\\n{t}
 \\n{L}: "{t}"
  {L}: {t}
+\\n[The text is|The text says|It says|This is what it says]: {t}
+\\n[Use|Take|Read] this[ text|]: {t}
+\\n[This is the text|Here it is|Here is what I have|This is the input].\\n{t}
+\\n[The message is as follows|The text is as follows|As follows].\\n{t}
+\\n<text>{t}</text>
+\\n<[message|data|input|doc|note|email|content|source]>{t}</end>
+\\n<[message|data|input|doc|note|email|content|source]>\\n{t}\\n</end>
+\\n>>> {t}
+\\n```\\n{t}\\n```
+\\n({t})
+\\n=== {t} ===
+\\n[Begin|Start|Text]>>{t}<<[End|Stop|Text]
+\\n'{t}'
+\\n* {t}
+\\n[Input|Document|Email] 1: {t}
+\\n[I got this message|I have this text|We got this|This came today]: {t}
+\\n[It reads|They wrote|I wrote|Someone wrote]: "{t}"
+\\n***\\n{t}\\n***
 """,
 )
 BEFORE = Pool(
@@ -110,6 +161,14 @@ BEFORE = Pool(
 Text: {t}\\n{a}
 "{t}"\\n{a}
 Here is a text: {t}\\n{a}
+[I got this|Look at this|Read this]: {t}\\n{a}
+{t}\\nThat was the text. {a}
+[This is a message|There is this text]: {t}\\n\\n{a}
+[They wrote|Someone wrote|My friend wrote]: "{t}"\\n{a}
+{t}\\n---\\n{a}
+[The text is|The message is|It says]: {t}\\n{a}
+{t}\\nFrom this: {a}
+{t}\\n[Task|Your task|Now]: {a}
 """,
 )
 KINDS: dict[str, list[str]] = {
@@ -180,6 +239,18 @@ Hello, this is {n}. Send me {q} {p} ({x} {u} each).
 {n} needs {q} {p} before {d} and pays {x} {u} each.
 New order: {q} x {p}, {x} {u}, for {n}.
 Can you deliver {q} {p} to {c}? {n} offers {x} {u} each.
+{n} would like {q} {p}, at {x} {u} each[|, sent to {c}].
+[Order|Sale] on {d}: {q} {p} for {x} {u} each, {n}.
+Dear team, I need {q} {p}. I can pay {x} {u} each. {n}
+On {d} we sent {q} {p} to {n} in {c}, {x} {u} each.
+{p}: {q} at {x} {u} each, for {n}.
+[My name is|I am] {n} and I want to buy {q} {p} at {x} {u} each.
+{n} paid {x} {u} for each of {q} {p}.
+{n} in {c} needs {q} {p} at {x} {u}.
+{n}, who lives in {c}, wants {q} {p} for {x} {u} each.
+From {n}, {c}: {q} {p}, {x} {u} each.
+{n} of {c} orders {q} {p} ({x} {u} each).
+[A customer|Someone] from {c}, {n}, buys {q} {p} for {x} {u} each.
 """,
 )
 
@@ -207,7 +278,7 @@ def order_text(draw: Draw) -> tuple[str, dict[str, Any]]:
         ("c", ["city"]),
         ("d", ["day", "date"]),
     ):
-        if "{" + key + "}" in index and draw.chance(0.5):
+        if "{" + key + "}" in index:
             record[draw.pick(names)] = values[key]
     return text, record
 
@@ -451,9 +522,9 @@ def generic_text(draw: Draw) -> tuple[str, dict[str, Any]]:
             draw.pick(
                 [
                     f"The {k} is {t}.",
-                    f"{knowledge.cap(t)} is the {k}.",
                     f"Its {k} is {t}.",
                     f"It has the {k} {t}.",
+                    f"{t} is the {k}." if t == knowledge.cap(t) else f"There is the {k} {t}.",
                 ]
             )
             for k, t, _ in rows
@@ -462,16 +533,16 @@ def generic_text(draw: Draw) -> tuple[str, dict[str, Any]]:
 
 
 NOTES: list[tuple[str, list[str], dict[str, list[str]]]] = [
-    ("contact", ["You can reach {n} at {e}.", "Contact {n} at {e}.", "Write to {n}, {e}.", "{n} can be reached at {e} or {p}.", "Call {n} at {p}.", "{n}: {e}, {p}", "For questions ask {n} ({e}).", "Please send the letter to {n} at {e}."], {"n": ["name", "person", "contact"], "e": ["email", "mail", "email_address"], "p": ["phone", "phone_number"]}),
-    ("book", ['"{b}" was written by {n} in {y}.', '{n} wrote "{b}" in {y}.', 'In {y}, {n} published "{b}".', 'I liked "{b}" by {n} ({y}).', 'The book "{b}" by {n} came out in {y}.'], {"b": ["title", "book"], "n": ["author", "writer"], "y": ["year", "published"]}),
-    ("weather", ["It is {t} degrees in {c} today.", "In {c} it is {t} degrees and {w}.", "{c} is {w} today, {t} degrees.", "Weather for {c}: {w}, {t} degrees."], {"t": ["temperature", "degrees"], "c": ["city", "place"], "w": ["weather"]}),
-    ("job", ["{n} is {j} at {f}.", "{n} is {j} at {f} in {c}.", "{n} works as {j} for {f}.", "{n}, {j} at {f}, lives in {c}.", "Our new {j0} at {f} is {n} from {c}."], {"n": ["name", "person"], "j": ["job", "role", "profession"], "f": ["company", "employer"], "c": ["city"]}),
-    ("person", ["{n} ({a}) is {j} from {c}.", "My name is {n}, I am {a} and I live in {c}.", "I am {n}, {a} years old, from {c}.", "{n} from {c} is {a}.", "{n}, {a}, {j}, {c}", "This is {n}. She is {a} years old and comes from {c}."], {"n": ["name", "full_name"], "a": ["age"], "c": ["city", "town"], "j": ["job"]}),
-    ("order", ["Order {o}: {q} {g} for {n}.", "{n} ordered {q} {g}, order number {o}.", "{q} {g} at {x} dollars each for {n}.", "New order {o}: {q} x {g}, {x} dollars, {n}.", "I would like {q} {g}, please. My name is {n}."], {"o": ["order", "order_number", "id"], "q": ["quantity", "amount", "count"], "g": ["product", "item"], "x": ["price"], "n": ["name", "customer"]}),
-    ("sport", ["{h} beat {k} {q} to {z}.", "{h} won against {k} by {q} to {z} in {c}.", "Final score: {h} {q}, {k} {z}.", "In {c}, {h} played {k}. The winner was {h}."], {"h": ["winner", "home", "team"], "k": ["loser", "opponent"], "c": ["city", "place"]}),
-    ("film", ['The film "{b}" by {n} starts at {s}.', '"{b}" is shown on {d} at {s} in {c}.', '{n} made the film "{b}" in {y}.', 'We saw "{b}" on {d}.'], {"b": ["title", "film"], "n": ["director"], "s": ["time"], "d": ["day"], "c": ["city"], "y": ["year"]}),
-    ("product", ["The {i} costs {x} dollars and weighs {q} kilos.", "This {i} is {l} and costs {x} dollars.", "{i}, {l}, {x} euros", "We sell a {l} {i} for {x} pounds.", "The {l} {i} weighs {q} kilos."], {"i": ["product", "item", "name"], "x": ["price", "cost"], "q": ["weight"], "l": ["colour", "color"]}),
-    ("travel", ["{n} flies from {c} to {m} on {d}.", "Flight {o} from {c} to {m} leaves at {s}.", "From {c} to {m} on {d} at {s} for {x} dollars.", "{n} needs a ticket to {m} on {d}."], {"n": ["passenger", "name"], "c": ["from", "origin"], "m": ["to", "destination"], "d": ["day", "date"], "s": ["time"], "x": ["price"], "o": ["flight", "number"]}),
+    ("contact", ["You can reach {n} at {e}.", "Contact {n} at {e}.", "Write to {n}, {e}.", "{n} can be reached at {e} or {p}.", "Call {n} at {p}.", "{n}: {e}, {p}", "For questions ask {n} ({e}).", "Please send the letter to {n} at {e}.", "The email of {n} is {e}.", "{n} has the email {e} and the phone number {p}.", "My phone is {p} and my mail is {e}. {n}", "Ask {n}: {p} or {e}.", "{n}, phone {p}, email {e}"], {"n": ["name", "person", "contact"], "e": ["email", "mail", "email_address"], "p": ["phone", "phone_number"]}),
+    ("book", ['"{b}" was written by {n} in {y}.', '{n} wrote "{b}" in {y}.', 'In {y}, {n} published "{b}".', 'I liked "{b}" by {n} ({y}).', 'The book "{b}" by {n} came out in {y}.', '"{b}", a book by {n}, is from {y}.', 'The author of "{b}" is {n}. It is from {y}.', '{n} is the writer of "{b}".', '"{b}" ({n}, {y}) is a good book.', 'I read "{b}" by {n}.'], {"b": ["title", "book"], "n": ["author", "writer"], "y": ["year", "published"]}),
+    ("weather", ["It is {t} degrees in {c} today.", "In {c} it is {t} degrees and {w}.", "{c} is {w} today, {t} degrees.", "Weather for {c}: {w}, {t} degrees.", "Today: {t} degrees, {w}, {c}.", "{w} weather in {c}, {t} degrees", "The weather in {c} is {w}.", "We have {t} degrees here in {c} and it is {w}.", "The temperature in {c} is {t} degrees.", "{c}: {t} degrees, {w}", "It is {w} in {c}. The temperature is {t} degrees.", "{c} today: {w}"], {"t": ["temperature", "degrees"], "c": ["city", "place"], "w": ["weather"]}),
+    ("job", ["{n} is {j} at {f}.", "{n} is {j} at {f} in {c}.", "{n} works as {j} for {f}.", "{n}, {j} at {f}, lives in {c}.", "Our new {j0} at {f} is {n} from {c}.", "{f} has a new {j0}: {n}.", "{n} from {c} is now {j} at {f}.", "As {j}, {n} works at {f} in {c}.", "{n} ({j0}, {f})", "{f} in {c} pays {n}, {j}."], {"n": ["name", "person"], "j": ["job", "role", "profession"], "f": ["company", "employer"], "c": ["city"]}),
+    ("person", ["{n} ({a}) is {j} from {c}.", "My name is {n}, I am {a} and I live in {c}.", "I am {n}, {a} years old, from {c}.", "{n} from {c} is {a}.", "{n}, {a}, {j}, {c}", "This is {n}. She is {a} years old and comes from {c}.", "{n}, age {a}, {c}", "{n} comes from {c} and is {a}.", "In {c} lives {n}, {j}, aged {a}.", "Meet {n}, {a}, {j} from {c}.", "{n} is {a} years old and works as {j} in {c}.", "Name: {n}. Age: {a}. City: {c}."], {"n": ["name", "full_name"], "a": ["age"], "c": ["city", "town"], "j": ["job"]}),
+    ("order", ["Order {o}: {q} {g} for {n}.", "{n} ordered {q} {g}, order number {o}.", "{q} {g} at {x} dollars each for {n}.", "New order {o}: {q} x {g}, {x} dollars, {n}.", "I would like {q} {g}, please. My name is {n}.", "{n} wants {q} {g}, {x} dollars each.", "Please deliver {q} {g} to {n}. Order number: {o}.", "{q} x {g}, order {o}", "Order number {o} is from {n}: {q} {g}.", "{n} has ordered {q} {g} for {x} dollars each (order {o})."], {"o": ["order", "order_number", "id"], "q": ["quantity", "amount", "count"], "g": ["product", "item"], "x": ["price"], "n": ["name", "customer"]}),
+    ("sport", ["{h} beat {k} {q} to {z}.", "{h} won against {k} by {q} to {z} in {c}.", "Final score: {h} {q}, {k} {z}.", "In {c}, {h} played {k}. The winner was {h}.", "{h} beat {k} in {c}.", "{k} lost to {h} in {c}.", "{h} is the winner, {k} the loser.", "The game in {c}: {h} won, {k} lost."], {"h": ["winner", "home", "team"], "k": ["loser", "opponent"], "c": ["city", "place"]}),
+    ("film", ['The film "{b}" by {n} starts at {s}.', '"{b}" is shown on {d} at {s} in {c}.', '{n} made the film "{b}" in {y}.', 'We saw "{b}" on {d}.', 'On {d} at {s} there is "{b}" in {c}.', '"{b}" is a film by {n} from {y}.', 'Film: "{b}", {d}, {s}, {c}', 'The director of "{b}" is {n}.'], {"b": ["title", "film"], "n": ["director"], "s": ["time"], "d": ["day"], "c": ["city"], "y": ["year"]}),
+    ("product", ["The {i} costs {x} dollars and weighs {q} kilos.", "This {i} is {l} and costs {x} dollars.", "{i}, {l}, {x} euros", "We sell a {l} {i} for {x} pounds.", "The {l} {i} weighs {q} kilos.", "For {x} dollars you get a {l} {i}.", "{i}: {l}, {q} kilos, {x} dollars", "The {i} is {l} and weighs {q} kilos.", "A {l} {i} costs {x} euros here."], {"i": ["product", "item", "name"], "x": ["price", "cost"], "q": ["weight"], "l": ["colour", "color"]}),
+    ("travel", ["{n} flies from {c} to {m} on {d}.", "Flight {o} from {c} to {m} leaves at {s}.", "From {c} to {m} on {d} at {s} for {x} dollars.", "{n} needs a ticket to {m} on {d}.", "On {d} {n} goes from {c} to {m}.", "{n} travels to {m} on {d} at {s}. It costs {x} dollars.", "Flight {o}: {c} - {m}, {s}", "Passenger {n}, from {c} to {m}, {d}, {x} dollars"], {"n": ["passenger", "name"], "c": ["from", "origin"], "m": ["to", "destination"], "d": ["day", "date"], "s": ["time"], "x": ["price"], "o": ["flight", "number"]}),
 ]  # fmt: skip
 
 

@@ -25,15 +25,22 @@ I will give you [some|a few] facts and [then|] a question.\\n
 [Text|Facts|Context]:[ |\\n]
 Here is a [short|little] [story|text].\\n
 Passage:\\n
-{L}:\\n
+[Search|Look into|Go through] the {l} [for the answer|and answer].\\n
 {L}: 
 {L}:\\n
 [Read|Look at|Study|Take] this {l}.\\n
 [Here is|This is|Below is] [a|the|some] {l}.\\n
 {L}: 
 [Base your answer on|Use only|Use|Rely on] the {l}.\\n
-{L}:\\n
+[What follows|The following] [is|are] [the|a|some] {l}. [Use it|Read it][.|:]\\n
 [Answer|Reply] [from|using] [the|this] {l}[.|:]\\n
+[I know this|We know this|This is known|It is known that][:|.]\\n
+[Think about|Remember|Keep in mind] [these facts|this][:|.]\\n
+[My|The] [facts|notes] are [these|as follows]:\\n
+[Use what you read here|Use what follows|Work with this].\\n
+The {l} [says|tells us|goes]:\\n
+[Reading test|Quiz|Test|Question on a text].\\n
+[Listen|Listen to this|Hear this][.|:]\\n
 """,
 )
 NO_HEAD = Pool("facts.nohead", ["", "", "", "", "Hi! ", "OK, listen. ", ""])
@@ -58,6 +65,13 @@ ASK = Pool(
 \\n{q}\\nAnswer:
  Question: {q}
 \\n[OK|Well|Then|And], {q}
+\\n[Now the question|Here is my question|Here is the question]: {q}
+\\n[Can you tell me|I want to know|I would like to know]: {q}
+\\n[From this|From the text|From these facts]: {q}
+\\nThe question is: {q}
+\\n\\n[First question|Question 1|1]. {q}
+\\n[Based on this|According to the text|According to this], answer: {q}
+\\n[So tell me|So|Hm], {q}
 """,
 )
 WORD = Pool(
@@ -175,7 +189,26 @@ def form(draw: Draw, qa: QA) -> tuple[str, str]:
 
 
 def laid_out(draw: Draw, facts: list[str]) -> str:
-    """The facts as a paragraph, lines, dashes or numbers."""
+    """The facts as a paragraph, lines, dashes or numbers, now and then between marks."""
+    if draw.chance(0.05):
+        return draw.pick(MARKS).replace("{t}", _laid_out(draw, facts))
+    return _laid_out(draw, facts)
+
+
+MARKS = [
+    *(f"<{tag}>\n{{t}}\n</{tag}>" for tag in ("facts", "data", "notes", "context", "doc", "text")),
+    "<data>{t}</data>",
+    "```\n{t}\n```",
+    '"{t}"',
+    '"""\n{t}\n"""',
+    "---\n{t}\n---",
+    "({t})",
+    ">>> {t}",
+    "===\n{t}\n===",
+]
+
+
+def _laid_out(draw: Draw, facts: list[str]) -> str:
     roll = draw.rng.random()
     if roll < 0.4:
         return " ".join(facts)

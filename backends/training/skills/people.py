@@ -102,7 +102,7 @@ _add(
 was born in {o}
 [originally comes|comes|hails] from {o}
 grew up in {o}
-[is originally from|is from|is a native of|is a child of] {o}
+[is originally from|has roots in|is a child of|first lived in] {o}
 is a native of {o}
 spent a childhood in {o}
 """,
@@ -142,7 +142,11 @@ _add(
 was born in {o}
 was born [in the year|in|around] {o}
 [came into the world in|saw the light of day in|has been in the world since|has been around since] {o}
-has been around since {o}
+[has the birth year|has been alive since|began life in] {o}
+has lived since {o}
+is a child of the year {o}
+was a baby in {o}
+has [lived|been with us] since {o}
 """,
     """
 When was {s} born?
@@ -231,6 +235,10 @@ turned {o} this year
 just turned {o}
 is {o} years of age
 has reached the age of {o}
+is {o} in years
+was {o} on the last birthday
+[is at|has come to] the age of {o}
+had birthday number {o}
 is now {o} years old
 """,
     """
@@ -360,6 +368,10 @@ has {o} as a favourite colour
 [likes|wears|paints everything in] the [colour|color] {o}
 [loves the colour|prefers the color|thinks the best colour is|finds the best colour is|has the favourite colour] {o}
 thinks that {o} is the best colour
+has a room that is all {o}
+[finds|calls] {o} the [best|nicest] colour
+wears a lot of {o} and calls it the best colour
+has one favourite colour, {o}
 """,
     """
 What is {s}'s favourite [colour|color]?
@@ -841,13 +853,18 @@ _add(
 has the [phone |telephone |]number {o}
 can be [called|reached by phone] at {o}
 answers the phone at {o}
+[picks up|is reached|takes calls] under {o}
 has the number {o}
+can be phoned under {o}
+gave us the number {o}
 """,
     """
 What is {s}'s [phone|telephone] number?
 What is the [phone|telephone] number of {s}?
 [Which|What] [phone |]number [do I call to reach {s}|does {s} have]?
+[Under|At] [which|what] number [is {s} reached|can {s} be phoned|does {s} answer]?
 What number does {s} have?
+How can I phone {s}?
 """,
     """
 Is {o} {s}'s [phone|telephone] number?
@@ -886,9 +903,13 @@ _add(
 [wrote|published|finished|has written] {o}
 wrote the [book|novel] {o}
 is [the author of|famous for|known for|the writer of] {o}
-published {o}
+[brought out|created|gave the world] {o}
 became known for {o}
 is famous for the book {o}
+has a book called {o}
+[sold|made|finished] the book {o}
+has [made|put out|printed] {o}
+is behind the book {o}
 """,
     """
 [Which|What] book did {s} write?

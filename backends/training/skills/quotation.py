@@ -54,6 +54,13 @@ Facts: {n}\\nQuotation: "{q}"
 {L}: {q}\\nFacts: {n}
 "{q}" {n}
 "{q}"\\n- {n}
+"{q}"\\n[Who wrote it|About the writer|The writer]: {n}
+"{q}"\\n[This is known|We know this|I know this]: {n}
+[Somebody wrote|Someone said|It was once said]: "{q}"\\n{n}
+[The quotation|The words|The line] is "{q}" ({n})
+"{q}"\\n[Here are some facts|Some facts|A few facts] about the author: {n}
+"{q}"\\n[From the book cover|From a dictionary|From the notes]: {n}
+"{q}"\\n[Author facts|On the author|Life]: {n}
 """,
 )
 QUOTES = Pool(

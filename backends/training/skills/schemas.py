@@ -91,6 +91,11 @@ TEAM = _pick(
     ["the red team", "the blue team", "team A", "team B", "the girls", "the boys", "the guests"]
 )
 FIRM = lambda draw: f"{words.made_name(draw.rng)} {draw.pick(words.COMPANY_END)}"  # noqa: E731
+NAME = lambda draw: words.made_name(draw.rng)  # noqa: E731
+THING = lambda draw: words.article(f"{draw.pick(words.ADJECTIVES)} {draw.noun()}")  # noqa: E731
+DISH = _pick(words.FOODS)
+DRINK = _pick(words.DRINKS)
+METRES = lambda draw: f"{draw.num(2, 900)} metres"  # noqa: E731
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 SCHEMAS = [
     Schema({"v": VEHICLE, "c": Draw.city, "t": _clock, "p": _small},
@@ -166,6 +171,57 @@ SCHEMAS = [
             ("t", "At what time is the {w}?|What time is the {w}?|When does the {w} start?|What time does the {w} begin?", "At {t}"),
             ("r", "Where is the {w}?|In which room is the {w}?|Where does the {w} take place?|Which room is the {w} in?", "In {r}"),
             ("s", "With whom is the {w}?|Who is the {w} with?|Who has the {w}?|Whose {w} is it?", "{s}")]),
+    Schema({"s": Draw.first, "t": Draw.first, "o": THING, "d": _pick(words.DAYS)},
+           ["{s} borrowed {o} from {t} on {d}.", "On {d}, {t} lent {o} to {s}.", "{t} lent {s} {o} on {d}.", "On {d} {s} got {o} from {t} for a while.", "{s} has {o} since {d}. It belongs to {t}."],
+           [("t", "Who lent something to {s}?|From whom did {s} borrow it?|Who is the lender?|Who lent {o} to {s}?|To whom must {s} give it back?", "{t}"),
+            ("o", "What did {s} borrow?|What did {t} lend to {s}?|Which thing did {s} borrow?|What must {s} give back?", "{o}"),
+            ("s", "Who borrowed {o}?|To whom did {t} lend it?|Who has {o} now?|Who borrowed something from {t}?", "{s}"),
+            ("d", "When did {s} borrow it?|On which day did {t} lend it?|Since when does {s} have it?|On what day did {s} borrow {o}?", "On {d}")]),
+    Schema({"s": Draw.first, "f": DISH, "g": DRINK, "m": _pick(["breakfast", "lunch", "dinner"])},
+           ["For {m} {s} eats {f} and drinks {g}.", "{s} has {f} and {g} for {m}.", "{s}'s {m} is {f} with {g}.", "At {m} {s} always takes {f} and {g}."],
+           [("f", "What does {s} eat for {m}?|What does {s} have to eat?|Which food does {s} have for {m}?|What is on {s}'s plate at {m}?", "{f}"),
+            ("g", "What does {s} drink for {m}?|What does {s} drink?|Which drink does {s} have for {m}?|What is in {s}'s cup?", "{g}"),
+            ("s", "Who eats {f}?|Who drinks {g}?|Who has {f} for {m}?|Whose {m} is it?", "{s}")]),
+    Schema({"n": NAME, "h": METRES, "c": Draw.country},
+           ["Mount {n} is {h} high and lies in {c}.", "Mount {n} in {c} is {h} high.", "In {c} there is Mount {n}. It is {h} high.", "The height of Mount {n} in {c} is {h}."],
+           [("h", "How high is Mount {n}?|What is the height of Mount {n}?|How tall is the mountain?|How high is the mountain in {c}?", "{h}"),
+            ("c", "Where is Mount {n}?|In which country is Mount {n}?|Where does Mount {n} lie?|Which country has Mount {n}?", "In {c}")]),
+    Schema({"n": NAME, "l": lambda d: f"{d.num(20, 2000)} kilometres", "c": Draw.city, "k": Draw.city},
+           ["The river {n} is {l} long and flows through {c} and {k}.", "The {n} is a river of {l}. It passes {c} and {k}.", "The {l} long river {n} begins near {c} and ends at {k}.", "From {c} to {k} flows the river {n}, which is {l} long."],
+           [("l", "How long is the {n}?|What is the length of the {n}?|How many kilometres long is the river?|How long is the river {n}?", "{l}"),
+            ("n", "Which river flows through {c}?|What is the name of the river?|Which river is {l} long?|What is the river called?", "The {n}")]),
+    Schema({"n": _noun, "a": METRES, "b": METRES},
+           ["The {n} is {a} long and {b} wide.", "The {n} has a length of {a} and a width of {b}.", "The length of the {n} is {a}, its width is {b}.", "A {n} of {a} by {b} was found. The first number is its length, the second its width."],
+           [("a", "How long is the {n}?|What is the length of the {n}?|Which length does the {n} have?|What length is the {n}?", "{a}"),
+            ("b", "How wide is the {n}?|What is the width of the {n}?|Which width does the {n} have?|What width is the {n}?", "{b}")]),
+    Schema({"s": Draw.full, "j": _pick(words.JOBS), "k": _pick(words.JOBS), "y": _year},
+           ["{s} worked as a {j} until {y} and then became a {k}.", "Until {y} {s} was a {j}. Now {s} is a {k}.", "In {y} {s} stopped working as a {j} and became a {k}.", "{s} was first a {j} and, from {y} on, a {k}."],
+           [("j", "What was {s} first?|What did {s} work as until {y}?|What was the first job of {s}?|What was {s} before {y}?", "A {j}"),
+            ("k", "What did {s} become?|What is {s} now?|What was the second job of {s}?|What is the new job of {s}?", "A {k}"),
+            ("y", "When did {s} change jobs?|In which year did {s} become a {k}?|Until when was {s} a {j}?|When did {s} stop as a {j}?", "In {y}")]),
+    Schema({"p": PLACE, "c": Draw.city, "y": _year, "s": Draw.full, "n": _small},
+           ["The {p} in {c} was built in {y} by {s} and has {n} rooms.", "{s} built the {p} in {c} in {y}. It has {n} rooms.", "In {y}, {s} built a {p} with {n} rooms in {c}.", "The {p} of {c} has {n} rooms. {s} built it in {y}."],
+           [("y", "When was the {p} built?|In which year was the {p} built?|How old a building is it, from which year?|What year is the {p} from?", "In {y}"),
+            ("s", "Who built the {p}?|By whom was the {p} built?|Who is the builder of the {p}?|Name the builder.", "{s}"),
+            ("n", "How many rooms does the {p} have?|What number of rooms has the {p}?|How many rooms are there?|How many rooms are in the {p}?", "{n}"),
+            ("c", "Where is the {p}?|In which city is the {p}?|Where was the {p} built?|In which city did {s} build?", "In {c}")]),
+    Schema({"c": Draw.country, "k": Draw.country, "x": lambda d: str(d.num(3, 9)), "y": lambda d: str(d.num(0, 2)), "t": Draw.city},
+           ["{c} beat {k} {x} to {y} in {t}.", "In {t}, {c} won against {k} by {x} to {y}.", "The game in {t} ended {x} to {y} for {c} against {k}.", "{k} lost to {c} in {t}. The result was {x} to {y}."],
+           [("c", "Who won?|Which team won the game?|Who was the winner?|Who won against {k}?", "{c}"),
+            ("k", "Who lost?|Which team lost the game?|Who was the loser?|Whom did {c} beat?", "{k}"),
+            ("t", "Where was the game?|In which city did they play?|Where did {c} win?|Where did the game take place?", "In {t}")]),
+    Schema({"s": Draw.first, "t": Draw.first, "o": THING, "u": THING, "e": _pick(["party", "picnic", "trip", "camp", "school fair"])},
+           ["For the {e} {s} brings {o} and {t} brings {u}.", "{s} will bring {o} to the {e}, {t} will bring {u}.", "To the {e} {s} takes {o}. {t} takes {u}.", "{t} comes to the {e} with {u}, {s} with {o}."],
+           [("o", "What does {s} bring?|What will {s} bring to the {e}?|With what does {s} come?|What does {s} take along?", "{o}"),
+            ("u", "What does {t} bring?|What will {t} bring to the {e}?|With what does {t} come?|What does {t} take along?", "{u}"),
+            ("s", "Who brings {o}?|Who will bring {o}?|Who comes with {o}?|Who takes {o} along?", "{s}"),
+            ("t", "Who brings {u}?|Who will bring {u}?|Who comes with {u}?|Who takes {u} along?", "{t}")]),
+    Schema({"s": Draw.first, "j": _pick(words.SUBJECTS), "d": _pick(words.DAYS), "r": lambda d: f"room {d.num(1, 60)}"},
+           ["{s} teaches {j} on {d} in {r}.", "On {d} {s} gives a {j} lesson in {r}.", "The {j} lesson of {s} is on {d} in {r}.", "In {r}, there is {j} with {s} on {d}."],
+           [("j", "What does {s} teach?|Which subject does {s} teach?|Which lesson does {s} give?|What subject is taught on {d}?", "{j}"),
+            ("d", "On which day is {j}?|When does {s} teach?|When is the {j} lesson?|On what day does {s} teach?", "On {d}"),
+            ("r", "In which room is {j}?|Where does {s} teach?|Where is the {j} lesson?|Which room does {s} use?", "In {r}"),
+            ("s", "Who teaches {j}?|Who is the teacher of {j}?|Who gives the lesson on {d}?|Who teaches in {r}?", "{s}")]),
 ]  # fmt: skip
 KEYS = {
     "v": ["vehicle", "transport"], "p": ["place"], "m": ["price", "cost"], "y": ["year", "founded"], "b": ["title", "book"], "d": ["day", "date"],

@@ -5,11 +5,15 @@ from __future__ import annotations
 from skills import choose, knowledge, words
 from skills.core import Check, Draw, Example, Message, Pool, contains, equals, every, regex, system
 
-ASPECTS = """
-The history of {t}|The cost of {t}|Why {t} matter|How to start with {t}|The future of {t}|{T} at home|{T} at school|{T} and health|Problems with {t}|The best of {t}
-Tools for {t}|Time for {t}|People who like {t}|{T} in the city|{T} in daily life|A day with {t}|{T} for children|{T} for everyone|Ideas for {t}|{T} and the weather|The price of {t}|Buying {t}|Making {t}|{T} in winter|{T} then and now|What {t} mean to us|{T} and family|The first {t}|{T} on holiday|What we learn from {t}|Rules for {t}|{T} for beginners|The joy of {t}|Facts about {t}
-{T} around the world|A short story about {t}|{T} and nature|{T} and money|How {t} change|Where to find {t}|The main kinds of {t}|Care for {t}|{T} and friends|Tips for {t}
-""".strip().replace("\n", "|").split("|")  # fmt: skip
+HEADINGS = [
+    "The history of {t}|The first {t}|Why {t} matter|Facts about {t}|The meaning of {t}|A short story about {t}|{T} then and now|The idea of {t}|The origin of {t}|Questions about {t}",
+    "The main kinds of {t}|{T} around the world|Where to find {t}|Examples of {t}|The parts of {t}|{T} and nature|The best of {t}|Changes in {t}|Names for {t}|Pictures of {t}",
+    "{T} at home|{T} at school|{T} in daily life|{T} in the city|A day with {t}|{T} and family|{T} and friends|People who like {t}|{T} for children|{T} on holiday|{T} and the weather|{T} in winter",
+    "How to start with {t}|Tools for {t}|Tips for {t}|Rules for {t}|The cost of {t}|Time for {t}|Buying {t}|Making {t}|Care for {t}|The price of {t}|{T} for beginners|Work with {t}",
+    "Problems with {t}|The future of {t}|The joy of {t}|What we learn from {t}|Ideas for {t}|{T} and health|{T} and money|{T} for everyone|Thanks to {t}|A last word on {t}",
+]  # fmt: skip
+"""The headings of each place of an outline: how it began, what there is, in daily life, in practice, and the end."""
+PLACES = [line.split("|") for line in HEADINGS]
 NUMBER_WORDS = {2: "two", 3: "three", 4: "four", 5: "five"}
 OUTLINE = Pool(
     "outline.ask",
@@ -45,6 +49,39 @@ Help me plan [an essay|a talk|a text] about {t}. [Use|I need|Give me] {k} points
 Which {k} points belong in [an essay|a text|a talk] about {t}?
 [Find|Name|List|Give] {k} [headings|points] [for|on|about] {t}.
 [Find|Name|List] {k} headings for [a report|a lesson|a paper] [about|on] {t}.
+[Can you|Could you|Please] [write|make|give me] [an outline|a plan] [about|on] {t} with {k} [points|headings]?
+[An outline|A plan] [of|for] {k} [points|headings] [about|on] {t}[, please|].
+[Think of|Suggest|Propose] {k} [points|headings] for a text about {t}.
+I am writing [an essay|an article|a text] about {t}. [Give me|I need] {k} [points|headings].
+[Divide|Split] the topic {t} into {k} points.
+[Topic|Subject|Theme]: {t}\\n[Points|Headings|Number of points]: {k}
+For [a talk|an essay|a lesson] about {t}, [write|list|give me] {k} [points|headings].
+{k} [numbered |]points on {t}.
+[An outline|Outline|A plan], please.\\nTopic: {t}\\nLength: {k} points
+Task: [outline|write an outline]\\n[About|Topic]: {t}\\n[How many points|Points]: {k}
+[Outline|Plan] - {t} - {k} [points|headings]
+{t}: [outline|plan] with {k} points
+[Outline|Plan|Headings] [about|on|for]: {t}\\nPoints: {k}
+Topic: {t}. Points: {k}. [Write the outline.|Outline it.|Make an outline.]
+Points: {k}\\n[Topic|About]: {t}\\n[Write|Make] the outline.
+[Text|Talk|Essay] about {t}\\n{k} [points|headings]
+Number: {k} points\\nText: {t}\\n[Outline|Plan]:
+[Article|Speech] title: {t}. Headings wanted: {k}.
+Outline topic: {t}\\n[Points|Headings]: {k}
+[Topic of the outline|The outline is about]: {t}\\n[Number of points|Points]: {k}
+Write an outline.\\n[Subject|Theme]: {t}\\n[Points|Headings]: {k}
+Points: {k}\\n[Topic|Theme|Subject]: {t}
+[Topic|Theme|Subject] = {t}\\n[wanted|needed]: {k} [points|headings]
+[Theme|Subject]: {t}\\n[Write|Make|Give] {k} [points|headings].
+[Theme|Subject|Topic]: {t}\\nOutline: {k} [points|headings]
+[Theme|Subject|Topic]: {t}\\n[How many points|How many headings]: {k}\\nOutline:
+Outline\\n[Subject|Theme|Topic]: {t}\\n{k} [points|headings]
+[Theme|Subject|Topic]: {t}\\nCount: {k} [points|headings]
+{k} [points|headings]\\n[Theme|Subject|Topic]: {t}
+[Talk|Essay|Article]: {t}\\n[Number of headings|Number of points|Size]: {k}
+Plan [a text|a talk].\\n[Subject|Theme|Topic]: {t}\\n[Points|Headings]: {k}
+Title: {t}\\n[Points|Headings]: {k}
+[Theme|Subject|Topic]: {t}, [points|headings]: {k}, [outline, please|write it]
 """,
 )
 OUTLINE_FREE = Pool(
@@ -63,6 +100,13 @@ Plan [a text|an essay|a talk] about {t}.
 I want to write about {t}. Write an outline.
 Write headings for a text about {t}.
 What would be a good outline about {t}?
+[Please|Can you] [outline|plan] [a text|a talk|an essay] about {t}[.|?]
+Outline for [a talk|an essay|an article] [about|on] {t}[, please|].
+[Think of|Suggest|Propose] an outline about {t}.
+My topic is {t}. [Make|Write|Give me] an outline.
+How would you outline [a text|a talk] about {t}?
+An outline on {t}[, please|].
+[Help me|I want to] [plan|write] a text about {t}. Make an outline.
 """,
 )
 EXPAND_NUMBER = Pool(
@@ -76,6 +120,21 @@ Here is an outline:\\n{o}\\nExpand point {i}[| in one or two sentences].
 Outline:\\n{o}\\n\\nNow expand point {i}.
 Expand the point number {i}:\\n{o}
 Take point {i} of this outline and write [a short text|two sentences]:\\n{o}
+[Please expand|Could you expand|Write more on] [point|item|number|heading] {i}:\\n{o}
+{o}\\n[Please |Now |]expand [number|item|heading] {i}.
+{o}\\n\\n[Expand|Develop|Unfold] [point|heading] {i} in [one or two|two|a few] sentences.
+{o}\\nWrite [two sentences|a short text|some sentences] on [point|number] {i}.
+This is my outline.\\n{o}\\nExpand point {i}.
+My outline:\\n{o}\\n[I need|Give me|Write] [a text|two sentences|the text] for point {i}.
+[Read|Look at] this outline and [expand|explain|develop] point {i}:\\n{o}
+{o}\\nPoint {i}, please: [two sentences|a short text|write it out].
+[Outline|Plan|Points]:\\n{o}\\n[Unfold|Fill out|Write out] point {i}.
+Write [about|on] point {i} of [this|my] [list|plan|outline]:\\n{o}
+{o}\\nTell me more about point {i}.
+The outline is:\\n{o}\\nWhat can you say about point {i}?
+{o}\\n[Turn|Make] point {i} into [sentences|a short text].
+Expand only point {i}:\\n{o}
+In this outline, [expand|explain|develop] point {i}.\\n{o}
 """,
 )
 EXPAND = Pool(
@@ -108,6 +167,18 @@ Fill out this point: {p}
 This is the point: {p}\\n[Expand|Develop|Unfold] it.
 [My|The|A] point: {p}\\n[Unfold|Develop|Explain|Expand] [it|this].
 Here is my [heading|point]: {p}. [Expand|Develop|Explain] it.
+{p}\\n[Develop|Unfold|Explain] [it|this|this point].
+{p}: [write|give me] [two|some|a few] sentences.
+{p}\\n\\n[Write a short text|Write two sentences|Make a paragraph] [on|about] this [point|heading].
+"{p}"\\n[Expand this|Write a few sentences about it|Explain this].
+[Please expand|Please write about|Could you expand] this [point|heading]: {p}
+My outline has the [point|heading] {p}. [Expand|Develop|Explain] it.
+[One|A] point of my outline is "{p}". [Write|Give me] [two sentences|a short text] [on|about] it.
+Write [the text|a text] for this [point|heading]: {p}
+[I want|I need] [a few|two] sentences [about|on] "{p}".
+{p} - [expand|explain|develop] this.
+What can you [write|say] about this [point|heading]: {p}
+The heading is {p}. [Write|Give me] the text.
 """,
 )
 BODY = [
@@ -153,8 +224,8 @@ def topic(draw: Draw) -> str:
 
 
 def points(draw: Draw, t: str, number: int) -> list[str]:
-    """Headings on the topic; each place has headings of its own, so that none comes twice."""
-    chosen = [draw.pick(ASPECTS[i::5]) for i in range(number)]
+    """Headings on the topic in the order of the places, the last place at the end: none can come twice."""
+    chosen = [draw.pick(place) for place in [*PLACES[: number - 1], PLACES[-1]]]
     return [agree(a.replace("{t}", t).replace("{T}", knowledge.cap(t)), t) for a in chosen]
 
 
@@ -178,6 +249,7 @@ def outline(draw: Draw) -> Example:
     check = every(
         *(regex(rf"(?im)^{i}\. .*{_re(t)}") for i in range(1, k + 1)),
         regex(rf"^(?!.*(^|\n){k + 1}\.)"),
+        {"kind": "distinct"},
     )
     rest: list[Message] = []
     if draw.chance(0.25):
@@ -299,6 +371,14 @@ What do we have here? Sum up the list:
 Tell me in one sentence what the list holds:
 A summary of this list[, please|]:
 Shorten this list to one sentence:
+[What is in|What stands in] this list[? One sentence.|?]
+[Name|Tell me] [everything on|all the things on] this list in one sentence:
+Turn the list into [one|a] sentence:
+I made a list. [Please summarise it|Sum it up for me].
+[Summarise|Summarize|Sum up] [what is on|everything on] [the|this|my] list:
+[Write|Say] what this list holds, in one sentence:
+Give me [the list in one sentence|one sentence for this list]:
+Short summary[ of the list|], please:
 """,
 )
 COUNT = Pool(
@@ -317,6 +397,12 @@ Count them:
 How many words are in this list? [Just the number.|]
 How many things do you see in this list?
 The number of items[, please|]:
+[Tell me|Find|Say] how many [items|things|entries] [there are|are listed|this list has].
+[How many|What number of] [items|things] [do you count|are listed|does the list hold]?
+[Item count|Number of entries|Count of items]:
+[How many different things|How many lines] are [here|in the list]?
+I have this list. How many things is that?
+[Please count|Can you count] [the items|the entries|these things].
 """,
 )
 COMMON = Pool(
@@ -328,6 +414,12 @@ Which [item|word] [comes|appears] most often?
 What [is|comes] most often in this list?
 Which one is there most often?
 Most [frequent|common] item?
+[Which|What] [item|word|thing] is there [most often|the most times]?
+[Tell me|Say|Give me] the [item|word] that [comes|appears] most often.
+What appears [most often|the most] [here|in the list]?
+[Find|Name|Say] the [commonest|most common] [item|word].
+Which word do you see most often?
+One [item|word] comes more often than the others. Which?
 """,
 )
 
@@ -355,7 +447,10 @@ def _items(draw: Draw) -> list[str]:
     else:
         items = [draw.word() for _ in range(number)]
     if draw.chance(0.2):
-        items = [words.plural(i) if " " not in i and i.islower() else i for i in items]
+        items = [
+            words.plural(i) if i.islower() and not i.endswith("s") and " " not in i else i
+            for i in items
+        ]
     return list(dict.fromkeys(items))
 
 
