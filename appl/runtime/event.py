@@ -185,6 +185,7 @@ Event = (
 class Instrument(Protocol):
     """Watches a run without power over it; one that raises is dropped, with a warning.
 
+    An optional ``conceal(secrets)`` is told values, by name, that must not be kept.
     Except ``Recorder``: see ``Run``'s gate, through which a failed recording stops new calls.
     """
 

@@ -11,7 +11,7 @@ import importlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import Token
 from functools import partial
 from types import TracebackType
@@ -80,6 +80,8 @@ class Run:
         limits = [each for each in (self.profile.concurrency, concurrency) if each is not None]
         replays = bool(getattr(backend, "timeless", False))
         limit = None if replays else min(limits, default=None)
+        if getattr(backend, "thread_bound", False):
+            io_thread().keep()
         self.caches = Caches()
         front = backend if replays else Samples(backend, self.caches, self._stirs)
         self.scheduler = Scheduler(front, limit, order or ByPrefix())
@@ -109,6 +111,13 @@ class Run:
             except Exception as error:
                 self.instruments = [each for each in self.instruments if each is not instrument]
                 self.warn("", f"{type(instrument).__name__} failed and is dropped: {error!r}")
+
+    def conceal(self, secrets: Mapping[str, str]) -> None:
+        """Have whoever keeps what happens take *secrets*, by name, out of it from now on."""
+        for instrument in self.instruments:
+            conceal = getattr(instrument, "conceal", None)
+            if conceal is not None:
+                conceal(secrets)
 
     def warn(self, address: str, message: str) -> None:
         """Tell the user something, on stderr and as an event."""
@@ -325,11 +334,11 @@ def _around() -> Run | None:
     Where several threads or tasks have runs open, as in a server, another thread is in none.
     """
     thread, task = threading.get_ident(), task_here()
-    opened = [(run.root.thread, run.task) for run in _active]
-    for run, (other, its) in zip(reversed(_active), reversed(opened), strict=True):
-        if other == thread and its in (None, task):
+    runs = list(_active)  # other threads open and close theirs meanwhile
+    for run in reversed(runs):
+        if run.root.thread == thread and run.task in (None, task):
             return run
-    return _active[-1] if opened and len(set(opened)) == 1 else None
+    return runs[-1] if len({(run.root.thread, run.task) for run in runs}) == 1 else None
 
 
 def here(content: Callable[[], str]) -> Frame:

@@ -108,6 +108,11 @@ class Tool:
             placed.append(named.pop(parameter.name, parameter.default))
         return self.function()(*placed, **named)
 
+    def secrets(self) -> dict[str, str]:
+        """The secrets among what is predefined, by name."""
+        found = {name: _secret(value) for name, value in self.predefined.items()}
+        return {f"{self.name}.{name}": value for name, value in found.items() if value is not None}
+
     def _revealed(self) -> dict[str, Any]:
         return {
             name: value.reveal() if isinstance(value, Secret) else value

@@ -163,6 +163,8 @@ class ToolRun(Task):
     def _go(self, arguments: dict[str, Any], here_now: bool) -> None:
         assert self.tool is not None
         context, f = context_for(self.frame), self.tool.function()
+        if self.tool.mask:
+            self.run.conceal(self.tool.secrets())
         self._active = True
         self._arm()
         if self.tool.effect == "program" and not is_async(f):

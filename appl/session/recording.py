@@ -6,7 +6,7 @@ Invariant: what happened before the first call is recorded in its order, or noth
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from appl.runtime.event import Event
 from appl.tracing import Recorder
@@ -24,6 +24,7 @@ class Recording:
         self._early: list[Event] = []
         self._lock = threading.RLock()
         self._opened = False
+        self._secrets: dict[str, str] = {}
         self.recorder: Recorder | None = None
         self.on_event: Callable[[Event], None] = self._keep
 
@@ -48,6 +49,7 @@ class Recording:
         self._opened = True
         early, self._early = self._early, []
         if self.recorder is not None:
+            self.recorder.conceal(self._secrets)
             for event in early:
                 self.recorder.on_event(event)
         self.on_event = self.recorder.on_event if self.recorder is not None else _ignore
@@ -58,6 +60,13 @@ class Recording:
                 self.on_event(event)
             else:
                 self._early.append(event)
+
+    def conceal(self, secrets: Mapping[str, str]) -> None:
+        """Keep *secrets*, by name, out of the trace."""
+        with self._lock:
+            self._secrets.update(secrets)
+            if self.recorder is not None:
+                self.recorder.conceal(secrets)
 
     def close(self, reason: str | None = None) -> None:
         """Close the trace, if there is one. Raises ``TraceWriteError``."""

@@ -219,6 +219,10 @@ class Recorder:
         if writer.failed or self._error or writer.forked or writer.pending > writer.limit:
             self._checked(writer.wait_for_room)
 
+    def conceal(self, secrets: Mapping[str, str]) -> None:
+        """Take *secrets*, by name, out of what is written from now on."""
+        self._masker.add(secrets)
+
     def barrier(self, timeout: float | None = None) -> None:
         """Return when all that happened so far is written. Raises ``TraceWriteError``."""
         self._checked(lambda: self._writer.barrier(timeout))

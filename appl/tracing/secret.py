@@ -38,6 +38,11 @@ class Masker:
         self._bytes: list[bytes] = []
         self.refresh()
 
+    def add(self, secrets: Mapping[str, str]) -> None:
+        """Know *secrets*, by name, too, however short they are."""
+        if not secrets.items() <= self._given.items():
+            self._given = {**self._given, **secrets}
+
     def refresh(self) -> None:
         """Look at the environment again; it may have changed since."""
         known = self._given | {

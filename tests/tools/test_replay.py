@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from appl import Message, as_tool, gen, map, ppl, timeout
+from appl import Message, Secret, as_tool, gen, map, ppl, timeout
 from appl.errors import DivergenceError, TraceWriteError, UnusedRecords
 from appl.runtime.run import Run
 from appl.session import replayed
 from appl.testing import Log, Scripted, Seeded, calling, response
 from appl.tracing import Recorder, Trace
+from appl.tracing.trace import records
 
 from .support import again, recorded, script, texts, tools_of, until_told
 
@@ -366,3 +367,22 @@ def test_a_crash_while_a_tool_runs_leaves_it_in_flight(tmp_path):
         gen(messages="go", tools=[act]).run_tool_calls()))  # fmt: skip
     (used,) = Trace.open(cut).tools.values()
     assert (used.address, used.outcome, used.effect) == ("/act.0", None, "effect")
+
+
+def test_a_secret_that_a_prompt_function_says_is_not_in_the_trace(tmp_path):
+    path = tmp_path / "a.trace"
+
+    @ppl
+    def leak(key: str) -> Any:
+        f"my key is {key}"
+        return gen()
+
+    tool = as_tool(leak, key=Secret("hush-hush"))
+    backend = Scripted(
+        lambda r: "ok" if "key" in r.messages.message.content else calling(("leak", {}))
+    )
+    recorded(path, backend, lambda: texts(gen(messages="go", tools=[tool]).run_tool_calls()))
+    trace = Trace.open(path)
+    prompt = trace.by_address["/leak.0/leak.0/gen.0"].messages
+    assert prompt and prompt.message.content == "my key is [secret leak.key]"
+    assert "hush" not in repr(list(records(path)))
