@@ -119,7 +119,7 @@ def init(**overrides: Any) -> None:
     """Settings made in the program, over files and environment; for runs that are opened later.
 
     ``models={"small": …}`` names models, ``backends={"embedded": {…}}`` gives a backend's own
-    settings. ``None`` takes one back.
+    settings; tables of several calls are put together. ``None`` takes a setting back.
     """
     present = {key: value for key, value in overrides.items() if value is not None}
     _Layers().take(present, "appl.init", "appl.init({}=…)".format)
@@ -127,7 +127,15 @@ def init(**overrides: Any) -> None:
     _known(taken_back, [*KEYS, *TABLES, *former.KEYS], "appl.init")
     for key in taken_back:
         _overrides.pop(key, None)
-    _overrides.update(present)
+    for key, value in present.items():
+        _overrides[key] = _merged(_overrides.get(key), value)
+
+
+def _merged(old: object, new: object) -> object:
+    """*new*, and of tables also what only *old* has."""
+    if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
+        return new
+    return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
 
 
 def _from_environment(layers: _Layers, environ: Mapping[str, str]) -> None:

@@ -85,7 +85,7 @@ class Frame(Scribe):
         self.sheltered: bool = parent is not None and parent.sheltered
         self.counts: dict[str, int] = {}
         self.generations = 0
-        self.model: str | None = None
+        self.model: str | None = parent.model if parent is not None else None
         self.block: Spoken | None = None
         self.started: list[Pending] = []
         self.thread = threading.get_ident()

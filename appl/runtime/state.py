@@ -7,6 +7,7 @@ state is forgotten with its function, with its object, or with the run.
 from __future__ import annotations
 
 import sys
+import threading
 import weakref
 from collections.abc import Iterable
 from typing import Any
@@ -17,6 +18,7 @@ from appl.runtime.fiber import Strand, arrive, strand_here, wait
 from appl.runtime.frame import Frame
 from appl.runtime.pending import Pending, Value
 
+_LOCK = threading.Lock()
 _SWEEP = 64
 _OURS = 2  # the references that a sweep itself sees: the table's, and getrefcount's argument
 
@@ -77,15 +79,16 @@ class State:
 
     def turn(self, caller: Frame, frame: Frame) -> Turn:
         """The turn of the new activation *frame*. Raises ``DeadlockError`` inside itself."""
-        before = None if self.idle else self.last
-        if before is not None and caller.within(before.frame):
-            raise DeadlockError(
-                f"{frame.address} continues the prompt of {before.address}, which is still "
-                f"running and called it: it would wait for itself; use ctx='copy' or 'same' for "
-                f"the inner call"
-            )
-        turn = self.last = Turn(frame, before)
-        return turn
+        with _LOCK:
+            before = None if self.idle else self.last
+            turn = Turn(frame, before)
+            if before is None or not caller.within(before.frame):
+                self.last = turn
+                return turn
+        raise DeadlockError(
+            f"{frame.address} continues the prompt of {before.address}, which is still running "
+            f"and called it: it would wait for itself; use ctx='copy' or 'same' for the inner call"
+        )
 
 
 class _Kept:
@@ -115,12 +118,13 @@ class States:
     def of(self, function: object, owner: object, start: Prompt) -> State:
         """The state of *function* on *owner*; a new one begins with a copy of *start*."""
         place = id(function), id(owner)
-        state = self._states.get(place)
-        if state is None:
-            state = self._states[place] = State(start.copy())
-            self._watch(state, place, function)
-            if owner is not None:
-                self._watch(state, place, owner)
+        with _LOCK:
+            state = self._states.get(place)
+            if state is None:
+                state = self._states[place] = State(start.copy())
+                self._watch(state, place, function)
+                if owner is not None:
+                    self._watch(state, place, owner)
         return state
 
     def _watch(self, state: State, place: Place, thing: object) -> None:

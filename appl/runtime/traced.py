@@ -9,8 +9,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar, overload
 
+from appl.compiler import program_of
 from appl.runtime import activation
 from appl.runtime.activation import Manner
 from appl.runtime.body import Body, marked
@@ -89,10 +91,14 @@ def traceable(func: Any = None, /, *, metadata: Mapping[str, Any] | None = None)
     """Show a plain function in addresses and traces, as ``@ppl`` functions are shown.
 
     ``@traceable``, ``@traceable("name")`` or ``@traceable(metadata={…})``; *metadata* (plain data)
-    is recorded with each call of it.
+    is recorded with each call of it. On a ``@ppl`` function it only adds the *metadata*.
     """
 
     def decorate(f: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:
+        program = program_of(f)
+        if program is not None and name is None:  # it is a scope already
+            program.manner = replace(program.manner, metadata=metadata)
+            return f
         return functools.wraps(f)(_kind(f)(_Traced(f, name, metadata)))
 
     if callable(func):

@@ -104,3 +104,14 @@ def test_init_holds_until_it_is_taken_back(tmp_path: Path) -> None:
     assert load(directory=tmp_path, environ={}).model is None
     with pytest.raises(ConfigError, match="did you mean 'model'"):
         config.init(modell="x")
+
+
+def test_tables_of_several_inits_are_put_together(tmp_path: Path) -> None:
+    config.init(models={"a": "x"}, backends={"b": {"one": 1}})
+    config.init(models={"c": "y"}, backends={"b": {"two": 2}})
+    try:
+        found = load(directory=tmp_path, environ={})
+        assert sorted(found.models) == ["a", "c"]
+        assert found.backends["b"] == {"one": 1, "two": 2}
+    finally:
+        config.init(models=None, backends=None)

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import gc
 import inspect
+import threading
 import weakref
 
 import pytest
@@ -574,3 +575,53 @@ def test_a_wrapper_around_a_prompt_function_is_a_function_of_its_own():
         answer, kind = program()
     assert answer == "B!" and issubclass(kind, str)
     assert "user: b!" in seen.prompts.values()
+
+
+def test_a_traced_prompt_function_only_gains_metadata():
+    @traceable(metadata={"a": 1})
+    @ppl
+    def program():
+        return gen(messages="x")
+
+    found, seen = scopes(program)
+    assert [(s.address, s.metadata) for s in found] == [("/program.0", {"a": 1})]
+    assert list(seen.prompts) == ["/program.0/gen.0"]
+
+
+# -- the model of a function
+
+
+def test_helpers_ask_the_model_of_their_function_however_they_are_started():
+    def helper():
+        return gen(messages="x")
+
+    @traceable
+    def traced():
+        return gen(messages="x")
+
+    @ppl
+    def other():
+        return gen(messages="x")
+
+    @ppl(model="b")
+    def program():
+        return [gen(), helper(), call(helper), traced(), other()]
+
+    with running(Echo(models=("a", "b"), default_model="a")) as seen:
+        for each in program():
+            each.result()
+    assert sorted(r.model for r in seen.requests) == ["a", "b", "b", "b", "b"]
+
+
+def test_threads_that_use_one_state_queue():
+    agent = Agent()
+
+    def play():
+        threads = [threading.Thread(target=agent.chat, args=(n,)) for n in range(8)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+
+    lengths = sorted(prompt.count("\n") for prompt in prompts(play))
+    assert lengths == list(range(8))
