@@ -33,7 +33,6 @@ CONSTRAINTS = ("regex", "grammar", "schema")
 MARKER, LONGEST_MARKER = 40, 400
 LEAST_OVERLAP = 12
 HALF = "\ufffd"  # what a server puts in place of half a character
-_LOOSE_END = re.compile(rf"[\s{HALF}]+\Z")
 _ASK = (
     "The answer above was cut off by the limit of its length. Write the rest of it. Begin by "
     "repeating its last words exactly as they stand between these two lines, and go on from there; "
@@ -82,7 +81,7 @@ class Relay(Series):
         self._growing = Growing(first.sampling.stop)
         self._joint: Joint = Straight()
         self._taken = 0  # how much of this round's text went through the joint
-        self._asked_at = 0, 0  # how long the text was when more was asked for, and up to where
+        self._asked_at = 0, 0  # how long the text was when more was asked for; and what was firm
         self._last: Sample | None = None
         self._logprobs: list[TokenLogprob] | None = []
 
@@ -138,14 +137,16 @@ class Relay(Series):
             return None
         text = self._growing.text
         length, visible = self._asked_at
-        if len(_LOOSE_END.sub("", text)) > visible:
-            return len(text) - len(_LOOSE_END.sub("", text))
-        kept = text.rstrip(HALF)
-        return len(text) - len(kept) if len(kept) > length else None
+        kept = firm(text)
+        if len(kept) <= visible:
+            kept = text.rstrip(HALF)
+            if len(kept) <= length:
+                return None
+        return len(text) - len(kept)
 
     def _ask_for_more(self, before: Call) -> None:
         said = self._growing.text
-        self._asked_at, self._taken = (len(said), len(_LOOSE_END.sub("", said))), 0
+        self._asked_at, self._taken = (len(said), len(firm(said))), 0
         trunk = self.call.trunk()
         self._joint, node = Straight(), continued(trunk, Begun(before, said))
         if "prefill" not in self.run.profile.features:
@@ -235,6 +236,13 @@ def within(sample: Sample, start: int, end: int) -> list[TokenLogprob]:
 # -- joining
 
 
+def firm(text: str) -> str:
+    """*text* without the white space and half characters at its end."""
+    while text and (text[-1] == HALF or text[-1].isspace()):
+        text = text.rstrip().rstrip(HALF)
+    return text
+
+
 class Growing:
     """The joined text: what is certain, and an end that may still be dropped or cut short.
 
@@ -261,8 +269,7 @@ class Growing:
         return self._settle(text, len(text) - self._held(text))
 
     def _held(self, text: str) -> int:
-        loose = _LOOSE_END.search(text)
-        held = len(text) - loose.start() if loose else 0
+        held = len(text) - len(firm(text))
         for stop in self._stop:
             longest = range(min(len(stop) - 1, len(text)), held, -1)
             held = next((size for size in longest if text.endswith(stop[:size])), held)
