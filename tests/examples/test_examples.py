@@ -148,6 +148,16 @@ def test_virtual_tools_are_called_and_played(tmp_path: Path) -> None:
     assert "/agent.0/gen_with_tools.0/lookup.0/lookup.0/gen.0" in shown
 
 
+def test_react_calls_its_tools_and_answers_from_them(tmp_path: Path) -> None:
+    out = run(tmp_path, "react")
+    assert "= 5535" in out and "= Tarn" in out
+    assert out.count("> The result is 5535.") == out.count("> The result is 408.") == 1
+    assert "> The capital of Velmora is Tarn." in out
+    assert out.endswith("? Hello!\n> Hello!\n")
+    shown, _ = appl(tmp_path, "trace", "show", "/react.0/calculator.0")
+    assert '{"expression": "123 * 45"}' in shown and "answered" in shown
+
+
 GOOD = "```python\ndef solve(n):\n    return n * (n + 1) * (2 * n + 1) // 6\n```"
 SLOW = "```python\ndef solve(n):\n    return sum(k * k for k in range(n + 1))\n```"
 
