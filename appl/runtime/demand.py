@@ -42,8 +42,8 @@ def is_wrapped(shape: Shape, profile: Profile) -> bool:
 _KEPT = frozenset(
     {"$ref", "$defs", "definitions", "additionalProperties", "allOf", "anyOf", "const",
      "description", "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems",
-     "maxLength", "maximum", "minItems", "minLength", "minimum", "multipleOf", "pattern",
-     "patternProperties", "prefixItems", "properties", "required", "type"}
+     "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties", "minimum",
+     "multipleOf", "pattern", "patternProperties", "prefixItems", "properties", "required", "type"}
 )  # fmt: skip
 """What backends can constrain; what else a schema says is left to the validation afterwards."""
 

@@ -53,7 +53,8 @@ class Shape:
         for group in extract.candidates(text, self.kinds, self.options):
             for source in reversed(group):
                 try:
-                    return _as_text(source), self.object_of(source)
+                    value = self.object_of(source)
+                    return _as_text(source), value
                 except Mismatch as error:
                     wrong = error if _is_json(source) else wrong
         raise wrong or Mismatch(extract.problem(text, self.kinds))
@@ -146,8 +147,8 @@ def _as_text(source: str) -> str:
     """The text of the answer whose JSON is *source*: itself, or what a plain string says."""
     if source[:1] != '"':
         return source
-    said = json.loads(source, strict=False)
-    return said if isinstance(said, str) else source
+    said: str = json.loads(source, strict=False)
+    return said
 
 
 def _in_words(error: ValueError) -> str:
