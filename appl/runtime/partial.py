@@ -34,6 +34,8 @@ def partial_reader(shape: Shape, wrapped: bool = False) -> Callable[[str], Any]:
         value, whole = _json(text, shape, wrapped)
         if wrapped:
             value = value.get("value", _MISSING) if isinstance(value, dict) else _MISSING
+        if not whole and value in ({}, []):
+            return None
         if value is not _MISSING and isinstance(shape, ByType):
             value = _build(shape.kind, value, whole)
         return None if value is _MISSING else value
@@ -52,8 +54,7 @@ def _json(text: str, shape: Shape, wrapped: bool) -> tuple[Any, bool]:
         return _decoder.raw_decode(text, start)[0], True
     except (JSONDecodeError, RecursionError):
         pass
-    value = _begun(text[start:])
-    return (_MISSING if value in ({}, []) else value), False
+    return _begun(text[start:]), False
 
 
 def _scalar(text: str, kinds: frozenset[str]) -> tuple[Any, bool]:
