@@ -246,9 +246,9 @@ _HOME = {
     "appl.errors": (
         "ApplError", "BackendBusy", "BackendError", "BackendNotFound", "BackendTimeout",
         "CallCancelled", "ChoiceError", "ConfigError", "DeadlockError", "DivergenceError",
-        "InvalidOption", "MalformedResponse", "ModelNotFound", "NotATrace", "PromptSyntaxError",
-        "PromptTooLong", "PromptTypeError", "ReplayStuck", "RunClosed", "RunError",
-        "SecretInRecord", "SourceUnavailable", "ToolError", "ToolLoopError", "ToolServerError",
+        "InvalidOption", "MalformedResponse", "ModelNotFound", "NotATrace", "OutputError",
+        "PromptSyntaxError", "PromptTooLong", "PromptTypeError", "ReplayStuck", "RunClosed",
+        "RunError", "SecretInRecord", "SourceUnavailable", "ToolError", "ToolLoopError", "ToolServerError",
         "TraceCorrupt", "TraceError", "TraceLocked",
         "TraceTooNew", "TraceWriteError", "UnknownOption", "Unsupported", "UnusedRecords",
     ),
