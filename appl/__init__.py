@@ -248,8 +248,8 @@ _HOME = {
         "CallCancelled", "ChoiceError", "ConfigError", "DeadlockError", "DivergenceError",
         "InvalidOption", "MalformedResponse", "ModelNotFound", "NotATrace", "OutputError",
         "PromptSyntaxError", "PromptTooLong", "PromptTypeError", "ReplayStuck", "RunClosed",
-        "RunError", "SecretInRecord", "SourceUnavailable", "ToolError", "ToolLoopError", "ToolServerError",
-        "TraceCorrupt", "TraceError", "TraceLocked",
+        "RunError", "SecretInRecord", "SourceUnavailable", "ToolError", "ToolLoopError",
+        "ToolServerError", "TraceCorrupt", "TraceError", "TraceLocked",
         "TraceTooNew", "TraceWriteError", "UnknownOption", "Unsupported", "UnusedRecords",
     ),
 }  # fmt: skip
