@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from appl import mcp as mcp
     from appl import testing as testing
     from appl import types as types
+    from appl.compiler import graph_of as graph_of
     from appl.config import init as init
     from appl.config.parser import get_parser as get_parser
     from appl.config.parser import update_appl_configs as update_appl_configs
@@ -207,6 +208,7 @@ if TYPE_CHECKING:
     from appl.types import CompletionResponse as CompletionResponse
 
 _HOME = {
+    "appl.compiler": ("graph_of",),
     "appl.config": ("init",),
     "appl.config.parser": ("get_parser", "update_appl_configs"),
     "appl.func": ("as_func", "completion", "partial", "wraps"),

@@ -6,6 +6,7 @@ runtime through the methods of ``Hooks`` and in no other way.
 
 from __future__ import annotations
 
+import html
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -208,6 +209,15 @@ class Graph:
     def as_dict(self) -> dict[str, Any]:
         """The graph as plain dictionaries and lists, for JSON."""
         return asdict(self)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: a drawing where it can draw Mermaid, else the text."""
+        plain = self.text()
+        return {
+            "text/plain": plain,
+            "text/html": f"<pre>{html.escape(plain)}</pre>",
+            "text/markdown": f"```mermaid\n{self.mermaid()}```\n",
+        }
 
     def within(self, region: int) -> tuple[Region, ...]:
         """The regions around, from the whole body to *region* itself."""

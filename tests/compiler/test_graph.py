@@ -534,3 +534,10 @@ def test_a_broken_graph_does_not_pass(broken: Graph, message: str) -> None:
 
 def test_in_a_loop_values_may_come_back() -> None:
     verify(made(TEXT, changed(WAIT, region=1, inputs=(1,))))
+
+
+def test_a_notebook_gets_the_text_escaped_and_a_drawing() -> None:
+    bundle = example()._repr_mimebundle_()
+    assert bundle["text/plain"] == example().text()
+    assert "<b>" not in bundle["text/html"] and "&lt;b&gt;" in bundle["text/html"]
+    assert bundle["text/markdown"].startswith("```mermaid\nflowchart TD\n")
