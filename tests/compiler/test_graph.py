@@ -537,7 +537,8 @@ def test_in_a_loop_values_may_come_back() -> None:
 
 
 def test_a_notebook_gets_the_text_escaped_and_a_drawing() -> None:
-    bundle = example()._repr_mimebundle_()
-    assert bundle["text/plain"] == example().text()
+    graph = example()
+    bundle = graph._repr_mimebundle_()
+    assert bundle["text/plain"] == graph.text()
     assert "<b>" not in bundle["text/html"] and "&lt;b&gt;" in bundle["text/html"]
     assert bundle["text/markdown"].startswith("```mermaid\nflowchart TD\n")
