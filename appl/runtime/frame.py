@@ -48,11 +48,13 @@ class Frame(Scribe):
     answers for, in program order; an open region takes its place while it lasts. ``regions`` are
     those around this frame, outer ones first; ``sheltered`` is true when a region waits for the
     task that it belongs to. ``model`` is the name that its calls ask when they give none;
-    ``block`` is the block of text that all of it is said in, when there is one.
+    ``block`` is the block of text that all of it is said in, when there is one. ``asked_at`` is the
+    user's line for calls that have none of their own.
     """
 
     __slots__ = (
         "_prune_at",
+        "asked_at",
         "block",
         "counts",
         "end",
@@ -86,6 +88,7 @@ class Frame(Scribe):
         self.counts: dict[str, int] = {}
         self.generations = 0
         self.model: str | None = parent.model if parent is not None else None
+        self.asked_at: tuple[str, int] | None = None
         self.block: Spoken | None = None
         self.started: list[Pending] = []
         self.thread = threading.get_ident()

@@ -171,7 +171,9 @@ def _call(frame: Frame, kind: str, asked: Asked, sampling: Sampling) -> Call:
     check_media(frame.run.profile, node or given)
     cache = frame.run.cache(finished(asked.cache)) if asked.cache is not None else None
     home = hub_here()
-    call = Call(frame, home, kind, node, given, asked.model or "", sampling, _source())
+    call = Call(
+        frame, home, kind, node, given, asked.model or "", sampling, _source() or frame.asked_at
+    )
     call.n, call.timeout, call.priority = asked.n, asked.timeout, asked.priority
     call.cache, call.tools = cache, asked.tools
     return call

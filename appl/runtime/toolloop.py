@@ -7,7 +7,7 @@ its own, and a step begins when all tools of the step before have answered.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from appl.errors import InvalidOption, ToolLoopError, Unsupported
 from appl.prompt import VOICES, Node, Part, Prompt, Voice, nodes_of
@@ -28,6 +28,10 @@ from appl.runtime.say import say
 from appl.runtime.task import Task, context_for
 from appl.runtime.text import Text
 from appl.runtime.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from appl.runtime.call import Call
+    from appl.runtime.series import Series
 
 STEPS = 8
 
@@ -66,6 +70,7 @@ def gen_with_tools(
     asked = {**options, "tools": box}
     context = context_for(frame)
     first = context.run(lambda: gen(model, tool_choice=tool_choice, **asked))
+    frame.asked_at = _place(first)
     steps = _Steps(frame, model, asked, max_steps, parallel, tool_timeout, on_limit)
     loop = ToolLoop(frame, strand_here().hub)
     caller.add(loop)
@@ -90,6 +95,12 @@ def _check(box: Toolbox, max_steps: int, on_limit: str, options: dict[str, Any])
                 f"gen_with_tools({name}={options[name]!r}): write the loop with gen and "
                 "run_tool_calls to have that"
             )
+
+
+def _place(first: Generation) -> tuple[str, int] | None:
+    """Where the first step is asked; the others have no line of the user's above them."""
+    call = cast("Call | Series", first._pending).call
+    return (call.file, call.line) if call.file is not None and call.line is not None else None
 
 
 def _begin_with(frame: Frame, messages: Said) -> None:

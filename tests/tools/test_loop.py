@@ -18,6 +18,7 @@ from appl.errors import (
     Unsupported,
 )
 from appl.testing import Echo, Held, Scripted, Seeded, calling, response, running
+from appl.tracing import Trace
 
 from .support import again, recorded, script, tools_of
 
@@ -307,3 +308,10 @@ def test_plain_text_around_it_waits_where_it_is_needed():
     with running(Scripted(counting)):
         assert f"{gen_with_tools(messages='x', tools=[add])}!" == "three!"
         assert gen(messages="x", tools=[add]).tool_calls
+
+
+def test_every_step_is_recorded_with_the_line_of_the_program(tmp_path):
+    path = tmp_path / "a.trace"
+    recorded(path, Scripted(counting), lambda: str(gen_with_tools(messages="x", tools=[add])))
+    lines = {call.where for call in Trace.open(path).calls}
+    assert len(lines) == 1 and lines.pop().startswith(f"{__file__}:")
