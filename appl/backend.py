@@ -25,10 +25,11 @@ GROUP = "appl.backends"
 class Sampling:
     """Everything besides model and messages that can change an answer.
 
-    ``None`` leaves a value to the model's own default. ``schema`` is a JSON schema as canonical
-    JSON text. ``tools`` are those that the model may call, each as the canonical JSON text of
-    ``{"name", "description", "parameters"}``; ``tool_choice`` is ``auto``, ``none``, ``required``,
-    or the name of the one to call. ``stop_tokens`` end the answer, and are not part of it.
+    ``None`` leaves a value to the model's own default. ``schema`` is a JSON schema as compact
+    JSON text, its properties in the order in which they are to be written. ``tools`` are those that
+    the model may call, each as the canonical JSON text of ``{"name", "description",
+    "parameters"}``; ``tool_choice`` is ``auto``, ``none``, ``required``, or the name of the one to
+    call. ``stop_tokens`` end the answer, and are not part of it.
     ``begun`` is the beginning of the answer, which is at the end of the prompt already: *regex*,
     *grammar* and *schema* hold for it and what is generated together.
     ``extra`` holds options that the backend declares, as sorted pairs. ``salt`` is a name space of
@@ -203,6 +204,8 @@ class Profile:
 class Backend(Protocol):
     """Whoever answers. ``complete`` runs on the I/O loop; cancelling it aborts the work behind it.
 
+    While answers come at once, the thread that waits for them may run that loop. A backend with
+    things that belong to one thread says so by the attribute ``thread_bound = True``.
     ``complete`` raises a :class:`~appl.errors.BackendError`; anything else is a bug of the backend.
     """
 

@@ -20,7 +20,7 @@ from appl.runtime.future import finished
 from appl.runtime.models import named
 from appl.runtime.older import of_gen
 from appl.runtime.options import check_number, require, sampling_of, stops
-from appl.runtime.shape import Shape
+from appl.runtime.shape import Shape, shape_of
 from appl.runtime.toolbox import Toolbox
 
 
@@ -44,6 +44,15 @@ class Asked:
     max_asks: int | None = None
     tools: Toolbox | None = None
     cache: str | PathLike[str] | None = None
+
+    def shape_as(self, response_format: Any, max_asks: int | None) -> None:
+        """Make the answer a typed one."""
+        if response_format is None:
+            raise InvalidOption(
+                "gen(max_asks=...) is how often a typed answer is asked: write response_format=... "
+                "with it"
+            )
+        self.shape, self.max_asks = shape_of(finished(response_format)), max_asks
 
     def offer(self, tools: Toolbox, choice: Any) -> None:
         """Let the model call one of *tools*."""

@@ -6,14 +6,17 @@ Invariant: the answer is one of the options, or the generation fails with ``Choi
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Sequence
 
 from appl.backend import Profile, Response, Sampling
 from appl.errors import ChoiceError, InvalidOption, Unsupported
 from appl.runtime.call import Call
+from appl.runtime.demand import schema_for, unwrapped
 from appl.runtime.pending import Error, Value
-from appl.runtime.series import Series, response_of
+from appl.runtime.series import Series, response_of, times
+from appl.runtime.shape import BySchema
 from appl.runtime.text import Text
 
 ASKS = 3
@@ -54,14 +57,20 @@ def sampling_for(
     if "regex" in profile.features:
         pattern = "(" + "|".join(re.escape(each) for each in options) + ")"
         return dataclasses.replace(sampling, regex=pattern)
-    return sampling
+    schema = schema_for(BySchema({"enum": list(options)}), profile)
+    return dataclasses.replace(sampling, schema=schema) if schema is not None else sampling
 
 
 def choose(call: Call, options: tuple[str, ...]) -> Chosen:
     """The series that makes *call* a choice among *options*."""
-    if call.sampling.choices is None and call.sampling.regex is None:
+    if _is_asked(call.sampling):
         _ask(call, options)
     return Chosen(call, options)
+
+
+def _is_asked(sampling: Sampling) -> bool:
+    """Whether nothing but words makes the model choose."""
+    return sampling.choices is None and sampling.regex is None and sampling.schema is None
 
 
 def _ask(call: Call, options: tuple[str, ...]) -> None:
@@ -91,7 +100,7 @@ class Chosen(Series):
             self.finish(Error(self._error(response.text)))
 
     def _asked(self) -> bool:
-        return self.call.sampling.choices is None and self.call.sampling.regex is None
+        return _is_asked(self.call.sampling)
 
     def _option(self, text: str) -> str | None:
         said = text.strip()
@@ -102,7 +111,8 @@ class Chosen(Series):
             if each in self._options:
                 return each
         if not self._asked():
-            return None
+            named = [each for each in self._options if unwrapped(text) == json.dumps(each)]
+            return named[0] if named else None
         named = [each for each in self._options if each.casefold() == said.strip(".'\"").casefold()]
         return named[0] if len(named) == 1 else None
 
@@ -122,6 +132,6 @@ class Chosen(Series):
 
     def _error(self, said: str) -> ChoiceError:
         return ChoiceError(
-            f"{self.where()}: asked {len(self.sources)} times for one of {list(self._options)!r}, "
+            f"{self.where()}: asked {times(len(self.sources))} for one of {list(self._options)!r}, "
             f"the last answer was {said!r:.200}"
         )

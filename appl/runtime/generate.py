@@ -27,7 +27,6 @@ from appl.runtime.relay import Relay
 from appl.runtime.resolve import taking_futures
 from appl.runtime.run import here
 from appl.runtime.series import Series
-from appl.runtime.shape import shape_of
 from appl.runtime.stream import open_stream
 from appl.runtime.toolbox import Toolbox
 
@@ -126,8 +125,8 @@ def gen(
     if max_relay_rounds:
         check_number("max_relay_rounds", max_relay_rounds, 0, whole=True)
         asked.rounds = max_relay_rounds
-    if response_format is not None:
-        asked.shape, asked.max_asks = shape_of(finished(response_format)), max_asks
+    if response_format is not None or max_asks is not None:
+        asked.shape_as(response_format, max_asks)
     if tools is not None or tool_choice is not None:
         asked.offer(Toolbox.of(tools), tool_choice)
     return _generate("gen", asked)

@@ -19,7 +19,7 @@ from appl.runtime.crossing import io_thread
 from appl.runtime.demand import instruction, is_wrapped, unwrapped
 from appl.runtime.partial import partial_reader
 from appl.runtime.pending import Error, Typed
-from appl.runtime.series import Series, response_of
+from appl.runtime.series import Series, response_of, times
 from appl.runtime.shape import Mismatch, Shape
 from appl.runtime.text import Text
 
@@ -62,13 +62,22 @@ class TypedAnswer(Series):
     """
 
     typed = True
-    __slots__ = ("_asked", "_limit", "_objects", "_open", "_samples", "_wrapped", "shape")
+    __slots__ = (
+        "_asked",
+        "_limit",
+        "_objects",
+        "_open",
+        "_rounds",
+        "_samples",
+        "_wrapped",
+        "shape",
+    )
 
     def __init__(self, first: Call | Series, shape: Shape, profile: Profile, limit: int) -> None:
         super().__init__(first)
         self.shape, self._limit = shape, limit
         self._wrapped = is_wrapped(shape, profile)
-        self._asked = 0
+        self._rounds = self._asked = 0
         count = first.call.n
         self._open = [_Open(place, first, place) for place in range(count)]
         self._samples: dict[int, Sample] = {}
@@ -133,10 +142,10 @@ class TypedAnswer(Series):
                 wrong.append((each, read))
             else:
                 self._samples[each.place], self._objects[each.place] = read
-        self._limit -= 1
+        self._rounds += 1
         if not wrong:
             self._complete()
-        elif self._limit > 0:
+        elif self._rounds < self._limit:
             self._open = [self._ask_again(each, problem) for each, problem in wrong]
             self.ask(*(each.source for each in self._open))
         else:
@@ -156,14 +165,9 @@ class TypedAnswer(Series):
         return _Open(before.place, source, 0)
 
     def _error(self, last: _Open, problem: Mismatch) -> OutputError:
-        text, times = last.sample.text, 1 + sum(s is not self.first for s in self.sources)
-        error = OutputError(
-            f"{self.where()}: asked {_times(times)} for {self.shape.name}, and the last answer "
-            f"{text!r:.200} is none: {problem}",
-            text, str(problem),
-        )  # fmt: skip
-        return error
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+        text = last.sample.text
+        message = (
+            f"{self.where()}: asked {times(self._rounds)} for {self.shape.name}, and the last "
+            f"answer {text!r:.200} is none: {problem}"
+        )
+        return OutputError(message, text, str(problem))

@@ -211,3 +211,8 @@ def response_of(source: Call | Series) -> Response:
     """The response of a call or series that has ended well."""
     assert isinstance(source.outcome, Value)
     return cast("Text", source.outcome.value)._response
+
+
+def times(count: int) -> str:
+    """How often something was asked, in words."""
+    return "once" if count == 1 else f"{count} times"

@@ -129,6 +129,20 @@ def test_a_choice_by_constrained_decoding_quotes_the_options():
     assert seen.requests[0].sampling.regex == r"(a\.b|c)"
 
 
+@pytest.mark.parametrize(
+    ("more", "said", "cut"),
+    [([], '"a \\"b\\""', '"a'), (["schema_object"], '{"value": "a \\"b\\""}', '{"value": "a')],
+)
+def test_a_choice_by_a_schema_where_there_is_nothing_else(more, said, cut):
+    backend = Scripted([said, cut], features=["schema", *more])
+    with running(backend) as seen:
+        picked = select(['a "b"', "c"], messages="?")
+        assert (picked, picked.choice_method) == ('a "b"', "constrained")
+        with pytest.raises(ChoiceError, match="asked once"):
+            select(['a "b"', "c"], messages="?").result()
+    assert list(seen.prompts.values()) == ["user: ?", "user: ?"]
+
+
 def test_a_choice_that_is_asked_again_counts_every_attempt():
     with running(Scripted(["maybe", "2"])) as seen:
         picked = select(["yes", "no"], messages="?")

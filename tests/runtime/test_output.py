@@ -518,6 +518,12 @@ def test_only_one_option_can_say_what_the_answer_looks_like(option):
     assert seen.requests == []
 
 
+def test_a_limit_of_asking_needs_a_type():
+    with running(Echo()) as seen, pytest.raises(InvalidOption, match="response_format"):
+        gen(messages="?", max_asks=2)
+    assert seen.requests == []
+
+
 def test_a_type_may_be_an_answer_of_a_function():
     with running(Scripted(["5"])):
         assert gen(messages="?", response_format=call(lambda: int)).result() == 5
