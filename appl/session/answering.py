@@ -5,7 +5,7 @@ Invariant: what cannot answer is refused here, before any call, with the nearest
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,11 +76,11 @@ def make_backend(config: Config, choice: Choice, seed: int) -> Backend:
         if not arguments:
             raise
         raise ConfigError(f"[backends.{choice.backend}]: {error}") from error
-    _check_model(backend.profile, choice)
+    _check_model(backend.profile, choice, config.models)
     return backend
 
 
-def _check_model(profile: Profile, choice: Choice) -> None:
+def _check_model(profile: Profile, choice: Choice, names: Iterable[str]) -> None:
     model = choice.model
     if model is None or not profile.models or model in profile.models:
         return
@@ -88,6 +88,6 @@ def _check_model(profile: Profile, choice: Choice) -> None:
     more = f"; other backends are chosen with --backend: {', '.join(others)}" if others else ""
     raise ModelNotFound(
         f"the backend {choice.backend!r} has no model {model!r}"
-        f"{nearest(model, [*profile.models, *_names()])} "
+        f"{nearest(model, [*profile.models, *names, *_names()])} "
         f"(its models: {', '.join(profile.models)}{more})"
     )

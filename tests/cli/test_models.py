@@ -244,3 +244,10 @@ def test_config_shows_the_names_and_what_was_found_of_no_use(project: Project) -
     assert "models.large" in shown.out and "a name for a model" in shown.out
     data = project.appl("config", "--json").data
     assert data["models.small"] == {"value": None, "origin": "default"}
+
+
+def test_a_slip_on_the_command_line_is_answered_with_the_nearest_name(project: Project) -> None:
+    project.write("appl.toml", '[models]\ncareful = "embedded/embedded"\n')
+    done = project.appl("run", "prog.py:ask", "--model", "carefull")
+    assert done.code == 2 and "did you mean 'careful'" in done.err
+    assert project.appl("run", "prog.py:ask", "--model", "careful", "--no-trace").code == 0
