@@ -1,6 +1,6 @@
 """Prompts as values: messages, and the persistent chain that programs build."""
 
-from appl.prompt.chain import Messages, Node, Part, Place, Prompt, moved, nodes_of, parts_of
+from appl.prompt.chain import Node, Part, Place, Prompt, moved, nodes_of, parts_of
 from appl.prompt.definition import BracketedDefinition, Definition, define, define_bracketed
 from appl.prompt.digest import digest_of, tagged
 from appl.prompt.layout import UNFORMATTED, Format, Indexing, Level
@@ -20,7 +20,9 @@ from appl.prompt.message import (
     as_message,
     as_tool_call,
 )
+from appl.prompt.messages import Messages
 from appl.prompt.promptable import Promptable
+from appl.prompt.rope import Rope
 from appl.prompt.secret import Secret
 from appl.prompt.voice import USER, VOICES, Voice
 
@@ -50,6 +52,7 @@ __all__ = [
     "Prompt",
     "Promptable",
     "RoleName",
+    "Rope",
     "Secret",
     "SystemMessage",
     "ToolCall",

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from appl.prompt.digest import digest_of
-from appl.prompt.layout import UNFORMATTED, Layout, Mark
-from appl.prompt.lazy import Lazy, message_of
+from appl.prompt.fold import fold
+from appl.prompt.layout import UNFORMATTED, Layout
+from appl.prompt.lazy import Lazy
 from appl.prompt.media import Audio, Image, Media
-from appl.prompt.message import Message, RoleName, ToolCall
+from appl.prompt.message import Message, RoleName
+from appl.prompt.messages import Messages
 from appl.prompt.voice import VOICES, Moved, Voice
 
 Part = str | Lazy | Image | Audio | Message
@@ -38,58 +39,6 @@ class Place:
         raise NotImplementedError
 
 
-_EMPTY = digest_of("appl-messages-1")
-_NOTHING: frozenset[str] = frozenset()
-
-
-class Messages:
-    """Rendered messages as a chain: the last message, and the chain before it.
-
-    ``digest`` covers this message and all before it; ``needs`` are the features (``images``,
-    ``audio``) that a backend must have to take them. ``cache`` holds what a backend derives from
-    exactly this prefix (token ids, encoded JSON), keyed by whatever that backend chooses. Nothing
-    that is said later joins the message of a ``closed`` link.
-    """
-
-    __slots__ = ("cache", "closed", "digest", "length", "message", "needs", "parent")
-
-    def __init__(self, parent: Messages | None, message: Message, closed: bool = False) -> None:
-        self.parent, self.message, self.closed = parent, message, closed
-        self.needs: frozenset[str]
-        if parent is None:
-            self.length, before, self.needs = 1, _EMPTY, _NOTHING
-        else:
-            self.length, before, self.needs = 1 + parent.length, parent.digest, parent.needs
-        if message.media:
-            self.needs |= {medium.feature for _, medium in message.media}
-        self.digest: bytes = digest_of(before, *message.fields())
-        self.cache: dict[object, object] = {}
-
-    @classmethod
-    def of(cls, messages: Iterable[Message]) -> Messages | None:
-        """The chain of *messages*, ``None`` when there are none."""
-        chain: Messages | None = None
-        for message in messages:
-            chain = cls(chain, message.plain(), message.whole)
-        return chain
-
-    def links(self) -> list[Messages]:
-        """Every link, first message first."""
-        found: list[Messages] = []
-        link: Messages | None = self
-        while link is not None:
-            found.append(link)
-            link = link.parent
-        found.reverse()
-        return found
-
-    def __iter__(self) -> Iterator[Message]:
-        return (link.message for link in self.links())
-
-    def __len__(self) -> int:
-        return self.length
-
-
 class Node:
     """One part of a prompt, and everything before it.
 
@@ -97,12 +46,12 @@ class Node:
     ``voice`` says who speaks, and in which format; ``starts`` is true for the first part of an
     item. ``apart`` begins a message, where it stands, whatever was said before. ``hole`` is the
     nearest node, this one included, whose part is lazy; ``needs`` are the features that a backend
-    must have for the parts that are there.
+    must have for the parts that are there. Several prompts go on from a ``shared`` one.
     """
 
     __slots__ = (
         "_folded", "_layout", "_ready", "_rendered", "apart", "hole", "length", "needs", "parent",
-        "part", "starts", "voice",
+        "part", "shared", "starts", "voice",
     )  # fmt: skip
 
     def __init__(
@@ -118,7 +67,7 @@ class Node:
         self.starts, self.apart = starts, apart
         self._rendered: Messages | None = None
         self._layout: Layout | None = None
-        self._folded = False
+        self._folded = self.shared = False
         self.hole: Node | None
         self.needs: frozenset[str]
         if parent is None:
@@ -211,12 +160,18 @@ class Node:
                 fresh.append(node)
                 node = node.parent
             fresh.reverse()
-            layout = node._layout.copy() if node and node._layout else Layout()
-            before = node._rendered if node else None
-            self._rendered = _fold(before, layout, _unfolded(fresh))
-            self._layout = None if layout.fresh else layout
-            self._folded = True
+            for start, stop in _stretches(fresh):
+                fresh[stop - 1]._fold(node, fresh[start:stop])
+                node = fresh[stop - 1]
         return self._rendered
+
+    def _fold(self, before: Node | None, fresh: list[Node]) -> None:
+        """Render the *fresh* nodes that end here, after what was rendered *before*."""
+        layout = before._layout.copy() if before and before._layout else Layout()
+        said = before._rendered if before else None
+        self._rendered = fold(said, layout, _unfolded(fresh))
+        self._layout = None if layout.fresh else layout
+        self._folded = True
 
     def since(self, start: Node | None) -> list[Node]:
         """The nodes after *start* up to this one, oldest first."""
@@ -229,6 +184,7 @@ class Node:
         return found
 
 
+_NOTHING: frozenset[str] = frozenset()
 _THERE = (Image, Audio, Message)
 _SOLID = (str, Image, Audio, Message)
 
@@ -256,6 +212,15 @@ def nodes_of(parent: Node | None, messages: Iterable[Message]) -> Node | None:
     return parent
 
 
+def _stretches(fresh: list[Node]) -> Iterator[tuple[int, int]]:
+    """Where *fresh* is rendered in steps: what several prompts share is rendered by itself."""
+    start = 0
+    for stop, node in enumerate(fresh, 1):
+        if node.shared or stop == len(fresh):
+            yield start, stop
+            start = stop
+
+
 def _unfolded(nodes: list[Node]) -> list[Node]:
     """*nodes* with what stands in the places that were kept for others."""
     found: list[Node] = []
@@ -275,134 +240,6 @@ def moved(nodes: list[Node], old: Voice, new: Voice) -> list[Node]:
         return nodes
     move = Moved(old, new)
     return [node.after(None, voice=move(node.voice)) for node in nodes]
-
-
-Marked = tuple[Node, Mark | None]
-"""A part, and what its format puts around it, if it has one."""
-
-
-def _fold(before: Messages | None, layout: Layout, nodes: list[Node]) -> Messages | None:
-    marked = [(node, layout.mark(node.voice.level, node.starts)) for node in nodes]
-    if not any(_joins_front(node) for node in nodes):
-        return _said(before, marked)
-    chain = _said(before, [each for each in marked if not _joins_front(each[0])])
-    return _front(chain, [each for each in marked if _joins_front(each[0])])
-
-
-def _joins_front(node: Node) -> bool:
-    return node.voice.role == "system" and not node.apart
-
-
-def _front(chain: Messages | None, system: list[Marked]) -> Messages | None:
-    """System text joins the front however late it is said: providers take it there only."""
-    links = chain.links() if chain is not None else []
-    first = next((i for i, link in enumerate(links) if link.message.role != "system"), len(links))
-    front = _said(links[first - 1] if first else None, system)
-    for link in links[first:]:
-        front = Messages(front, link.message, link.closed)
-    return front
-
-
-def _said(chain: Messages | None, marked: list[Marked]) -> Messages | None:
-    fold = _Fold(chain)
-    for node, mark in marked:
-        fold.add(node, mark)
-    return fold.end()
-
-
-class _Fold:
-    """Parts on their way to become messages: the chain so far, and the message that is open.
-
-    ``glued`` is true where no separator belongs: at the beginning, and after an image or a sound.
-    """
-
-    __slots__ = ("chain", "glued", "length", "media", "name", "role", "texts")
-
-    def __init__(self, chain: Messages | None) -> None:
-        self.chain = chain
-        self.role: RoleName | None = None  # of the open message; None when there is none
-        self.name: str | None = None
-        self.texts: list[str] = []
-        self.media: list[tuple[int, Media]] = []
-        self.length, self.glued = 0, True
-
-    def add(self, node: Node, mark: Mark | None) -> None:
-        part = node.part
-        if isinstance(part, str):
-            self._text(node, mark, part)
-        elif isinstance(part, Message):
-            self.chain = Messages(self.end(), part, closed=True)
-        elif isinstance(part, Image | Audio):
-            self._open(node.voice, node.apart)
-            if mark is not None and mark.label:
-                self._lead(mark)
-            self.media.append((self.length, part))
-            self.glued = True
-        elif (answer := message_of(part)) is None:
-            self._text(node, mark, part.prompt_text())
-        else:
-            self._answer(node, mark, answer)
-
-    def _text(self, node: Node, mark: Mark | None, text: str) -> None:
-        self._open(node.voice, node.apart)
-        if mark is not None:
-            if node.starts:
-                self._lead(mark)
-            if mark.indent:
-                text = text.replace("\n", "\n" + mark.indent)
-        elif node.starts and not self.glued:
-            self._put("\n")
-        self._put(text)
-        self.glued = False
-
-    def _lead(self, mark: Mark) -> None:
-        """What stands before an item; it is indented where it begins a line."""
-        sep = "" if self.glued else mark.sep
-        begins = (sep or self.texts[-1]).endswith("\n") if self.length and not self.glued else True
-        self._put(sep + (mark.indent if begins else "") + mark.label)
-
-    def _put(self, text: str) -> None:
-        if text:
-            self.texts.append(text)
-            self.length += len(text)
-
-    def _answer(self, node: Node, mark: Mark | None, answer: Message) -> None:
-        """An answer that calls tools continues what the assistant has said, and ends it."""
-        if node.apart or node.role != "assistant" or answer.role != "assistant":
-            self.chain = Messages(self.end(), answer.plain(), closed=True)
-            return
-        if answer.content:
-            self._text(node, mark, answer.content)
-        else:
-            self._open(node.voice, apart=False)
-        self._close(answer.tool_calls)
-
-    def _open(self, voice: Voice, apart: bool) -> None:
-        """Have a message of this speaker open."""
-        role, name = voice[:2]
-        if not apart and role == self.role and name == self.name:
-            return
-        last = self.end()
-        if not apart and last is not None and not last.closed:
-            said = last.message
-            if said.role == role and said.name == name:
-                self.chain, self.length = last.parent, len(said.content)
-                self.texts, self.media = [said.content], list(said.media)
-                self.glued = bool(said.media) and said.media[-1][0] == self.length
-        self.role, self.name = role, name
-
-    def end(self) -> Messages | None:
-        """The chain with the message that was open."""
-        if self.role is not None:
-            self._close(())
-        return self.chain
-
-    def _close(self, calls: tuple[ToolCall, ...]) -> None:
-        assert self.role is not None
-        text = self.texts[0] if len(self.texts) == 1 else "".join(self.texts)
-        message = Message(self.role, text, tuple(self.media), calls, None, self.name)
-        self.chain = Messages(self.chain, message, closed=bool(calls))
-        self.role, self.texts, self.media, self.length, self.glued = None, [], [], 0, True
 
 
 class Prompt:
@@ -439,4 +276,6 @@ class Prompt:
 
     def copy(self) -> Prompt:
         """A prompt that continues from here on its own; costs one reference and never waits."""
+        if self.tip is not None:
+            self.tip.shared = True
         return Prompt(self.tip)

@@ -42,7 +42,7 @@ class ToolCall:
         return f"[call {self.id}: {self.name}({self.arguments})]"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Message:
     """One message of a conversation; ``content`` is its text.
 

@@ -75,10 +75,13 @@ class PromptRecords:
 
     def messages(self) -> Messages | None:
         """The items as messages, waiting for what is pending."""
-        prompt = Prompt()
-        prompt.extend(self.nodes())
-        wait_for(prompt.tip)
-        return prompt.tip.messages() if prompt.tip is not None else None
+        tip = self._frame.tip()
+        if self._frame.origin is not None or self._frame.base is not USER:
+            prompt = Prompt()
+            prompt.extend(self.nodes())
+            tip = prompt.tip
+        wait_for(tip)
+        return tip.messages() if tip is not None else None
 
     def as_convo(self) -> Conversation:
         """The items as a conversation of their own."""

@@ -13,6 +13,7 @@ X     id, parent, leaf, name, file, line, at, metadata if any     a scope; paren
 B     id, index, bytes                                            a piece of a long text
 G     id, kind, url or nil, bytes, MIME type, detail or nil       an image or a sound
 M     id, role, content, more                                     a message; more: see below
+L     id, message, text, more                                     that message with text at its end
 N     id, parent or nil, message, digest                          a prompt: its last message
 P     id, model, canonical JSON                                   sampling parameters
 S     id, scope, name, ordinal, kind, prompt, params, n, sample, content digest, edges, file,

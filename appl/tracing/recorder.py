@@ -13,6 +13,7 @@ import re
 import secrets
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any, Literal
 
 from appl.backend import Request, Response, Sampling
 from appl.errors import CallCancelled, TraceWriteError
-from appl.prompt import Media, Message, Messages, ToolCall, digest_of
+from appl.prompt import Media, Message, Messages, Rope, ToolCall, digest_of
 from appl.runtime.event import (
     AttemptFailed,
     CallDispatched,
@@ -82,6 +83,16 @@ class _Memo:
         if len(self._young) >= self._limit:
             self._old, self._young = self._young, {}
         self._young[key] = number
+
+
+class _Ropes(weakref.WeakKeyDictionary[Rope, int]):
+    """What was written of texts that go on, as long as somebody holds them."""
+
+    put = weakref.WeakKeyDictionary.__setitem__
+
+
+Learned = tuple[_Memo | _Ropes, Any, int]
+"""What is to be remembered once it is queued: where, by which key, and its number."""
 
 
 class _Totals:
@@ -153,7 +164,7 @@ class Recorder:
         self._began = time.monotonic_ns()
         self._ids = itertools.count(1)
         self._texts, self._messages, self._nodes = _Memo(), _Memo(), _Memo()
-        self._media = _Memo()
+        self._media, self._ropes = _Memo(), _Ropes()
         self._params, self._scopes, self._calls = _Memo(), _Memo(), _Memo(1 << 17)
         self._last_params: tuple[Sampling | None, str, int] = (None, "", 0)
         self._totals = _Totals()
@@ -324,7 +335,7 @@ class Recorder:
 
     def _started(self, event: CallStarted) -> None:
         request, parts = event.request, list[bytes]()
-        learned: list[tuple[_Memo, Any, int]] = []
+        learned: list[Learned] = []
         prompt = self._prompt(request.messages, parts, learned)
         params = self._parameters(request, parts, learned)
         file = self._file(event.file, parts)
@@ -344,7 +355,7 @@ class Recorder:
             memo.put(key, value)
 
     def _prompt(
-        self, chain: Messages | None, parts: list[bytes], learned: list[tuple[_Memo, Any, int]]
+        self, chain: Messages | None, parts: list[bytes], learned: list[Learned]
     ) -> int | None:
         """The number of *chain*; what is new of it goes to *parts*."""
         fresh: list[Messages] = []
@@ -353,15 +364,40 @@ class Recorder:
             fresh.append(link)
             link = link.parent
         for link in reversed(fresh):
-            message = self._message(link.message, parts, learned)
+            message = self._said(link, parts, learned)
             parent, number = number, next(self._ids)
             parts.append(codec.pack(("N", number, parent, message, link.digest)))
             learned.append((self._nodes, link.digest, number))
         return number
 
-    def _message(
-        self, message: Message, parts: list[bytes], learned: list[tuple[_Memo, Any, int]]
-    ) -> int:
+    def _said(self, link: Messages, parts: list[bytes], learned: list[Learned]) -> int:
+        """The number of the last message of *link*; of one that goes on, only what was added."""
+        rope, texts = link.rope if link.is_roped and self._redact is None else None, list[str]()
+        while rope is not None and rope.base is not None and rope not in self._ropes:
+            texts.append(rope.added)
+            rope = rope.base
+        added = "".join(reversed(texts))
+        if rope is None or self._straddles(rope, added):
+            return self._message(link.message, parts, learned)
+        base = self._ropes.get(rope)
+        if base is None:
+            first = Message(link.outline.role, str(rope), name=link.outline.name)
+            base = self._message(first, parts, learned)
+            learned.append((self._ropes, rope, base))
+        masks = list[str]()
+        more = [self._more(link.outline, masks)] if not link.outline.bare else ()
+        number, stored = next(self._ids), self._long(added, masks)
+        parts.append(_packed(("L", number, base, stored, *more), masks))
+        learned.append((self._ropes, link.rope, number))
+        return number
+
+    def _straddles(self, rope: Rope, added: str) -> bool:
+        """Whether a secret begins in *rope* and ends in *added*: no record alone would show it."""
+        longest = self._masker.longest
+        seam = rope.tail(longest) + added[:longest]
+        return bool(longest) and self._masker.finds(seam.encode("utf-8", "surrogatepass"))
+
+    def _message(self, message: Message, parts: list[bytes], learned: list[Learned]) -> int:
         fields = message.fields()
         short = len(message.content) <= _SHORT_TEXT and len(fields) == 2
         key: Any = fields if short else digest_of(*fields)
@@ -428,9 +464,7 @@ class Recorder:
             self._put("B", number, index, data[start : start + LONG_TEXT])
         return {"$blob": [number, len(data), is_text]}
 
-    def _parameters(
-        self, request: Request, parts: list[bytes], learned: list[tuple[_Memo, Any, int]]
-    ) -> int:
+    def _parameters(self, request: Request, parts: list[bytes], learned: list[Learned]) -> int:
         if self._last_params[0] is request.sampling and self._last_params[1] == request.model:
             return self._last_params[2]
         key = (request.model, request.sampling.canonical())
@@ -529,7 +563,7 @@ class Recorder:
 
     def _tool_ended(self, event: ToolEnded) -> None:
         parts, masks = list[bytes](), list[str]()
-        learned: list[tuple[_Memo, Any, int]] = []
+        learned: list[Learned] = []
         value: Any
         if event.message is not None:
             status, value = record.ANSWERED, self._message(event.message, parts, learned)

@@ -77,6 +77,11 @@ class Masker:
             return items
         return [self._item(item) if self._hit(item) else item for item in items]
 
+    @property
+    def longest(self) -> int:
+        """The length of the longest form of a secret, in characters."""
+        return len(self._forms[0][0]) if self._forms else 0
+
     def finds(self, data: bytes) -> bool:
         """Whether there is a secret in *data*."""
         self.refresh()

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal
 
 from appl.backend import Chunk, Response
 from appl.errors import NotATrace, TraceCorrupt, TraceError, TraceTooNew
-from appl.prompt import ROLES, Audio, Image, Media, Message, Messages, tagged
+from appl.prompt import ROLES, Audio, Image, Media, Message, Messages, Rope, tagged
 from appl.prompt.shown import Bundle
 from appl.tracing import block, codec, notebook, record, store
 from appl.tracing.chunks import Texts, check, rebuilt, texts_of
@@ -356,10 +356,11 @@ class _Builder:
         self._forget()
         self._handlers: dict[str, Callable[..., None]] = {
             "H": self._header, "I": self._incarnation, "T": self._text, "X": self._scope,
-            "B": self._piece, "G": self._medium, "M": self._message, "N": self._node,
-            "P": self._params, "S": self._start, "D": self._dispatch, "A": self._attempt,
-            "C": self._chunks, "E": self._end, "V": self._delivery, "F": self._tool,
-            "R": self._result, "O": self._observation, "W": self._warning, "Z": self._close,
+            "B": self._piece, "G": self._medium, "M": self._message, "L": self._longer,
+            "N": self._node, "P": self._params, "S": self._start, "D": self._dispatch,
+            "A": self._attempt, "C": self._chunks, "E": self._end, "V": self._delivery,
+            "F": self._tool, "R": self._result, "O": self._observation, "W": self._warning,
+            "Z": self._close,
         }  # fmt: skip
 
     def _forget(self) -> None:
@@ -369,6 +370,7 @@ class _Builder:
         self._pieces: dict[int, list[bytes]] = {}
         self._media: dict[int, tuple[Media, tuple[str, ...]]] = {}
         self._messages: dict[int, tuple[Message, tuple[str, ...]]] = {}
+        self._ropes: dict[int, tuple[Message, Rope, tuple[str, ...]]] = {}
         self._nodes: dict[int, tuple[Messages, tuple[str, ...]]] = {}
         self._parameters: dict[int, tuple[str, str, tuple[str, ...]]] = {}
         self._calls: dict[int, Call] = {}
@@ -470,26 +472,44 @@ class _Builder:
     def _message(self, number: Any, role: Any, content: Any, more: Any = None) -> None:
         if role not in ROLES:
             raise ValueError(f"unknown role {role!r}")
-        text, masks = checked(str, self._long(content)), self._masks
+        text = checked(str, self._long(content))
+        self._messages[checked(int, number)] = self._made(role, text, more)
+
+    def _made(self, role: Any, text: str, more: Any) -> tuple[Message, tuple[str, ...]]:
+        """A message, and the secrets that were taken out of it."""
         if more is None:
-            message = Message(role, text)
+            return Message(role, text), self._masks
+        media = [(checked(int, at), *self._media[each]) for at, each in more.get("media", ())]
+        message = Message(
+            role, text, tuple((at, medium) for at, medium, _ in media),
+            record.calls_from(more.get("calls", ()), self._long),
+            optional(str, more.get("of")), optional(str, more.get("name")),
+            checked(bool, more.get("error", False)),
+        )  # fmt: skip
+        return message, self._masks + tuple(mask for _, _, masked in media for mask in masked)
+
+    def _longer(self, number: Any, base: Any, added: Any, more: Any = None) -> None:
+        """A message that goes on; it is put together when somebody reads it."""
+        if base in self._ropes:
+            said, rope, masked = self._ropes[base]
         else:
-            media = [(checked(int, at), *self._media[each]) for at, each in more.get("media", ())]
-            masks += tuple(mask for _, _, masked in media for mask in masked)
-            message = Message(
-                role, text, tuple((at, medium) for at, medium, _ in media),
-                record.calls_from(more.get("calls", ()), self._long),
-                optional(str, more.get("of")), optional(str, more.get("name")),
-                checked(bool, more.get("error", False)),
-            )  # fmt: skip
-        self._messages[checked(int, number)] = (message, masks)
+            said, masked = self._messages[base]
+            rope = Rope(None, said.content)
+        outline, masks = self._made(said.role, "", more)
+        longer = Rope(rope, checked(str, self._long(added)))
+        self._ropes[checked(int, number)] = (outline, longer, masked + masks)
 
     def _node(self, number: Any, parent: Any, message: Any, digest: Any) -> None:
         above, masks = (None, ()) if parent is None else self._nodes[parent]
-        said, masked = self._messages[message]
-        link, masks = Messages(above, said), masks + masked
-        if masks:
-            link.digest = checked(bytes, digest)
+        roped = self._ropes.get(message)
+        if roped is not None:
+            link = Messages.roped(above, *roped[:2], closed=False)
+            masks += roped[2]
+        else:
+            said, masked = self._messages[message]
+            link, masks = Messages(above, said), masks + masked
+        if masks or roped is not None:  # to check a rope would be to put all its lengths together
+            link.has_digest(checked(bytes, digest))
         elif link.digest != digest:
             raise ValueError("a message is not what its digest says")
         self._nodes[checked(int, number)] = (link, masks)

@@ -1,0 +1,167 @@
+"""Folding: parts of a prompt become messages.
+
+Invariant: folding in steps gives what folding at once gives; only what is new is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from appl.prompt.layout import Layout, Mark
+from appl.prompt.lazy import message_of
+from appl.prompt.media import Audio, Image, Media
+from appl.prompt.message import Message, RoleName, ToolCall
+from appl.prompt.messages import LONG, Messages
+from appl.prompt.voice import Voice
+
+if TYPE_CHECKING:
+    from appl.prompt.chain import Node
+
+Marked = tuple["Node", Mark | None]
+"""A part, and what its format puts around it, if it has one."""
+
+
+def fold(before: Messages | None, layout: Layout, nodes: list[Node]) -> Messages | None:
+    """*before* with what *nodes* say; system text moves to the front."""
+    marked = [(node, layout.mark(node.voice.level, node.starts)) for node in nodes]
+    if not any(_joins_front(node) for node in nodes):
+        return _said(before, marked)
+    chain = _said(before, [each for each in marked if not _joins_front(each[0])])
+    return _front(chain, [each for each in marked if _joins_front(each[0])])
+
+
+def _joins_front(node: Node) -> bool:
+    return node.voice.role == "system" and not node.apart
+
+
+def _front(chain: Messages | None, system: list[Marked]) -> Messages | None:
+    """System text joins the front however late it is said: providers take it there only."""
+    links = chain.links() if chain is not None else []
+    first = next((i for i, link in enumerate(links) if link.message.role != "system"), len(links))
+    front = _said(links[first - 1] if first else None, system)
+    for link in links[first:]:
+        front = Messages(front, link.message, link.closed)
+    return front
+
+
+def _said(chain: Messages | None, marked: list[Marked]) -> Messages | None:
+    fold = _Fold(chain)
+    for node, mark in marked:
+        fold.add(node, mark)
+    return fold.end()
+
+
+class _Fold:
+    """Parts on their way to become messages: the chain so far, and the message that is open.
+
+    The open message goes on from ``base``, if that is given. ``glued`` is true where no separator
+    belongs: at the beginning, and after an image or a sound; ``fresh`` at the beginning of a line.
+    """
+
+    __slots__ = ("base", "chain", "fresh", "glued", "length", "media", "name", "role", "texts")
+
+    def __init__(self, chain: Messages | None) -> None:
+        self.chain = chain
+        self.role: RoleName | None = None  # of the open message; None when there is none
+        self.name: str | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self.base: Messages | None = None
+        self.texts: list[str] = []
+        self.media: list[tuple[int, Media]] = []
+        self.length = 0
+        self.glued = self.fresh = True
+
+    def add(self, node: Node, mark: Mark | None) -> None:
+        part = node.part
+        if isinstance(part, str):
+            self._text(node, mark, part)
+        elif isinstance(part, Message):
+            self.chain = Messages(self.end(), part, closed=True)
+        elif isinstance(part, Image | Audio):
+            self._open(node.voice, node.apart)
+            if mark is not None and mark.label:
+                self._lead(mark)
+            self.media.append((self.length, part))
+            self.glued = True
+        elif (answer := message_of(part)) is None:
+            self._text(node, mark, part.prompt_text())
+        else:
+            self._answer(node, mark, answer)
+
+    def _text(self, node: Node, mark: Mark | None, text: str) -> None:
+        self._open(node.voice, node.apart)
+        if mark is not None:
+            if node.starts:
+                self._lead(mark)
+            if mark.indent:
+                text = text.replace("\n", "\n" + mark.indent)
+        elif node.starts and not self.glued:
+            self._put("\n")
+        self._put(text)
+        self.glued = False
+
+    def _lead(self, mark: Mark) -> None:
+        """What stands before an item; it is indented where it begins a line."""
+        sep = "" if self.glued else mark.sep
+        fresh = sep.endswith("\n") if sep else self.fresh
+        begins = fresh or self.glued or not self.length
+        self._put(sep + (mark.indent if begins else "") + mark.label)
+
+    def _put(self, text: str) -> None:
+        if text:
+            self.texts.append(text)
+            self.length += len(text)
+            self.fresh = text.endswith("\n")
+
+    def _answer(self, node: Node, mark: Mark | None, answer: Message) -> None:
+        """An answer that calls tools continues what the assistant has said, and ends it."""
+        if node.apart or node.role != "assistant" or answer.role != "assistant":
+            self.chain = Messages(self.end(), answer.plain(), closed=True)
+            return
+        if answer.content:
+            self._text(node, mark, answer.content)
+        else:
+            self._open(node.voice, apart=False)
+        self._close(answer.tool_calls)
+
+    def _open(self, voice: Voice, apart: bool) -> None:
+        """Have a message of this speaker open."""
+        role, name = voice[:2]
+        if not apart and role == self.role and name == self.name:
+            return
+        last = self.end()
+        if not apart and last is not None and not last.closed:
+            said = last.outline
+            if said.role == role and said.name == name:
+                self._continue(last)
+        self.role, self.name = role, name
+
+    def _continue(self, last: Messages) -> None:
+        """Have the message of *last* open again."""
+        self.chain, self.length = last.parent, last.size
+        self.media = list(last.outline.media)
+        self.glued = bool(self.media) and self.media[-1][0] == last.size
+        if last.size > LONG:
+            self.base, self.fresh = last, last.rope.ends_line
+        else:
+            text = last.message.content
+            self.texts, self.fresh = [text], text.endswith("\n")
+
+    def end(self) -> Messages | None:
+        """The chain with the message that was open."""
+        if self.role is not None:
+            self._close(())
+        return self.chain
+
+    def _close(self, calls: tuple[ToolCall, ...]) -> None:
+        assert self.role is not None
+        text = self.texts[0] if len(self.texts) == 1 else "".join(self.texts)
+        if self.base is not None:
+            self.chain = self.base.longer(text, tuple(self.media), calls)
+        else:
+            message = Message(self.role, text, tuple(self.media), calls, None, self.name)
+            self.chain = Messages(self.chain, message, closed=bool(calls))
+        self.role = None
+        self._begin()

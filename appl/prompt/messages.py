@@ -1,0 +1,143 @@
+"""Rendered messages as a chain that conversations share.
+
+Invariant: a link is immutable but for caches; a long message that goes on is kept as a rope, so
+that many versions of it cost no more than what was added to each.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from appl.prompt.digest import digest_of
+from appl.prompt.message import Message, Placed, ToolCall
+from appl.prompt.rope import Rope
+
+LONG = 4096
+"""The characters from which on a message that goes on is kept as a rope."""
+
+_EMPTY = digest_of("appl-messages-1")
+_NOTHING: frozenset[str] = frozenset()
+
+
+class Messages:
+    """Rendered messages as a chain: the last message, and the chain before it.
+
+    ``digest`` covers this message and all before it; ``needs`` are the features (``images``,
+    ``audio``) that a backend must have to take them. ``outline`` is the message, perhaps without
+    its text. ``cache`` holds what a backend derives from exactly this prefix (token ids, encoded
+    JSON), keyed by whatever that backend chooses. Nothing that is said later joins the message of
+    a ``closed`` link.
+    """
+
+    __slots__ = (
+        "_digest", "_held", "_kept", "_rope", "cache", "closed", "length", "needs", "outline",
+        "parent",
+    )  # fmt: skip
+
+    def __init__(self, parent: Messages | None, message: Message, closed: bool = False) -> None:
+        self._kept: Message | None = message
+        self._rope: Rope | None = None
+        self._held: weakref.ref[Message] | None = None
+        self._fill(parent, message, closed)
+
+    def _fill(self, parent: Messages | None, outline: Message, closed: bool) -> None:
+        self.parent, self.closed, self.outline = parent, closed, outline
+        self.needs: frozenset[str]
+        if parent is None:
+            self.length, self.needs = 1, _NOTHING
+        else:
+            self.length, self.needs = 1 + parent.length, parent.needs
+        if outline.media:
+            self.needs |= {medium.feature for _, medium in outline.media}
+        self._digest: bytes | None = None
+        self.cache: dict[object, object] = {}
+
+    @classmethod
+    def roped(cls, parent: Messages | None, outline: Message, rope: Rope, closed: bool) -> Messages:
+        """The chain whose last message is *outline* with the text of *rope*.
+
+        The message is put together anew whenever nobody holds it any more.
+        """
+        made = object.__new__(cls)
+        made._kept, made._rope, made._held = None, rope, None
+        made._fill(parent, outline, closed)
+        return made
+
+    def longer(self, added: str, media: Placed, calls: tuple[ToolCall, ...]) -> Messages:
+        """The chain whose last message goes on with *added*; *media* are all that it then has."""
+        outline = replace(self.outline, content="", media=media, tool_calls=calls)
+        return Messages.roped(self.parent, outline, Rope(self.rope, added), bool(calls))
+
+    @property
+    def rope(self) -> Rope:
+        """The text of the last message."""
+        if self._rope is None:
+            assert self._kept is not None
+            self._rope = Rope(None, self._kept.content)
+        return self._rope
+
+    @property
+    def is_roped(self) -> bool:
+        """Whether the last message is kept as a rope."""
+        return self._kept is None
+
+    @property
+    def size(self) -> int:
+        """The length of the text of the last message."""
+        return len(self._kept.content) if self._kept is not None else self.rope.size
+
+    @property
+    def message(self) -> Message:
+        """The last message."""
+        if self._kept is not None:
+            return self._kept
+        held = self._held() if self._held is not None else None
+        if held is None:
+            held = replace(self.outline, content=str(self.rope))
+            self._held = weakref.ref(held)
+        return held
+
+    @property
+    def digest(self) -> bytes:
+        """The digest of all messages up to this one; computed when somebody asks, once."""
+        if self._digest is None:
+            todo: list[Messages] = []
+            link: Messages | None = self
+            while link is not None and link._digest is None:
+                todo.append(link)
+                link = link.parent
+            digest = _EMPTY if link is None or link._digest is None else link._digest
+            for each in reversed(todo):
+                each._digest = digest = digest_of(digest, *each.message.fields())
+        assert self._digest is not None
+        return self._digest
+
+    def has_digest(self, recorded: bytes) -> None:
+        """Take the digest that was recorded, in place of one of what can be read now."""
+        self._digest = recorded
+
+    @classmethod
+    def of(cls, messages: Iterable[Message]) -> Messages | None:
+        """The chain of *messages*, ``None`` when there are none."""
+        chain: Messages | None = None
+        for message in messages:
+            chain = cls(chain, message.plain(), message.whole)
+        return chain
+
+    def links(self) -> list[Messages]:
+        """Every link, first message first."""
+        found: list[Messages] = []
+        link: Messages | None = self
+        while link is not None:
+            found.append(link)
+            link = link.parent
+        found.reverse()
+        return found
+
+    def __iter__(self) -> Iterator[Message]:
+        return (link.message for link in self.links())
+
+    def __len__(self) -> int:
+        return self.length
