@@ -16,11 +16,11 @@ import pytest
 from pydantic import BaseModel, Field, TypeAdapter, field_validator
 
 from appl import AIRole, Text, call, gen, ppl
-from appl.backend import Response, Sample, Usage
+from appl.backend import Response, Sample, TokenLogprob, Usage
 from appl.errors import BackendError, CallCancelled, InvalidOption, OutputError
 from appl.runtime.event import CallStarted, Delivered
 from appl.runtime.run import Run
-from appl.testing import Echo, Held, Log, Scripted, Seeded, response, running
+from appl.testing import Echo, Held, Log, Scripted, Seeded, calling, response, running
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 
 
@@ -581,3 +581,44 @@ def test_a_sequential_run_gives_the_same():
     with running(Scripted(flaky), sequential=True) as in_sequence:
         assert everyone()[0] == values
     assert in_sequence.prompts == side_by_side.prompts
+
+
+# -- beside other options
+
+
+@pytest.mark.parametrize("features", [["prefill"], [*CAN, "constrained_prefill"]])
+def test_a_typed_answer_that_is_cut_may_be_continued(features):
+    answers = {
+        "/gen.0": response('{"name": "An', "length"),
+        "/gen.0/more.1": response('n", "age": "o', "length"),
+        "/gen.0/more.2": 'ld"}',
+        "/gen.0/ask.1": response('{"name": "Ann",', "length"),
+        "/gen.0/ask.1/more.1": ' "age": 30}',
+    }
+    with running(Scripted(answers, features=features), instruments=[log := Log()]) as seen:
+        answer = gen(messages="?", response_format=Person, max_tokens=4, max_relay_rounds=2)
+        assert answer.result() == ANN and answer.message.content == ANN_JSON
+    assert list(seen.prompts) == list(answers)
+    assert '{"name": "Ann", "age": "old"}\nuser: That answer' in asked(seen, "/gen.0/ask.1")
+    assert [event.address for event in log.of(Delivered)] == list(answers)
+
+
+def test_an_answer_that_calls_tools_is_not_yet_an_object():
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    backend = Scripted([calling(("add", {"a": 1, "b": 2})), "3"], features=["tools"])
+    with running(backend):
+        step = gen(messages="1 + 2?", response_format=int, tools=[add])
+        assert step.response_obj is None and step.tool_calls[0].name == "add"
+        done = gen(messages="1 + 2 is 3", response_format=int, tools=[add])
+        assert done == 3 and done.tool_calls == ()
+
+
+def test_log_probabilities_and_reasoning_stay():
+    said = Sample("42", "stop", (TokenLogprob("42", -0.5),), reasoning="it always is")
+    with running(Scripted([Response((said,))], features=[*CAN, "logprobs"])):
+        answer = gen(messages="?", response_format=int, logprobs=0)
+        assert answer == 42 and answer.reasoning == "it always is"
+        assert answer.logprobs[0].logprob == -0.5 and answer.finish_reason == "stop"
