@@ -17,6 +17,9 @@ from appl.runtime.options import check_number
 from appl.runtime.tool import CHOICES, SchemaTool, Tool, ToolSource, as_tool, as_tool_choice
 
 Filter = Callable[[ToolCall], bool]
+Offered = Tool | Callable[..., Any] | Mapping[str, Any] | ToolSource
+Tools = Offered | Sequence[Offered]
+"""What ``gen(tools=...)`` takes: one tool, or several."""
 
 
 class Toolbox:

@@ -7,7 +7,7 @@ its own, and a step begins when all tools of the step before have answered.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from appl.errors import InvalidOption, ToolLoopError, Unsupported
 from appl.prompt import VOICES, Node, Part, Prompt, Voice, nodes_of
@@ -27,28 +27,46 @@ from appl.runtime.samples import total_of
 from appl.runtime.say import say
 from appl.runtime.task import Task, context_for
 from appl.runtime.text import Text
-from appl.runtime.toolbox import Toolbox
+from appl.runtime.toolbox import Toolbox, Tools
 
 if TYPE_CHECKING:
     from appl.runtime.call import Call
     from appl.runtime.series import Series
 
+R = TypeVar("R")
 STEPS = 8
+
+
+@overload
+def gen_with_tools(
+    model: str | None = None, *, tools: Tools, max_steps: int = STEPS, tool_choice: Any = None,
+    messages: Said | None = None, parallel: bool = True, tool_timeout: float | None = None,
+    on_limit: Literal["raise", "answer"] = "raise", response_format: type[R], **options: Any,
+) -> Generation[R]: ...  # fmt: skip
+
+
+@overload
+def gen_with_tools(
+    model: str | None = None, *, tools: Tools, max_steps: int = STEPS, tool_choice: Any = None,
+    messages: Said | None = None, parallel: bool = True, tool_timeout: float | None = None,
+    on_limit: Literal["raise", "answer"] = "raise", response_format: None = None, **options: Any,
+) -> Generation: ...  # fmt: skip
+
+
+@overload
+def gen_with_tools(
+    model: str | None = None, *, tools: Tools, max_steps: int = STEPS, tool_choice: Any = None,
+    messages: Said | None = None, parallel: bool = True, tool_timeout: float | None = None,
+    on_limit: Literal["raise", "answer"] = "raise", response_format: Any, **options: Any,
+) -> Generation[Any]: ...  # fmt: skip
 
 
 @taking_futures
 def gen_with_tools(
-    model: str | None = None,
-    *,
-    tools: Any,
-    max_steps: int = STEPS,
-    tool_choice: Any = None,
-    messages: Said | None = None,
-    parallel: bool = True,
-    tool_timeout: float | None = None,
-    on_limit: Literal["raise", "answer"] = "raise",
-    **options: Any,
-) -> Generation:
+    model: str | None = None, *, tools: Tools, max_steps: int = STEPS, tool_choice: Any = None,
+    messages: Said | None = None, parallel: bool = True, tool_timeout: float | None = None,
+    on_limit: Literal["raise", "answer"] = "raise", response_format: Any = None, **options: Any,
+) -> Generation[Any]:  # fmt: skip
     """Ask a model, run the tools that it calls, and ask again, until it answers; a future at once.
 
     *max_steps* is how many answers may call tools, the last included: after it
@@ -67,7 +85,7 @@ def gen_with_tools(
     frame = scope_beside(caller, "gen_with_tools")
     if messages is not None:
         _begin_with(frame, messages)
-    asked = {**options, "tools": box}
+    asked = {**options, "tools": box, "response_format": response_format}
     context = context_for(frame)
     first = context.run(lambda: gen(model, tool_choice=tool_choice, **asked))
     frame.asked_at = _place(first)
