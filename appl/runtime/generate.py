@@ -28,7 +28,7 @@ from appl.runtime.resolve import taking_futures
 from appl.runtime.run import here
 from appl.runtime.series import Series
 from appl.runtime.stream import open_stream
-from appl.runtime.toolbox import Toolbox
+from appl.runtime.toolbox import Toolbox, Tools
 
 R = TypeVar("R")
 
@@ -42,7 +42,7 @@ def gen(
     temperature: float | None = None, top_p: float | None = None, seed: int | None = None,
     n: int = 1,
     choices: Sequence[str] | None = None, normalize: str | None = None, method: str | None = None,
-    regex: str | None = None, grammar: str | None = None, tools: Any = None,
+    regex: str | None = None, grammar: str | None = None, tools: Tools | None = None,
     tool_choice: Any = None, response_format: None = None, max_asks: int | None = None,
     stream: bool = False, max_relay_rounds: int = 0, logprobs: int | None = None,
     timeout: float | None = None, priority: int = 0, cache: str | PathLike[str] | None = None,
@@ -57,7 +57,7 @@ def gen(
     temperature: float | None = None, top_p: float | None = None, seed: int | None = None,
     n: int = 1,
     choices: Sequence[str] | None = None, normalize: str | None = None, method: str | None = None,
-    regex: str | None = None, grammar: str | None = None, tools: Any = None,
+    regex: str | None = None, grammar: str | None = None, tools: Tools | None = None,
     tool_choice: Any = None, response_format: type[R], max_asks: int | None = None,
     stream: bool = False, max_relay_rounds: int = 0, logprobs: int | None = None,
     timeout: float | None = None, priority: int = 0, cache: str | PathLike[str] | None = None,
@@ -72,7 +72,7 @@ def gen(
     temperature: float | None = None, top_p: float | None = None, seed: int | None = None,
     n: int = 1,
     choices: Sequence[str] | None = None, normalize: str | None = None, method: str | None = None,
-    regex: str | None = None, grammar: str | None = None, tools: Any = None,
+    regex: str | None = None, grammar: str | None = None, tools: Tools | None = None,
     tool_choice: Any = None, response_format: Any, max_asks: int | None = None,
     stream: bool = False, max_relay_rounds: int = 0, logprobs: int | None = None,
     timeout: float | None = None, priority: int = 0, cache: str | PathLike[str] | None = None,
@@ -87,7 +87,7 @@ def gen(
     temperature: float | None = None, top_p: float | None = None, seed: int | None = None,
     n: int = 1,
     choices: Sequence[str] | None = None, normalize: str | None = None, method: str | None = None,
-    regex: str | None = None, grammar: str | None = None, tools: Any = None,
+    regex: str | None = None, grammar: str | None = None, tools: Tools | None = None,
     tool_choice: Any = None, response_format: Any = None, max_asks: int | None = None,
     stream: bool = False, max_relay_rounds: int = 0, logprobs: int | None = None,
     timeout: float | None = None, priority: int = 0, cache: str | PathLike[str] | None = None,
