@@ -22,6 +22,7 @@ PARTS = {
     "equivalence": "properties",
     "kills": "kills and faults",
     "examples": "examples",
+    "compat": "examples",
     "docs": "docs and browser",
 }
 _seconds: dict[str, float] = defaultdict(float)
