@@ -622,3 +622,21 @@ def test_log_probabilities_and_reasoning_stay():
         answer = gen(messages="?", response_format=int, logprobs=0)
         assert answer == 42 and answer.reasoning == "it always is"
         assert answer.logprobs[0].logprob == -0.5 and answer.finish_reason == "stop"
+
+
+def test_what_a_kept_answer_needs_is_not_cancelled_with_its_function():
+    kept: list[Any] = []
+
+    @ppl
+    def failing():
+        first = gen(messages="1")
+        f"{first}"
+        kept.append(gen(response_format=int))
+        del first
+        raise RuntimeError("later")
+
+    with running(Seeded(0, lambda request: "1")) as seen:
+        with pytest.raises(RuntimeError):
+            failing()
+        assert kept[0] == 1
+    assert len(seen.requests) == 2 and not seen.aborted
