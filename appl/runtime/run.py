@@ -83,7 +83,7 @@ class Run:
         if getattr(backend, "thread_bound", False):
             io_thread().keep()
         self.caches = Caches()
-        front = backend if replays else Samples(backend, self.caches, self._stirs)
+        front = backend if replays else Samples(backend, self.caches, self._stirs, self.warn)
         self.scheduler = Scheduler(front, limit, order or ByPrefix())
         self.tell: Callable[[str], None] = _on_stderr
         self.states = States()
@@ -148,7 +148,7 @@ class Run:
 
     def cache(self, wanted: Any) -> str | None:
         """The name of the cache that ``cache=`` *wanted* means; a replay reads none."""
-        return self.caches.named(wanted) if self.scheduler.backend is not self.backend else None
+        return self.caches.named(wanted, used=self.scheduler.backend is not self.backend)
 
     def _stirs(self) -> None:
         """Something goes to the backend that was not there when the run was last looked at."""

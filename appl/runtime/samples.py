@@ -13,7 +13,7 @@ import importlib
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from appl.backend import Backend, Chunk, Emit, Profile, Request, Response, Sample, Usage
 from appl.errors import InvalidOption
@@ -71,8 +71,11 @@ class Caches:
         self._open_file = open_file or _open_file
         self._stores: dict[str, Store] = {}
 
-    def named(self, wanted: Any) -> str | None:
-        """The name of the cache that ``cache=`` *wanted* means. Raises ``InvalidOption``."""
+    def named(self, wanted: Any, *, used: bool = True) -> str | None:
+        """The name of the cache that ``cache=`` *wanted* means, opened if it is *used*.
+
+        Raises ``InvalidOption``.
+        """
         if wanted is None or wanted is False:
             return None
         if not isinstance(wanted, str | Path) or not str(wanted):
@@ -80,6 +83,8 @@ class Caches:
                 f"gen(cache=...) takes 'run' or the path of a file, got {wanted!r:.80}"
             )
         name = RUN if wanted == RUN else str(Path(wanted).expanduser().absolute())
+        if not used:
+            return None
         if name not in self._stores:
             self._stores[name] = Memory() if name == RUN else self._open_file(Path(name))
         return name
@@ -102,11 +107,18 @@ class Samples:
     """A backend around *backend* that asks only for samples that are missing.
 
     A backend that cannot give several samples of one question is asked for each by itself. *stirs*
-    is called before the backend is asked later than the call came.
+    is called before the backend is asked later than the call came; *warn* is told, with an address,
+    when a cache fails: then the answer is asked for, and not kept.
     """
 
-    def __init__(self, backend: Backend, caches: Caches, stirs: Callable[[], None]) -> None:
-        self._backend, self._caches, self._stirs = backend, caches, stirs
+    def __init__(
+        self,
+        backend: Backend,
+        caches: Caches,
+        stirs: Callable[[], None],
+        warn: Callable[[str, str], None],
+    ) -> None:
+        self._backend, self._caches, self._stirs, self._warn = backend, caches, stirs, warn
         self._several = "n" in backend.profile.features
         self._turns: dict[tuple[str, bytes], _Turn] = {}
 
@@ -143,9 +155,9 @@ class Samples:
     # -- the cache
 
     async def _from_cache(self, request: Request, name: str, emit: Emit | None) -> Response:
-        store, content = self._caches[name], digest_of(self.profile.name, request.digest)
+        content = digest_of(self.profile.name, request.digest)
         async with self._turn(name, content):
-            known = await _off_loop(store, store.load, content, request.n)
+            known = await self._use(request, name, "load", content, request.n) or []
             for number, answer in enumerate(known if emit is not None else ()):
                 assert emit is not None
                 emit(Chunk(number, answer.text))
@@ -153,8 +165,21 @@ class Samples:
                 return _reused(known)
             self._stirs()
             fresh = await self._ask(_missing(request, len(known), content), emit)
-            kept = await _off_loop(store, store.save, content, len(known), _singles(fresh))
-        return _mixed(known, kept if emit is None else _singles(fresh), fresh)
+            new = _singles(fresh)
+            kept = await self._use(request, name, "save", content, len(known), new)
+        return _mixed(known, kept if kept is not None and emit is None else new, fresh)
+
+    async def _use(
+        self, request: Request, name: str, what: Literal["load", "save"], *args: Any
+    ) -> list[Response] | None:
+        """What a cache gives; ``None`` when it fails, which is no reason to lose an answer."""
+        store = self._caches[name]
+        action: Callable[..., list[Response]] = getattr(store, what)
+        try:
+            return await asyncio.to_thread(action, *args) if store.blocking else action(*args)
+        except Exception as error:
+            self._warn(request.address, f"the cache {name} cannot {what} answers: {error}")
+            return None
 
     @asynccontextmanager
     async def _turn(self, name: str, content: bytes) -> AsyncIterator[None]:
@@ -183,12 +208,6 @@ class _Turn:
 
     def __init__(self) -> None:
         self.lock, self.users = asyncio.Lock(), 0
-
-
-async def _off_loop(
-    store: Store, action: Callable[..., list[Response]], *args: Any
-) -> list[Response]:
-    return await asyncio.to_thread(action, *args) if store.blocking else action(*args)
 
 
 def _missing(request: Request, known: int, content: bytes) -> Request:

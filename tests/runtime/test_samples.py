@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from appl import call, gen, ppl
-from appl.backend import Chunk, Response, Sample, Usage
+from appl.backend import Chunk, Request, Response, Sample, Sampling, Usage
 from appl.errors import BackendError, InvalidOption, MalformedResponse
 from appl.runtime.run import Run
+from appl.runtime.samples import Caches, Samples
 from appl.testing import Echo, Fake, Held, Log, Scripted, Seeded, Streamed, running
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 
@@ -244,3 +245,35 @@ def test_a_file_that_is_no_cache_is_refused_at_its_line(tmp_path: Path):
             gen(messages="q", cache=tmp_path / bad)
         assert seen.requests == []
     assert not (tmp_path / "elsewhere").exists()
+
+
+class Broken:
+    """A cache whose disk is full, or worse."""
+
+    blocking = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def load(self, content: bytes, count: int) -> list[Response]:
+        raise OSError("the disk is gone")
+
+    def save(self, content: bytes, first: int, answers: list[Response]) -> list[Response]:
+        raise OSError("the disk is full")
+
+    def close(self) -> None:
+        pass
+
+
+async def test_a_cache_that_fails_loses_no_answer():
+    told: list[tuple[str, str]] = []
+    caches = Caches(Broken)
+    name = caches.named("/somewhere")
+    samples = Samples(counting(), caches, lambda: None, lambda *line: told.append(line))
+    request = Request("/gen.0", 0, "", None, Sampling(), n=2, cache=name)
+    response = await samples.complete(request)
+    assert [sample.text for sample in response.samples] == ["a0", "a1"] and response.reused == 0
+    assert told == [
+        ("/gen.0", "the cache /somewhere cannot load answers: the disk is gone"),
+        ("/gen.0", "the cache /somewhere cannot save answers: the disk is full"),
+    ]
