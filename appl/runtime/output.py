@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,11 @@ from appl.runtime.partial import partial_reader
 from appl.runtime.pending import Error, Typed
 from appl.runtime.series import Series, response_of, times
 from appl.runtime.shape import Mismatch, Shape
+from appl.runtime.stream import Stream
 from appl.runtime.text import Text
 
 ASKS = 3
+_LONG = 1 << 14  # characters that take the loop more time than another thread
 
 
 def typed_answer(
@@ -90,10 +92,14 @@ class TypedAnswer(Series):
 
     def step(self, round: list[Call | Series]) -> None:
         samples = [each.sample for each in self._open]
-        if self.shape.calls_code:
+        if self.shape.calls_code or sum(len(sample.text) for sample in samples) > _LONG:
             self._read_elsewhere(samples)
         else:
             self._take(self._read_all(samples))
+
+    def stream_more(self, sources: Sequence[Call | Series], stream: Stream) -> None:
+        if self._open[0].place == 0:  # a stream is that of the first sample
+            super().stream_more(sources, stream)
 
     # -- reading
 

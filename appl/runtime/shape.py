@@ -50,8 +50,12 @@ class Shape:
         if self.schema is None:
             return text, text
         wrong: Mismatch | None = None
+        tried: set[str] = set()
         for group in extract.candidates(text, self.kinds, self.options):
             for source in reversed(group):
+                if source in tried:
+                    continue
+                tried.add(source)
                 try:
                     value = self.object_of(source)
                     return _as_text(source), value

@@ -390,6 +390,15 @@ def test_a_validator_never_runs_on_the_io_thread():
     assert places and "appl-io" not in places
 
 
+def test_a_long_answer_is_read_beside_the_loop_and_each_candidate_once():
+    places.clear()
+    text = json.dumps({"n": 4, "note": "x" * 50_000})
+    with running(Scripted([text, f'{{"m": 1}} {text}'])):
+        assert gen(messages="1", response_format=Even).result().n == 4
+        assert gen(messages="2", response_format=Even).result().n == 4
+    assert len(places) == 2
+
+
 def test_a_bug_in_a_validator_is_raised_where_the_value_is_needed():
     with running(Scripted(['{"n": 99}'])), pytest.raises(KeyError, match="a bug") as caught:
         gen(messages="?", response_format=Even).result()

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, RootModel, field_validator
 from typing_extensions import TypedDict
 
 from appl import gen
+from appl.backend import Response, Sample
 from appl.errors import OutputError
 from appl.runtime.extract import candidates, kinds_of
 from appl.runtime.partial import partial_reader
@@ -136,6 +137,15 @@ def test_asking_again_begins_anew():
     with running(Scripted(["[1, 2, oops", "[3, 4]"], pieces=list)):
         answer = gen(messages="?", response_format=list[int], stream=True)
         assert list(answer.text_stream) == [[1], [1, 2], [3], [3, 4]]
+
+
+def test_a_sample_that_is_not_the_first_is_asked_again_unseen():
+    answers = [Response((Sample("[1]", "stop"), Sample("no", "stop"))), "[2]"]
+    with running(Scripted(answers)) as seen:
+        answer = gen(messages="?", response_format=list[int], n=2, stream=True)
+        assert list(answer.text_stream) == [[1]]
+        assert [sample.response_obj for sample in answer.samples] == [[1], [2]]
+    assert len(seen.requests) == 2
 
 
 def test_an_error_comes_after_what_was_streamed():
