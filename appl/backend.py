@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
-from appl.errors import BackendNotFound, nearest
-from appl.prompt import Messages, ToolCall, digest_of
+from appl.errors import BackendNotFound, Unsupported, nearest
+from appl.prompt import Messages, Node, ToolCall, digest_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -218,6 +218,21 @@ class Backend(Protocol):
 
     async def aclose(self) -> None:
         """Let go of connections and memory; further calls are errors."""
+
+
+_INSTEAD = {"images": "images: say what is in them as text", "audio": "sound: say its text"}
+
+
+def check_media(profile: Profile, prompt: Node | Messages | None) -> None:
+    """Raise ``Unsupported`` for a *prompt* with images or sounds that the backend cannot take."""
+    if prompt is None or prompt.needs <= profile.features:
+        return
+    missing = min(prompt.needs - profile.features)
+    able = ", ".join(sorted(profile.features)) or "none"
+    raise Unsupported(
+        f"backend {profile.name!r} cannot take {_INSTEAD[missing]}, or choose a backend that has "
+        f"the feature {missing!r} (this one has: {able})"
+    )
 
 
 def installed() -> dict[str, EntryPoint]:

@@ -5,7 +5,9 @@ Bars: 2,000 messages with 1 MB in 20 ms; CPU of turn 400 at most 1.5 times that 
 
 ``turn`` figures are CPU of all threads, as the mean of 16 turns from the given one on, in the best
 of the repeats; the backend answers at once and reads nothing, so that no byte of the history is
-needed on a wire. ``parts`` is one message that is built in 1,000 pieces with a call after each.
+needed on a wire. ``parts`` is one message that is built in 1,000 pieces with a call after each;
+``branches`` are questions in the same message as a long document. Both compute a digest of all of
+the message for each call.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from report import write
@@ -72,15 +75,16 @@ CHAIN = Messages.of(
 
 
 def milliseconds(action: Callable[[], int], repeats: int) -> dict[str, float]:
-    """The best and the median time of *action*, which handles all messages."""
-    times = []
+    """The time of *action*: the best by the clock, and the medians of clock and CPU."""
+    cpu, wall = [], []
     for _ in range(4 * repeats):
         gc.collect()
-        before = time.perf_counter_ns()
+        before, began = time.perf_counter_ns(), time.thread_time_ns()
         assert action() == MESSAGES
-        times.append((time.perf_counter_ns() - before) / 1e6)
-    times.sort()
-    return {"best": round(times[0], 2), "median": round(times[len(times) // 2], 2)}
+        cpu.append((time.thread_time_ns() - began) / 1e6)
+        wall.append((time.perf_counter_ns() - before) / 1e6)
+    found = {"best": min(wall), "clock": median(wall), "cpu": median(cpu)}
+    return {name: round(value, 2) for name, value in found.items()}
 
 
 # -- a chat
@@ -190,7 +194,8 @@ def chat(program: Callable[[int, Clock], None], turns: int, repeats: int) -> dic
             early.append(clock.at(4))
             late.append(clock.at(turns))
     first, last = min(early[1:]), min(late[1:])
-    return {"turn 4 us": round(first, 1), f"turn {turns} us": round(last, 1), "ratio": round(last / first, 2)}  # fmt: skip
+    found = {"turn 4 us": first, f"turn {turns} us": last, "ratio": last / first}
+    return {name: round(value, 2) for name, value in found.items()}
 
 
 # -- one message of many parts
@@ -223,6 +228,36 @@ def parts(count: int, record: bool) -> dict[str, float]:
     return {"first us": round(first, 1), "last us": round(last, 1), "trace KB": size // 1000}
 
 
+# -- many questions about one document
+
+
+@ppl(ctx="copy")
+def about(i: int) -> Any:
+    f"Question {i}?"
+    return gen()
+
+
+@ppl
+def questions(count: int) -> None:
+    DOCUMENT
+    for answer in [about(i) for i in range(count)]:
+        _ = str(answer)
+
+
+DOCUMENT = "".join(TEXTS)[:200_000]
+
+
+def branches(count: int) -> dict[str, float]:
+    """What a question costs, and the trace of all of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        before = time.process_time_ns()
+        with recorded(folder) as recorder:
+            questions(count)
+        spent = (time.process_time_ns() - before) / count / 1000
+        size = recorder.path.stat().st_size
+    return {"us a question": round(spent, 1), "trace KB": size // 1000}
+
+
 def main() -> None:
     """Measure and print tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -230,7 +265,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=400)
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
-    found: dict[str, Any] = {"large": {}, "chat": {}, "parts": {}}
+    found: dict[str, Any] = {"large": {}, "chat": {}, "parts": {}, "branches": {}}
     for action in (by_hand, said, given, sent):
         with Run(Instant()):
             row = found["large"][action.__name__] = milliseconds(action, arguments.repeats)
@@ -245,6 +280,9 @@ def main() -> None:
             row = parts(count, record)
             found["parts"][f"{count} {'recorded' if record else 'plain'}"] = row
             print(f"one message of {count:4} parts, {'recorded' if record else 'plain':8} {row}")
+    for count in (10, 100, 1000):
+        row = found["branches"][count] = branches(count)
+        print(f"{count:4} questions about {len(DOCUMENT) // 1000} KB {row}")
     write(arguments.json, "python benchmarks/prompt.py", found)
 
 

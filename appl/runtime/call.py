@@ -11,12 +11,11 @@ from asyncio import Task as AsyncTask
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from appl.backend import Request, Response, Sampling
+from appl.backend import Request, Response, Sampling, check_media
 from appl.errors import CallCancelled, MalformedResponse
 from appl.prompt import VOICES, Lazy, Messages, Node, Place, RoleName, nodes_of
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import CallEnded, CallStarted, Delivered
-from appl.runtime.media import check_media
 from appl.runtime.pending import Error, Outcome, Pending, Value, explained
 from appl.runtime.stream import Feed, Sink, Stream
 from appl.runtime.text import Text

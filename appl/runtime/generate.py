@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any, TypeVar, overload
 
-from appl.backend import Sampling
+from appl.backend import Sampling, check_media
 from appl.prompt import Messages, Node
 from appl.runtime.asked import Asked
 from appl.runtime.call import Call
@@ -20,7 +20,6 @@ from appl.runtime.explicit import Said, said_to
 from appl.runtime.fiber import hub_here, wait
 from appl.runtime.frame import Frame
 from appl.runtime.future import Generation, finished
-from appl.runtime.media import check_media
 from appl.runtime.options import check_number, stop_ids, stops
 from appl.runtime.output import typed_answer
 from appl.runtime.relay import Relay

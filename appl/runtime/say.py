@@ -38,6 +38,9 @@ from appl.runtime.stream import TextStream, Thoughts
 
 def say(frame: Scribe, value: object) -> None:
     """Add what *value* says; anything that is not prompt text raises."""
+    if type(value) is str:
+        frame.prompt.say(frame.voice, value)
+        return
     items: list[Node] = []
 
     def refuse(bad: object) -> None:

@@ -23,7 +23,7 @@ from appl.errors import (
     PromptTooLong,
     Unsupported,
 )
-from appl.prompt import AIMessage, Messages, UserMessage
+from appl.prompt import AIMessage, Image, Messages, UserMessage
 from appl_backends.embedded import WEIGHTS, Embedded
 
 shipped = pytest.mark.skipif(
@@ -262,6 +262,7 @@ async def test_what_cannot_be_done_is_said(backend: Embedded) -> None:
         (ask("x", top_p=0.0), Unsupported, "top_p"),
         (ask("x", max_tokens=0), Unsupported, "max_tokens"),
         (ask("x", choices=()), Unsupported, "options"),
+        (ask(AIMessage([Image("https://example.com/a.png")])), Unsupported, "cannot take images"),
     ]
     for request, error, words in cases:
         with pytest.raises(error, match=words):

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from appl.backend import Chunk, Emit, Profile, Request, Response, Sample, Sampling
+from appl.backend import Chunk, Emit, Profile, Request, Response, Sample, Sampling, check_media
 from appl.errors import (
     BackendTimeout,
     InvalidOption,
@@ -139,6 +139,7 @@ class Embedded:
         if request.sampling.extra:
             name = request.sampling.extra[0][0]
             raise Unsupported(f"the embedded backend has no option {name!r}")
+        check_media(self.profile, request.messages)
         if request.n < 1:
             raise Unsupported(f"n must be at least 1, got {request.n}")
 
