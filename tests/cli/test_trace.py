@@ -165,3 +165,40 @@ def test_a_block_is_recorded_and_replayed_inside_a_program(project: Project) -> 
     assert callable(replayed)
     foreign = project.appl("trace", "replay", "one.trace")
     assert foreign.code == 2
+
+
+def test_show_prints_what_is_not_text_as_placeholders(project: Project) -> None:
+    project.write(
+        "rich.py",
+        "from appl import Audio, Image, ToolMessage, gen, ppl\n"
+        "from appl.backend import Response, Sample\n"
+        "from appl.prompt import ToolCall\n"
+        "from appl.testing import Scripted\n"
+        "CALLS = (ToolCall('c1', 'look', '{\"at\": \"\\x1b[2J\"}'),)\n"
+        "ANSWER = Response((Sample('Let me see.', 'tool_calls', None, CALLS, 'I wonder'),))\n"
+        "def backend(): return Scripted([ANSWER, 'A cat.'], features=('images', 'audio'))\n"
+        "@ppl\n"
+        "def main():\n"
+        "    f\"What is {Image('https://example.com/cat.png')}?\"\n"
+        "    Audio(b'meow', 'wav')\n"
+        "    (answer := gen())\n"
+        "    ToolMessage('nothing', tool_call_id=answer.tool_calls[0].id, has_error=True)\n"
+        "    return gen()\n",
+    )
+    done = project.appl("run", "rich.py", "--backend", "rich:backend")
+    assert done.code == 0, done.err
+    shown = project.appl("trace", "show", "last", "/main.0/gen.1").out
+    assert (
+        "[user]\nWhat is [image https://example.com/cat.png]?[audio audio/wav, 4 bytes]\n" in shown
+    )
+    assert '[assistant]\nLet me see.\n[call c1: look({"at": ' in shown
+    assert "[tool, answers c1, failed]\nnothing\n" in shown
+    assert "\x1b" not in shown
+    first = project.appl("trace", "show", "last", "/main.0/gen.0")
+    assert "[reasoning]\nI wonder\n" in first.out
+    assert "[answer: tool_calls]\nLet me see.\n[call c1: look(" in first.out
+    assert "Let me see. [call c1: look(" in project.appl("trace", "show").out
+    data = project.appl("trace", "show", "last", "/main.0/gen.1", "--json").data
+    assert data["messages"][0]["content"][1]["image_url"] == {"url": "https://example.com/cat.png"}
+    replay = project.appl("trace", "replay")
+    assert replay.code == 0, replay.err
