@@ -15,7 +15,6 @@ from typing import Any
 from appl.backend import Profile, Sample
 from appl.errors import OutputError
 from appl.runtime.call import Call
-from appl.runtime.crossing import io_thread
 from appl.runtime.demand import instruction, is_wrapped, unwrapped
 from appl.runtime.partial import partial_reader
 from appl.runtime.pending import Error, Typed
@@ -125,15 +124,13 @@ class TypedAnswer(Series):
         return f"it was cut by {limit}, before its end"
 
     def _read_elsewhere(self, samples: list[Sample]) -> None:
-        """Read on a worker thread; meanwhile the loop is needed, and the run is not quiet."""
-        io_thread().workers += 1
+        """Read on a worker thread; meanwhile the run is not quiet."""
         if self.run.quiet is not None:
             self.run.quiet.starting += 1
         reading = asyncio.get_running_loop().run_in_executor(None, self._read_all, samples)
         reading.add_done_callback(self._was_read)
 
     def _was_read(self, reading: asyncio.Future[list[_Read]]) -> None:
-        io_thread().workers -= 1
         if self.run.quiet is not None:
             self.run.quiet.starting -= 1
             self.run.quiet.soon()
