@@ -8,6 +8,7 @@ Exactly one end of a call is told, and before the program can see it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import inspect
 import json
@@ -82,7 +83,11 @@ class Job:
         run = ToolRun(frame, strand_here().hub, call, tool, self._timeout)
         caller.add(run)
         self._started.append(run)
-        run.begin(self._known, here_now or caller.run.sequential)
+        try:
+            run.begin(self._known, here_now or caller.run.sequential)
+        except BaseException as error:
+            run.conclude(Error(error))
+            raise
         return run
 
     def _cancel(self) -> None:
@@ -139,6 +144,8 @@ class ToolRun(Task):
             return self.tool.reader.read(self.call.arguments), ""
         except BadArguments as error:
             return {}, f"{self.tool.name} was not called: {error}"
+        except Exception as error:  # of a validator of the user's
+            return {}, f"{self.tool.name} was not called: {described(error)}"
 
     # -- from a record
 
@@ -235,10 +242,8 @@ class ToolRun(Task):
             rest.children = self.children
             rest.finish(Value(None))
         if isinstance(outcome, Error) and not isinstance(outcome.error, _THROUGH):
-            said = str(outcome.error)
-            kind = type(outcome.error).__name__
-            what = f"{kind}: {said}" if said else kind
-            return Value(self._message(f"{self._called} failed: {what}", True))
+            text = f"{self._called} failed: {described(outcome.error)}"
+            return Value(self._message(text, True))
         return outcome
 
     @property
@@ -312,7 +317,8 @@ class ToolRun(Task):
     def _abandon(self) -> None:
         """Stop what runs where it waits next; a function that never waits goes on unheard."""
         if (cancel := self._inner) is not None:
-            cancel()
+            with contextlib.suppress(RuntimeError):  # its loop has just ended
+                cancel()
         elif self._aio is not None and isinstance(self.home, Hub):
             at_home(self.home, lambda: void(self._aio and self._aio.cancel()))
         elif (strand := self.strand) is not None:
@@ -332,8 +338,18 @@ def _outcome(recorded: Message | BaseException) -> Outcome:
     return Value(ToolMessage(recorded.parts, recorded.tool_call_id, recorded.has_error))
 
 
+def described(error: BaseException) -> str:
+    """An exception by its type and, where it says something, its words."""
+    kind = type(error).__name__
+    try:
+        said = str(error)
+    except Exception:
+        return kind
+    return f"{kind}: {said}" if said else kind
+
+
 def text_of(value: Any) -> str:
-    """What a tool returned, as text for a model: text as it is, everything else as JSON."""
+    """What a tool returned, as text for a model: JSON, but a text alone as it is."""
     if isinstance(value, str):
         return str.__str__(value)
     if value is None or isinstance(value, bool | int | float):
@@ -341,6 +357,7 @@ def text_of(value: Any) -> str:
     core: Any = importlib.import_module("pydantic_core")
     how = {"fallback": str, "bytes_mode": "base64", "inf_nan_mode": "constants"}
     try:
-        return str(core.to_json(value, **how), "utf-8")
+        text = str(core.to_json(value, **how), "utf-8")
+        return str(json.loads(text)) if text.startswith('"') else text
     except core.PydanticSerializationError as error:
         raise ValueError(f"what it returned cannot be written as JSON: {error}") from None

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import threading
+import types
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
+import pydantic
 import pytest
 
 from appl import (
@@ -63,7 +67,11 @@ class Point:
         ({"a": [1, "é"]}, '{"a":[1,"é"]}'),
         (Point(1, 2.0), '{"x":1,"y":2.0}'),
         ((1, {2}), "[1,[2]]"),
-        (b"\xff", '"_w=="'),
+        (b"\xff", "_w=="),
+        (Path("a/b"), "a/b"),
+        (datetime.date(2026, 2, 3), "2026-02-03"),
+        ([Path("a/b")], '["a/b"]'),
+        (types.SimpleNamespace(a=1), "namespace(a=1)"),
         (ToolMessage("own words"), "own words"),
     ],
 )
@@ -117,6 +125,29 @@ def test_an_exception_of_a_tool_is_a_message_that_says_it():
 
     (message,) = results([fail], ("fail", {"why": "gone"}))
     assert (message.content, message.has_error) == ("fail failed: KeyError: 'gone'", True)
+
+
+def test_an_exception_that_cannot_say_what_it_is_has_a_name():
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def fail():
+        raise Mute
+
+    assert texts(results([fail], ("fail", {}))) == ["fail failed: Mute"]
+
+
+def look_up(value: int) -> int:
+    return {1: 1}[value]
+
+
+def test_a_validator_that_fails_refuses_the_call():
+    def count(n: Annotated[int, pydantic.AfterValidator(look_up)]) -> int:
+        return n
+
+    found = results([count], ("count", {"n": 1}), ("count", {"n": 2}))
+    assert texts(found) == ["1", "count was not called: KeyError: 2"]
 
 
 def test_a_result_that_cannot_be_shown_is_an_error():
