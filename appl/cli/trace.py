@@ -18,6 +18,7 @@ from appl.cli.terminal import as_json, columns, one_line, out, say, term_safe
 from appl.config import load
 from appl.errors import nearest
 from appl.prompt import Message
+from appl.runtime.rendering import options_shown
 from appl.tracing import Call, RunSummary, ToolUse, Trace, list_runs, resolve
 
 _WIDTH = 60
@@ -282,7 +283,4 @@ def _count(tokens: int | None) -> str:
 
 
 def _sampling(call: Call) -> str:
-    pairs = json.loads(call.sampling)
-    if "tools" in pairs:
-        pairs["tools"] = [json.loads(text).get("name") for text in pairs["tools"]]
-    return ", ".join(f"{key}={json.dumps(value)}" for key, value in pairs.items()) or "no options"
+    return options_shown(json.loads(call.sampling)) or "no options"

@@ -144,7 +144,7 @@ class Rehearsal(Run):
         self._calls: list[Call] = []
         self._rendered: tuple[Rendered, ...] = ()
         self._withheld: list[Pending] = []
-        self._needs: dict[tuple[str, str], Need] = {}
+        self._needs: dict[str, Need] = {}  # by what: whoever else needs it got it passed on
         self._over = self._ending = False
 
     def perform(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -209,7 +209,7 @@ class Rehearsal(Run):
         frame = FRAME.get() or self.root
         if self._ending and frame is self.root:
             return
-        self._needs.setdefault((frame.address, what), Need(frame.address, what, *_place()))
+        self._needs.setdefault(what, Need(frame.address, what, *_place()))
 
     def finish(self, error: BaseException | None = None) -> None:
         self._ending = True

@@ -6,7 +6,7 @@ Invariant: only reads; a hole ``‹/f.0/gen.0›`` stands where the text of that
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from appl.prompt import Filled, Formatted, Lazy, Message, Node, Place, Prompt
 from appl.prompt.chain import moved
 from appl.runtime.call import Call
 from appl.runtime.pending import Pending
+
+_LONGEST = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,23 @@ class Rendered:
         }
 
     def __str__(self) -> str:
-        options = ", ".join(f"{key}={json.dumps(value)}" for key, value in self.options.items())
+        options = options_shown(self.options)
         where = f"{self.file}:{self.line}" if self.file else ""
         facts = [where, f"model {self.model}" if self.model else "", options]
         head = f"{self.address}  {', '.join(filter(None, facts))}".rstrip()
         return "\n".join([head, *(_shown(message) for message in self.messages)])
+
+
+def options_shown(options: Mapping[str, Any]) -> str:
+    """The options of a call in one line: of its tools the names, of what is long the beginning."""
+    return ", ".join(f"{key}={_option(key, value)}" for key, value in options.items())
+
+
+def _option(key: str, value: Any) -> str:
+    if key == "tools":
+        return json.dumps([json.loads(tool).get("name") for tool in value])
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def _shown(message: Message) -> str:
