@@ -220,9 +220,7 @@ class _Link:
     def __init__(self, name: str, library: Any, timeout: float, call_timeout: float | None) -> None:
         self.library = library
         self._name, self._timeout, self._call_timeout = name, timeout, call_timeout
-        io = io_thread()
-        io.keep()  # the library keeps processes and scopes of the thread that it runs on
-        self._loop = io.loop
+        self._loop = io_thread().loop
         self._client: Any = None
         self._closing: asyncio.Event | None = None
         self._serving: ThreadFuture[None] | None = None
