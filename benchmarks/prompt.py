@@ -138,6 +138,16 @@ def conversation(turns: int, clock: Clock) -> None:
         clock.tick(str(answer))
 
 
+def dicts(turns: int, clock: Clock) -> None:
+    history: list[dict[str, str]] = []
+    for i in range(turns):
+        said = f"Question {i}: what do you think of it, and why?"
+        history.append({"role": "user", "content": said})
+        answer = str(gen(messages=history))
+        history.append({"role": "assistant", "content": answer})
+        clock.tick(answer)
+
+
 @ppl(ctx="copy")
 def reply() -> Any:
     return gen(messages=convo())
@@ -155,7 +165,7 @@ def copied(turns: int, clock: Clock) -> None:
 
 CHATS: dict[str, Callable[[int, Clock], None]] = {
     "one function": one_function, "resume": resumed, "generator": generator,
-    "Conversation": conversation, "copy and convo()": copied,
+    "Conversation": conversation, "list of dicts": dicts, "copy and convo()": copied,
 }  # fmt: skip
 
 

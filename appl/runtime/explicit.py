@@ -18,12 +18,16 @@ from appl.runtime.frame import Scribe
 from appl.runtime.future import Generation, finished
 from appl.runtime.messages import said_by, settled
 from appl.runtime.pending import Proxy
+from appl.runtime.recent import Beginning, Recent
 
 Said = Conversation | PromptRecords | Scribe | Iterable[Message | Mapping[str, Any]] | str
 
 
-def said_to(messages: Said) -> tuple[Node | None, Messages | None]:
-    """The prompt of *messages*: rendered if all is there, else with its pending parts."""
+def said_to(messages: Said, recent: Recent) -> tuple[Node | None, Messages | None]:
+    """The prompt of *messages*: rendered if all is there, else with its pending parts.
+
+    What *recent* has of it already is taken from there.
+    """
     if isinstance(messages, Generation):
         messages = [{"role": "user", "content": messages}]
     messages = finished(messages)
@@ -37,10 +41,25 @@ def said_to(messages: Said) -> tuple[Node | None, Messages | None]:
         return prompt.tip, None
     if isinstance(messages, Conversation):
         return None, messages.chain
-    every = [_kept(message) for message in _listed(messages)]
-    if any(isinstance(message.content, Proxy) for message in every):
-        return _prompt(every), None
-    return None, Messages.of(every)
+    given = _listed(messages)
+    known = recent.beginning(given)
+    fresh = [_kept(message) for message in given[len(known) :]]
+    chain = known.links[-1] if known else None
+    if any(isinstance(message.content, Proxy) for message in fresh):
+        return _prompt([*(chain or ()), *fresh]), None
+    return None, _chained(chain, fresh, given, recent, known)
+
+
+def _chained(
+    chain: Messages | None, fresh: list[Message], given: list[Any], recent: Recent, known: Beginning
+) -> Messages | None:
+    """*chain* with the *fresh* messages, noted as far as they will be known again."""
+    steady = True
+    for original, message in zip(given[len(known) :], fresh, strict=True):
+        chain = Messages(chain, message.plain(), message.whole)
+        steady = steady and known.add(original, chain)
+    recent.remember(known)
+    return chain
 
 
 def _listed(messages: Any) -> list[Any]:
@@ -48,7 +67,10 @@ def _listed(messages: Any) -> list[Any]:
         return [messages]
     if not isinstance(messages, Iterable):
         raise InvalidOption(f"gen(messages=...) takes text or a list, got {messages!r:.80}")
-    return [finished(message) for message in messages]
+    every = list(messages)
+    if any(issubclass(kind, Proxy) for kind in set(map(type, every))):
+        return [finished(message) for message in every]
+    return every
 
 
 def _kept(message: Any) -> Message:

@@ -165,7 +165,7 @@ def _call(frame: Frame, kind: str, asked: Asked, sampling: Sampling) -> Call:
     node: Node | None = frame.prompt.tip
     given: Messages | None = None
     if asked.messages is not None:
-        node, given = said_to(asked.messages)
+        node, given = said_to(asked.messages, frame.run.recent)
     check_media(frame.run.profile, node or given)
     cache = frame.run.cache(finished(asked.cache)) if asked.cache is not None else None
     home = hub_here()

@@ -32,6 +32,7 @@ from appl.runtime.frame import FRAME, Frame
 from appl.runtime.models import Model, Models
 from appl.runtime.pending import Pending
 from appl.runtime.quiet import quiet_for
+from appl.runtime.recent import Recent
 from appl.runtime.samples import Caches, Samples
 from appl.runtime.scheduler import ByPrefix, Order, Scheduler
 from appl.runtime.scopes import Scopes, task_here
@@ -87,6 +88,7 @@ class Run:
         self.scheduler = Scheduler(front, limit, order or ByPrefix())
         self.tell: Callable[[str], None] = _on_stderr
         self.states = States()
+        self.recent = Recent()
         self.closed = False  # nothing can be started any more
         self.over = False  # and all has ended
         self.on_over: Callable[[], None] | None = None

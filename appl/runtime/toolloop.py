@@ -10,7 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from appl.errors import InvalidOption, ToolLoopError, Unsupported
-from appl.prompt import VOICES, Node, Part, Prompt, Voice, nodes_of
+from appl.prompt import UNFORMATTED, Node, Part, Prompt, Voice, nodes_of
 from appl.runtime import structure
 from appl.runtime.explicit import Said, said_to
 from appl.runtime.fiber import Hub, in_coroutine, strand_here
@@ -122,7 +122,7 @@ def _place(first: Generation) -> tuple[str, int] | None:
 
 
 def _begin_with(frame: Frame, messages: Said) -> None:
-    node, given = said_to(messages)
+    node, given = said_to(messages, frame.run.recent)
     frame.prompt = Prompt(nodes_of(None, given) if given is not None else node)
     frame.origin = frame.prompt.tip
 
@@ -211,4 +211,8 @@ def _conversation(pending: Pending) -> list[Node]:
     assert isinstance(pending, ToolLoop)
     tip = pending.frame.tip()
     said = tip.since(pending.frame.origin) if tip is not None else []
-    return [*said, Node(None, VOICES["assistant"], pending)]
+    return [*said, Node(None, _ANSWERING, pending)]
+
+
+_ANSWERING = Voice("assistant", None, UNFORMATTED)
+"""Who gives the answer: the model, whoever says the records of the loop."""

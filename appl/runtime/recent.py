@@ -1,0 +1,74 @@
+"""Lists of messages that were asked with lately: one that goes on costs what is new in it.
+
+Invariant: what is taken from an earlier list are the very messages that were in it, and they have
+not changed since.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from appl.prompt import Message, Messages
+
+_LISTS = 16
+
+
+@dataclass(slots=True)
+class Beginning:
+    """The first messages of a list as they were given, copies of them, and the chain up to each."""
+
+    given: list[Any] = field(default_factory=list)
+    copies: list[Any] = field(default_factory=list)
+    links: list[Messages] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+    def up_to(self, count: int) -> Beginning:
+        """The first *count* of them."""
+        return Beginning(self.given[:count], self.copies[:count], self.links[:count])
+
+    def add(self, message: Any, link: Messages) -> bool:
+        """Note one more; false when a copy would not tell that it was changed."""
+        if type(message) is dict:
+            if not all(isinstance(value, str) for value in message.values()):
+                return False
+        elif not isinstance(message, Message):
+            return False
+        self.given.append(message)
+        self.copies.append(dict(message) if type(message) is dict else message)
+        self.links.append(link)
+        return True
+
+
+class Recent:
+    """The lists of one run, the latest last."""
+
+    def __init__(self) -> None:
+        self._lists: deque[Beginning] = deque(maxlen=_LISTS)
+
+    def beginning(self, messages: list[Any]) -> Beginning:
+        """The most that *messages* has in common with an earlier list."""
+        best, most = Beginning(), 0
+        for seen in reversed(self._lists):
+            count = _common(seen.given, messages)
+            if count > most and seen.copies[:count] == seen.given[:count]:
+                best, most = seen, count
+                if count == len(seen):
+                    break
+        return best.up_to(most)
+
+    def remember(self, beginning: Beginning) -> None:
+        """Keep *beginning* in place of the list that was asked with longest ago."""
+        self._lists.append(beginning)
+
+
+def _common(one: list[Any], other: list[Any]) -> int:
+    """How many messages both begin with."""
+    if all(map(operator.is_, one, other)):
+        return min(len(one), len(other))
+    pairs = enumerate(zip(one, other, strict=False))
+    return next(i for i, (a, b) in pairs if a is not b)
