@@ -108,7 +108,8 @@ class _Builder:
             return not isinstance(node, ast.YieldFrom)
         if isinstance(node.func, ast.Name) and node.func.id in self.functions:
             return bool(self.functions[node.func.id][0].ids)
-        return self.callees.kind(node.func) in _SAID
+        results = isinstance(node.func, ast.Attribute) and node.func.attr == "run_tool_calls"
+        return results or self.callees.kind(node.func) in _SAID
 
     def _message(self, node: ast.expr) -> tuple[str, Parts]:
         """Who speaks and what is constant in it, if *node* makes a message."""

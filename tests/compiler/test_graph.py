@@ -532,6 +532,27 @@ def test_a_broken_graph_does_not_pass(broken: Graph, message: str) -> None:
         verify(broken)
 
 
+def test_results_of_tools_are_said() -> None:
+    check(
+        """
+        def f(q):
+            (a := gen(tools=[q]))
+            a.run_tool_calls()
+            results = a.run_tool_calls()
+            return gen()
+        """,
+        """
+        %0 param q
+        %1 gen gen(tools=[q]) (%0)
+        %2 say (a := gen(tools=[q])) (%1)
+        %3 wait .run_tool_calls (%1)
+        %4 say a.run_tool_calls() (%3) after %2
+        %5 gen gen() after %4
+        %6 return gen() (%5)
+        """,
+    )
+
+
 def test_in_a_loop_values_may_come_back() -> None:
     verify(made(TEXT, changed(WAIT, region=1, inputs=(1,))))
 
