@@ -7,7 +7,7 @@ a function says. ``Instant`` answers at once, for measuring. ``Held`` answers wh
 ``Seeded`` holds every answer until no program can go on, then releases one that a seed picks:
 another seed is another schedule. ``Streamed`` is an answer in pieces, which each of them streams;
 ``Held`` and ``Seeded`` hold every piece.
-``running`` makes a run around any of them::
+``calling`` is an answer that calls tools. ``running`` makes a run around any of them::
 
     with running(Scripted(["Paris"])) as seen:
         assert capital("France") == "Paris"
