@@ -43,22 +43,25 @@ def said_to(messages: Said, recent: Recent) -> tuple[Node | None, Messages | Non
         return None, messages.chain
     given = _listed(messages)
     known = recent.beginning(given)
-    fresh = [_kept(message) for message in given[len(known) :]]
-    chain = known.links[-1] if known else None
-    if any(isinstance(message.content, Proxy) for message in fresh):
-        return _prompt([*(chain or ()), *fresh]), None
-    return None, _chained(chain, fresh, given, recent, known)
+    try:
+        originals = given[len(known) :]
+        fresh = [_kept(message) for message in originals]
+        chain = known.links[-1] if known else None
+        if any(isinstance(message.content, Proxy) for message in fresh):
+            return _prompt([*(chain or ()), *fresh]), None
+        return None, _chained(chain, originals, fresh, known)
+    finally:
+        recent.remember(known)
 
 
 def _chained(
-    chain: Messages | None, fresh: list[Message], given: list[Any], recent: Recent, known: Beginning
+    chain: Messages | None, originals: list[Any], fresh: list[Message], known: Beginning
 ) -> Messages | None:
     """*chain* with the *fresh* messages, noted as far as they will be known again."""
     steady = True
-    for original, message in zip(given[len(known) :], fresh, strict=True):
+    for original, message in zip(originals, fresh, strict=True):
         chain = Messages(chain, message.plain(), message.whole)
         steady = steady and known.add(original, chain)
-    recent.remember(known)
     return chain
 
 

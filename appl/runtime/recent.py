@@ -7,6 +7,7 @@ not changed since.
 from __future__ import annotations
 
 import operator
+import threading
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,12 @@ class Beginning:
         """The first *count* of them."""
         return Beginning(self.given[:count], self.copies[:count], self.links[:count])
 
+    def unchanged(self, count: int) -> bool:
+        """Whether the first *count* are what they were."""
+        if count == len(self.given):
+            return self.copies == self.given
+        return self.copies[:count] == self.given[:count]
+
     def add(self, message: Any, link: Messages) -> bool:
         """Note one more; false when a copy would not tell that it was changed."""
         if type(message) is dict:
@@ -49,21 +56,33 @@ class Recent:
 
     def __init__(self) -> None:
         self._lists: deque[Beginning] = deque(maxlen=_LISTS)
+        self._lock = threading.Lock()
 
     def beginning(self, messages: list[Any]) -> Beginning:
-        """The most that *messages* has in common with an earlier list."""
+        """The most that *messages* has in common with an earlier list, for ``remember`` to take.
+
+        An earlier list that *messages* begins with is handed over, not copied.
+        """
         best, most = Beginning(), 0
-        for seen in reversed(self._lists):
+        for seen in reversed(list(self._lists)):
             count = _common(seen.given, messages)
-            if count > most and seen.copies[:count] == seen.given[:count]:
+            if count > most and seen.unchanged(count):
+                if count == len(seen) and self._forget(seen):
+                    return seen
                 best, most = seen, count
-                if count == len(seen):
-                    break
         return best.up_to(most)
+
+    def _forget(self, seen: Beginning) -> bool:
+        with self._lock:
+            kept = [each for each in self._lists if each is not seen]
+            forgotten = len(kept) < len(self._lists)
+            self._lists = deque(kept, maxlen=_LISTS)
+        return forgotten
 
     def remember(self, beginning: Beginning) -> None:
         """Keep *beginning* in place of the list that was asked with longest ago."""
-        self._lists.append(beginning)
+        with self._lock:
+            self._lists.append(beginning)
 
 
 def _common(one: list[Any], other: list[Any]) -> int:
