@@ -45,7 +45,7 @@ def said_to(messages: Said, recent: Recent) -> tuple[Node | None, Messages | Non
     known = recent.beginning(given)
     try:
         originals = given[len(known) :]
-        fresh = [_kept(message) for message in originals]
+        fresh = [_kept(finished(message)) for message in originals]
         chain = known.links[-1] if known else None
         if any(isinstance(message.content, Proxy) for message in fresh):
             return _prompt([*(chain or ()), *fresh]), None
@@ -70,10 +70,7 @@ def _listed(messages: Any) -> list[Any]:
         return [messages]
     if not isinstance(messages, Iterable):
         raise InvalidOption(f"gen(messages=...) takes text or a list, got {messages!r:.80}")
-    every = list(messages)
-    if any(issubclass(kind, Proxy) for kind in set(map(type, every))):
-        return [finished(message) for message in every]
-    return every
+    return list(messages)
 
 
 def _kept(message: Any) -> Message:
