@@ -30,6 +30,7 @@ Partial = Callable[[str], Any]
 """What the beginning of a typed answer is worth; ``None`` when that is nothing yet."""
 
 _DONE = Value(None)
+STEPS = 100  # an object of a long typed answer holds at least a hundredth more than the last
 _END: Final = object()
 _NOTHING: Final = object()
 
@@ -308,12 +309,13 @@ class Thoughts:
 class _Reading(Generic[T]):
     """How far one reader has come."""
 
-    __slots__ = ("_at", "_kind", "_last", "_over", "_pending", "_said")
+    __slots__ = ("_at", "_due", "_kind", "_last", "_length", "_over", "_pending", "_said")
 
     def __init__(self, pending: Pending, kind: Kind) -> None:
         self._pending, self._kind = pending, kind
         self._at, self._over = 0, False
         self._said: list[str] = []
+        self._length = self._due = 0
         self._last: Any = _NOTHING
 
     def _look(self, hub: Hub) -> Any:
@@ -339,12 +341,21 @@ class _Reading(Generic[T]):
         assert stream is not None
         if piece.kind == "restart":
             self._said.clear()
+            self._length = self._due = 0
         elif piece.kind == self._kind:
             if stream.partial is None or self._kind != "text":
                 return piece.text
-            self._said.append(piece.text)
-            return self._new(stream.partial("".join(self._said)))
+            return self._grown(piece.text, stream.partial)
         return _NOTHING
+
+    def _grown(self, text: str, partial: Partial) -> Any:
+        """The object with *text*; not for every piece of a long answer, which is read anew."""
+        self._said.append(text)
+        self._length += len(text)
+        if self._length < self._due:
+            return _NOTHING
+        self._due = self._length + self._length // STEPS
+        return self._new(partial("".join(self._said)))
 
     def _new(self, value: Any) -> Any:
         """*value*, when it is something and not what came last."""

@@ -1,7 +1,7 @@
 """A tool call while it runs: checked, begun when the trace says so, and ended with a message.
 
-Invariant: a bad argument, an unknown tool and an exception of the function become a message that
-says so; what the runtime itself has to say (a cancelled call, a diverging replay) goes through.
+Invariant: a bad argument, an unknown tool, an exception of the function and its ``sys.exit`` become
+a message that says so; what the runtime itself has to say (a cancelled call, a diverging replay) goes through.
 Exactly one end of a call is told, and before the program can see it.
 """
 
@@ -187,16 +187,22 @@ class ToolRun(Task):
     def _perform(self, arguments: dict[str, Any]) -> ToolMessage:
         assert self.tool is not None
         self._await_turn()
-        value = self.tool.invoke(arguments)
-        if inspect.iscoroutine(value):
-            return asyncio.run(self._in_own_loop(value))
-        return self._result(resolve(value))
+        try:
+            value = self.tool.invoke(arguments)
+            if inspect.iscoroutine(value):
+                return asyncio.run(self._in_own_loop(value))
+            return self._result(resolve(value))
+        except SystemExit as stop:  # it would end a thread, and not the program
+            return self._failed(stop)
 
     async def _aperform(self, arguments: dict[str, Any]) -> ToolMessage:
         assert self.tool is not None
         if self.run.gate is not None or self.run.barrier is not None:
             await asyncio.to_thread(self._await_turn)
-        return self._result(await aresolve(await self.tool.invoke(arguments)))
+        try:
+            return self._result(await aresolve(await self.tool.invoke(arguments)))
+        except SystemExit as stop:  # it would break the loop off
+            return self._failed(stop)
 
     async def _in_own_loop(self, coroutine: Coroutine[Any, Any, Any]) -> ToolMessage:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -204,6 +210,8 @@ class ToolRun(Task):
         self._inner = lambda: void(loop.call_soon_threadsafe(task.cancel))
         try:
             return self._result(await aresolve(await coroutine))
+        except SystemExit as stop:
+            return self._failed(stop)
         finally:
             self._inner = None
 
@@ -234,6 +242,9 @@ class ToolRun(Task):
             text = self.tool.mask(text)
         return ToolMessage(text, self.call.id, failed)
 
+    def _failed(self, error: BaseException) -> ToolMessage:
+        return self._message(f"{self._called} failed: {described(error)}", True)
+
     def attempt(self, body: Callable[[], Any]) -> Outcome:
         outcome = super().attempt(body)
         with _ENDING:
@@ -242,8 +253,7 @@ class ToolRun(Task):
             rest.children = self.children
             rest.finish(Value(None))
         if isinstance(outcome, Error) and not isinstance(outcome.error, _THROUGH):
-            text = f"{self._called} failed: {described(outcome.error)}"
-            return Value(self._message(text, True))
+            return Value(self._failed(outcome.error))
         return outcome
 
     @property
@@ -305,11 +315,19 @@ class ToolRun(Task):
                 self._cancel_now()
             return
         self._cancelled = True
+        stops = self._can_stop()
         self._abandon()
+        if self._active and not stops:
+            self._cancel_now()
 
     def _can_stop(self) -> bool:
-        """Whether what runs can be stopped, so that its end can be waited for."""
-        return self._inner is not None or self._aio is not None or type(self.strand) is Fiber
+        """Whether what runs can be stopped, so that its end can be waited for.
+
+        A function on a worker thread can, where it waits in appl itself.
+        """
+        if self._inner is not None or self._aio is not None or type(self.strand) is Fiber:
+            return True
+        return self.strand is not None and self.strand.waits is not None
 
     def _cancel_now(self) -> None:
         self.finish(Error(CallCancelled(f"{self.address} was cancelled")))

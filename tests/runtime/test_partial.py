@@ -6,6 +6,7 @@ import datetime
 import time
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
@@ -131,6 +132,15 @@ def test_the_stream_of_a_typed_answer_yields_objects():
         names = [each.name for each in answer.text_stream]
         assert names == ["", "A", "Al", "Al"] and all(isinstance(n, str) for n in names)
         assert [*answer.text_stream][-1] == answer.result() == Person(name="Al", age=3)
+
+
+def test_a_long_answer_is_read_once_for_each_percent_that_it_grows():
+    numbers = list(range(3000))
+    text = str(numbers)
+    with running(Scripted([text], features={"stream"}, pieces=list)):
+        objects = list(gen(messages="Count.", response_format=list[int], stream=True).text_stream)
+    assert objects[-1] == numbers and len(objects) < 700
+    assert all(len(a) < len(b) for a, b in pairwise(objects))
 
 
 def test_asking_again_begins_anew():

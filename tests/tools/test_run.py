@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import sys
 import threading
 import types
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from appl import (
     as_tool_choice,
     gen,
     ppl,
+    timeout,
 )
 from appl.errors import RunError, ToolError, Unsupported
 from appl.runtime.run import Run
@@ -431,6 +433,25 @@ def test_a_prompt_function_that_takes_too_long_is_cancelled_with_its_calls():
     assert backend.aborted == ["/think.0/think.0/gen.0"]
 
 
+def test_a_plain_function_that_waits_for_a_call_is_cancelled_with_it():
+    def think() -> str:
+        return str(gen(messages="think"))
+
+    class Slow(Held):
+        async def complete(self, request: Any, emit: Any = None) -> Any:
+            if said_last(request) == "go":
+                return calling(("think", {}))
+            return await super().complete(request, emit)
+
+    backend = Slow()
+    with Run(backend):
+        answer = gen(messages="go", tools=[think])
+        str(answer)
+        with pytest.raises(TimeoutError), timeout(0.2):
+            answer.run_tool_calls()
+    assert backend.aborted == ["/think.0/gen.0"]
+
+
 def test_an_impossible_time_limit_is_refused():
     with running(script(calling(("add", {"a": 1})))), pytest.raises(ValueError, match="timeout"):
         gen(messages="x", tools=[add]).run_tool_calls(timeout=-1)
@@ -467,3 +488,27 @@ def test_a_sequential_run_gives_the_same():
         ) as b:
             values.append((str(conversation("?")), [r.digest for r in b.requests]))
     assert values[0] == values[1]
+
+
+def leave() -> None:
+    sys.exit("no such city")
+
+
+async def leave_later() -> None:
+    leave()
+
+
+@pytest.mark.parametrize("how", [{}, {"parallel": False}, {"timeout": 60}])
+@pytest.mark.parametrize("tool", [leave, leave_later])
+def test_a_tool_that_exits_has_failed_and_the_program_goes_on(tool, how):
+    (result,) = results([tool], (tool.__name__, {}), **how)
+    assert result.content == f"{tool.__name__} failed: SystemExit: no such city"
+    assert result.has_error
+
+
+async def test_a_tool_that_exits_leaves_the_loop_alone():
+    with running(script(calling(("leave_later", {})))):
+        answer = gen(messages="go", tools=[leave_later])
+        assert texts(await answer.run_tool_calls()) == [
+            "leave_later failed: SystemExit: no such city"
+        ]
