@@ -297,9 +297,9 @@ class Generation(Deferred, _Text, Generic[A_co]):  # type: ignore[misc]
         *filter* says which calls are run; all, without it. With *parallel* they run side by side:
         plain functions on worker threads, ``@ppl`` functions beside the caller, coroutine
         functions on the running loop; else one after the other, plain ones where the caller runs.
-        One that takes longer than *timeout* seconds is answered for, and cancelled where it can be.
-        What goes wrong in a call stands in its message, which has an error then. In a coroutine
-        ``await`` it.
+        One that takes longer than *timeout* seconds is answered for, and cancelled; a plain
+        function, which nothing can stop, then goes on unheard. What goes wrong in a call stands in
+        its message, which has an error then. In a coroutine ``await`` it.
         """
         if in_coroutine():
             return self._arun_tool_calls(filter, parallel, timeout)  # type: ignore[return-value]

@@ -1,8 +1,8 @@
 """A tool call while it runs: checked, begun when the trace says so, and ended with a message.
 
 Invariant: a bad argument, an unknown tool, an exception of the function and its ``sys.exit`` become
-a message that says so; what the runtime itself has to say (a cancelled call, a diverging replay) goes through.
-Exactly one end of a call is told, and before the program can see it.
+a message that says so; what the runtime itself has to say (a cancelled call, a diverging replay)
+goes through. Exactly one end of a call is told, and before the program can see it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 from appl.errors import CallCancelled, DeadlockError, RunClosed, TraceError, nearest
 from appl.prompt import Media, Message, ToolCall, ToolMessage
+from appl.runtime import structure
 from appl.runtime.arguments import BadArguments, shown
 from appl.runtime.clock import Alarm
 from appl.runtime.event import Delivered, Observed, ToolEnded, ToolStarted
@@ -247,6 +248,8 @@ class ToolRun(Task):
 
     def attempt(self, body: Callable[[], Any]) -> Outcome:
         outcome = super().attempt(body)
+        if self._cancelled or self._over:
+            structure.cancel_all(self.children or [])
         with _ENDING:
             self._active, rest = False, self._rest
         if rest is not None:
