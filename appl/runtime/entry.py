@@ -51,8 +51,12 @@ async def asynchronously(f: Callable[..., Any], /, *args: Any, **kwargs: Any) ->
     if is_async(f):
         return await f(*args, **kwargs)
     program = _Program()
-    fiber = Fiber(hub_here(), lambda: program.run(lambda: f(*args, **kwargs)), copy_context())
-    program.fiber = fiber
+    program.fiber = fiber = Fiber(
+        hub_here(),
+        lambda: program.run(lambda: f(*args, **kwargs)),
+        copy_context(),
+        program.broken_off,
+    )
     fiber.start()
     try:
         await arrive(program)
@@ -84,6 +88,11 @@ class _Program(Pending):
         except BaseException as error:
             outcome = Error(error)
         self.conclude(outcome)
+
+    def broken_off(self) -> None:
+        """A Ctrl-C may have come where no program ran: whoever waits for this need not."""
+        self.conclude(Error(CallCancelled("the program was interrupted")))
+        self.deliver()
 
     def cancel(self) -> None:
         fiber = self.fiber

@@ -18,12 +18,14 @@ from typing import cast
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
+from appl.runtime.crossing import io_thread, release
 from appl.runtime.deadlock import blocked_loop, bound_to, deadlock, find_cycle
 from appl.runtime.pending import Deliverable, Pending
 from appl.runtime.watchdog import watch
 
 EAGER_DEPTH = 4
 SLICE = 0.05
+GLANCE, FOREVER = 0.1, -1.0
 HOPS = 100
 
 
@@ -84,17 +86,33 @@ class Stack(greenlet):  # type: ignore[misc] # greenlet has no types
 
 
 class Fiber(Strand):
-    """A program with a stack of its own, started by its hub or, when shallow, on the spot."""
+    """A program with a stack of its own, started by its hub or, when shallow, on the spot.
 
-    __slots__ = ("_back", "_body")
+    *broken_off* is called by the hub after a Ctrl-C: *body* may have been left anywhere.
+    """
 
-    def __init__(self, hub: Hub, body: Callable[[], None], context: Context) -> None:
+    __slots__ = ("_back", "_body", "_broken_off")
+
+    def __init__(
+        self,
+        hub: Hub,
+        body: Callable[[], None],
+        context: Context,
+        broken_off: Callable[[], None],
+    ) -> None:
         stack = Stack(self._run, hub.greenlet)
         super().__init__(hub, stack)
         stack.fiber = self
         stack.gr_context = context
         self._body: Callable[[], None] | None = body
+        self._broken_off = broken_off
         self._back: greenlet | None = None
+
+    def lost(self) -> bool:
+        """Whether a Ctrl-C has kept this from starting, or ended it before its body ran."""
+        if self._body is None:
+            return bool(self.greenlet.dead)
+        return all(strand is not self for strand, _ in self.hub.ready)
 
     def start(self) -> None:
         """Run at once up to the first wait if few starts are nested, else from the hub's queue."""
@@ -126,14 +144,17 @@ class Fiber(Strand):
         return cast("BaseException | None", back.switch())
 
     def _run(self, error: BaseException | None) -> None:
-        body, self._body = self._body, None
-        assert body is not None
         try:
+            body, self._body = self._body, None
+            assert body is not None
             body()
         except (KeyboardInterrupt, SystemExit) as stop:
             self.hub.interrupt(stop)
+            self.hub.post(_Action(self._broken_off))
         finally:
+            self.waits = None  # a Ctrl-C may have come when a wait had begun and nothing waited
             self.hub.fibers.discard(self)
+            del self.greenlet.fiber, self._broken_off  # no cycles: nothing is left to be collected
 
 
 class Hub:
@@ -154,6 +175,8 @@ class Hub:
         self.thread = threading.current_thread()
         self._bell = threading.Lock()
         self._bell.acquire()
+        # a signal just before the main thread sleeps does not wake it: Python looks when it wakes
+        self._patience = GLANCE if self.thread is threading.main_thread() else FOREVER
         self._outer: Strand | None = None
         self._interrupt: BaseException | None = None
         self._stepper: greenlet | None = None
@@ -173,8 +196,10 @@ class Hub:
         """See that what was posted is taken out soon."""
         if self.asleep:
             self.asleep = False
-            with contextlib.suppress(RuntimeError):  # two rang at once
-                self._bell.release()
+            if self.loop is None:
+                io_thread().wake(self._bell)
+            else:
+                release(self._bell)
         elif self.loop is not None and not self._scheduled:
             self._scheduled = True
             self._resting = False
@@ -244,7 +269,8 @@ class Hub:
         getcurrent().parent.switch()
         while True:
             try:
-                self._turn()
+                while True:
+                    self._turn()
             except GreenletExit:  # the hub is collected
                 return
             except BaseException as error:  # Ctrl-C while nobody's code ran
@@ -254,7 +280,8 @@ class Hub:
         if self._interrupt is not None:
             self._raise_outside()
         elif self.ready:
-            strand, error = self.ready.popleft()
+            strand, error = self.ready[0]
+            del self.ready[0]  # by a statement: after a call a Ctrl-C might come, and lose it
             if self.loop is not None:
                 _set_running_loop(self.loop if self._stepper is not None else None)
             strand.greenlet.switch(error)
@@ -264,7 +291,8 @@ class Hub:
             self._yield_to_loop(again=True)
         else:
             self.turns += 1
-            self.inbox.popleft().deliver()
+            self.inbox[0].deliver()
+            del self.inbox[0]  # now: what a Ctrl-C breaks off is delivered again
 
     def _raise_outside(self) -> None:
         error, self._interrupt = self._interrupt, None
@@ -329,9 +357,13 @@ class Hub:
             self.blocking(True)
         try:
             if self.loop is None:
-                self._bell.acquire()
-            elif not self._bell.acquire(timeout=SLICE):
-                self._check_cancelled()
+                io_thread().help(self)
+                while not self._bell.acquire(timeout=self._patience):
+                    continue
+            else:
+                io_thread().call()
+                if not self._bell.acquire(timeout=SLICE):
+                    self._check_cancelled()
         finally:
             self.asleep = False
             if self.blocking is not None:
@@ -466,6 +498,7 @@ async def arrive(pending: Pending) -> None:
     hub = hub_here()
     if pending.delivered if pending.home is hub else pending.done:
         return
+    io_thread().call()
     arrived = _Arrived(future := asyncio.get_running_loop().create_future())
     if pending.home is hub:
         pending.await_with(arrived)

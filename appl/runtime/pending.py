@@ -179,9 +179,9 @@ class Pending:
     def deliver(self) -> None:
         """Make the outcome visible to the program at home and wake those who wait there."""
         self.delivered = True
-        waiters, self.waiters = self.waiters, None
-        for waiter in waiters or ():
+        for waiter in self.waiters or ():
             waiter.wake(self)
+        self.waiters = None  # now: what a Ctrl-C breaks off is done again
 
     def await_with(self, waiter: Waiter) -> None:
         """Add *waiter*, on the thread of the home hub."""

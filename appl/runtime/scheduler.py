@@ -10,7 +10,7 @@ import asyncio
 import contextvars
 import time
 from collections import OrderedDict, deque
-from typing import Protocol
+from typing import Protocol, cast
 
 from appl.backend import Backend
 from appl.errors import BackendTimeout, CallCancelled
@@ -135,9 +135,10 @@ class Scheduler:
         if self.limit is None or self._workers < self.limit:
             self._starting = True
             self._workers += 1
-            task = io_thread().loop.create_task(self._work(), context=contextvars.Context())
+            io = io_thread()
+            io.workers += 1
+            task = io.loop.create_task(self._work(), context=contextvars.Context())
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
 
     async def _work(self) -> None:
         self._starting = False
@@ -148,6 +149,8 @@ class Scheduler:
                     await self._attempt(call)
         finally:
             self._workers -= 1
+            io_thread().workers -= 1
+            self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def _attempt(self, call: Call) -> None:
         request = call.request
@@ -156,6 +159,8 @@ class Scheduler:
             call.run.emit(CallDispatched(call.address, 1, time.monotonic_ns()))
         if call.run.quiet is not None:
             call.run.quiet.soon()
+        io = io_thread()
+        begun = io.begun()
         call.worker = task = asyncio.current_task()
         try:
             if call.timeout is None or self._timeless:
@@ -171,6 +176,7 @@ class Scheduler:
             call.failed(error)
         else:
             call.answered(response)
+            io.answered(begun)
         finally:
             call.worker = None
             while task is not None and task.cancelling():

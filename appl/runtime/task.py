@@ -23,7 +23,7 @@ MAX_WORKERS = 32
 class Task(Pending):
     """A function that was started; its outcome is what it returns."""
 
-    __slots__ = ("_aio", "_cancelled", "frame", "run", "strand")
+    __slots__ = ("_aio", "_begun", "_cancelled", "frame", "run", "strand")
 
     def __init__(self, frame: Frame, home: Hub) -> None:
         super().__init__(frame.address, home)
@@ -31,6 +31,7 @@ class Task(Pending):
         self.strand: Strand | None = None
         self._aio: asyncio.Task[Any] | None = None
         self._cancelled = False
+        self._begun = False
 
     def attempt(self, body: Callable[[], Any]) -> Outcome:
         """Call *body*; the outcome, with what it left running as children."""
@@ -57,17 +58,22 @@ class Task(Pending):
 
     def run_here(self, body: Callable[[], Any], context: Context) -> None:
         """Run now, in the caller's stack: where every call is waited for."""
+        self._begun = True
         self.conclude(context.run(self.attempt, body))
 
     def run_in_fiber(self, body: Callable[[], Any], context: Context) -> None:
         """Run beside the caller on its thread."""
         hub = strand_here().hub
-        fiber = Fiber(hub, lambda: void(self.conclude(self.attempt(body))), context)
-        self.strand = fiber
+
+        def program() -> None:
+            self.conclude(self.attempt(body))
+
+        self.strand = fiber = Fiber(hub, program, context, self._broken_off)
         fiber.start()
 
     def run_in_thread(self, body: Callable[[], Any], context: Context) -> None:
         """Run on a worker thread."""
+        self._begun = True
         quiet = self.run.quiet
         if quiet is not None:
             quiet.starting += 1
@@ -83,16 +89,22 @@ class Task(Pending):
         self.strand = hub.strand()
         self.frame.thread = threading.get_ident()
         try:
-            outcome = self.attempt(body)
-        except BaseException:  # SystemExit of a worker ends the worker's function, as in threading
-            return
-        hub.blocking = None
+            outcome = self.attempt(lambda: self._unstopped(body))
+        finally:
+            hub.blocking = None
         if self.settle(outcome) and self.home is not None:
             self.home.post(self)
             self.home.ring()
         if quiet is not None:
             hub.leaves()
             quiet.soon()
+
+    def _unstopped(self, body: Callable[[], Any]) -> Any:
+        """What ends a program ends the function in a worker alone, as in threading."""
+        try:
+            return body()
+        except (KeyboardInterrupt, SystemExit) as stop:
+            raise CallCancelled(f"{self.address} was interrupted by {stop!r}") from stop
 
     def run_in_loop(self, coro: Coroutine[Any, Any, Any], context: Context) -> None:
         """Run as a task of the running loop."""
@@ -112,7 +124,22 @@ class Task(Pending):
         if self._aio is not None and isinstance(self.home, Hub):
             at_home(self.home, lambda: void(self._aio and self._aio.cancel()))
         elif (strand := self.strand) is not None:
-            at_home(strand.hub, lambda: None if self.done else strand.throw(Stop()))
+            at_home(strand.hub, lambda: self._stop(strand))
+        elif not self._begun:
+            self._broken_off()
+
+    def _stop(self, strand: Strand) -> None:
+        if self.done:
+            return
+        if isinstance(strand, Fiber) and strand.lost():
+            self._broken_off()
+        else:
+            strand.throw(Stop())
+
+    def _broken_off(self) -> None:
+        """A Ctrl-C may have come where no program ran: whoever waits for this need not."""
+        self.conclude(Error(CallCancelled(f"{self.address} was interrupted")))
+        self.deliver()
 
     def blockers(self) -> Iterable[Pending]:
         last = self.last()

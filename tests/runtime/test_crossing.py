@@ -1,0 +1,178 @@
+"""Who runs the I/O loop: answers that come at once need no other thread."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from appl import call, gen, ppl
+from appl.runtime.crossing import IoThread
+from appl.runtime.fiber import Stack
+from appl.runtime.shield import Shield
+from appl.testing import Instant, Log, running
+
+MANY = 2000
+ROOT = Path(__file__).parents[2]
+
+
+class Seen(Instant):
+    """Answers at once and keeps the threads that it was asked on; *first* is done on the first."""
+
+    def __init__(self, first=None):
+        super().__init__()
+        self.threads: list[int] = []
+        self.first = first
+
+    async def complete(self, request, emit=None):
+        self.threads.append(threading.get_ident())
+        if self.first is not None and self.here():
+            first, self.first = self.first, None
+            await first() if asyncio.iscoroutinefunction(first) else first()
+            self.finished = True
+        return await super().complete(request, emit)
+
+    def here(self):
+        """Whether the program's thread was asked."""
+        return self.threads[-1] == threading.main_thread().ident
+
+
+@ppl
+def sequence(n=MANY):
+    "What?"
+    return [str(gen()) for _ in range(n)]
+
+
+@ppl
+def until(seen):
+    """Ask one after the other until *seen* says so."""
+    "What?"
+    while not seen():
+        str(gen())
+    return str(gen())
+
+
+def test_who_waits_for_answers_that_come_at_once_gets_them_himself():
+    backend = Seen()
+    with running(backend):
+        until(lambda: backend.threads and backend.here())
+    assert backend.threads[0] != threading.main_thread().ident
+
+
+def test_a_backend_with_things_of_a_thread_is_asked_on_one_thread_only():
+    code = """
+from tests.runtime.test_crossing import Seen, running, sequence
+backend = Seen()
+backend.thread_bound = True
+with running(backend):
+    sequence()
+assert len(set(backend.threads)) == 1 and not backend.here()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=60)
+
+
+def test_a_wait_in_the_backend_is_left_to_the_io_thread():
+    async def waits():
+        await asyncio.to_thread(lambda: None)
+        await asyncio.sleep(0.001)
+
+    backend = Seen(waits)
+    with running(backend):
+        until(lambda: backend.first is None)
+    assert backend.finished
+
+
+def test_a_call_that_nobody_waits_for_goes_out_while_the_program_computes():
+    backend = Seen()
+    asked = threading.Event()
+
+    @ppl
+    def program():
+        "What?"
+        until(lambda: backend.threads and backend.here())
+        backend.first = asked.set
+        backend.here = lambda: True
+        last = gen()
+        return asked.wait(10), str(last)
+
+    with running(backend):
+        assert program() == (True, "ok")
+
+
+def test_programs_of_several_threads_share_the_loop():
+    with running(Instant()):
+        futures = [call(lambda: sequence(300)) for _ in range(4)]
+        assert all(future.result() == ["ok"] * 300 for future in futures)
+
+
+def test_a_coroutine_gets_its_answers_while_a_thread_runs_the_loop():
+    async def main():
+        done = False
+
+        def busy():
+            while not done:
+                sequence(10)
+
+        thread = asyncio.create_task(asyncio.to_thread(busy))
+        answers = [await gen(messages="x") for _ in range(50)]
+        done = True
+        await thread
+        return answers
+
+    with running(Instant()):
+        assert asyncio.run(main()) == ["ok"] * 50
+
+
+def test_ctrl_c_while_the_program_runs_the_loop_breaks_off_no_work_of_the_backend():
+    backend, log = Seen(lambda: signal.raise_signal(signal.SIGINT)), Log()
+    with pytest.raises(KeyboardInterrupt), running(backend, instruments=[log]):
+        until(lambda: False)
+    assert backend.finished
+    with running(Instant()):
+        assert sequence(10) == ["ok"] * 10
+
+
+def test_handlers_of_shielded_signals_are_called_after_it_in_order():
+    seen = []
+    before = {
+        number: signal.signal(number, lambda number, frame: seen.append(number))
+        for number in (signal.SIGUSR1, signal.SIGUSR2)
+    }
+    try:
+        with Shield():
+            signal.raise_signal(signal.SIGUSR2)
+            signal.raise_signal(signal.SIGUSR1)
+            signal.raise_signal(signal.SIGUSR2)
+            assert seen == []
+        assert seen == [signal.SIGUSR2, signal.SIGUSR1, signal.SIGUSR2]
+        signal.raise_signal(signal.SIGUSR1)
+        assert seen[3:] == [signal.SIGUSR1]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_an_io_thread_that_lends_its_loop_to_nobody():
+    io, done = IoThread(), threading.Event()
+    io.keep()
+    io.send(done.set)
+    assert done.wait(10)
+
+
+def test_programs_that_have_ended_leave_nothing_to_be_collected():
+    gc.collect()
+    gc.disable()
+    try:
+        with running(Instant()):
+            for _ in range(1000):
+                assert call(sequence, 1).result() == ["ok"]
+            left = sum(type(each) is Stack for each in gc.get_objects())
+        assert left < 200  # of which the run knows
+    finally:
+        gc.enable()
