@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from appl.prompt.layout import Layout, Mark
+from appl.prompt.layout import UNFORMATTED, Layout, Level, Mark
 from appl.prompt.lazy import message_of
 from appl.prompt.media import Audio, Image, Media
 from appl.prompt.message import Message, RoleName, ToolCall
@@ -23,7 +23,7 @@ Marked = tuple["Node", Mark | None]
 
 def fold(before: Messages | None, layout: Layout, nodes: list[Node]) -> Messages | None:
     """*before* with what *nodes* say; system text moves to the front."""
-    marked = [(node, layout.mark(node.voice.level, node.starts)) for node in nodes]
+    marked = [(node, layout.mark(_level(node), node.starts)) for node in nodes]
     if not any(_joins_front(node) for node in nodes):
         return _said(before, marked)
     chain = _said(before, [each for each in marked if not _joins_front(each[0])])
@@ -31,7 +31,22 @@ def fold(before: Messages | None, layout: Layout, nodes: list[Node]) -> Messages
 
 
 def _joins_front(node: Node) -> bool:
-    return node.voice.role == "system" and not node.apart
+    return node.voice.role == "system" and not node.apart and not _is_message(node)
+
+
+def _level(node: Node) -> Level | None:
+    """The level that a part is an item of; what is a message of its own is none."""
+    return UNFORMATTED if _is_message(node) else node.voice.level
+
+
+def _is_message(node: Node) -> bool:
+    """Whether a part turned out to be a message of its own: an answer that calls tools."""
+    answer = message_of(node.lazy) if node.lazy is not None else None
+    return answer is not None and (_apart(node, answer) or not answer.content)
+
+
+def _apart(node: Node, answer: Message) -> bool:
+    return node.apart or node.role != "assistant" or answer.role != "assistant"
 
 
 def _front(chain: Messages | None, system: list[Marked]) -> Messages | None:
@@ -100,7 +115,7 @@ class _Fold:
         elif node.starts and not self.glued:
             self._put("\n")
         self._put(text)
-        self.glued = False
+        self.glued = self._ends_in_media()
 
     def _lead(self, mark: Mark) -> None:
         """What stands before an item; it is indented where it begins a line."""
@@ -117,7 +132,7 @@ class _Fold:
 
     def _answer(self, node: Node, mark: Mark | None, answer: Message) -> None:
         """An answer that calls tools continues what the assistant has said, and ends it."""
-        if node.apart or node.role != "assistant" or answer.role != "assistant":
+        if _apart(node, answer):
             self.chain = Messages(self.end(), answer.plain(), closed=True)
             return
         if answer.content:
@@ -142,12 +157,16 @@ class _Fold:
         """Have the message of *last* open again."""
         self.chain, self.length = last.parent, last.size
         self.media = list(last.outline.media)
-        self.glued = bool(self.media) and self.media[-1][0] == last.size
+        self.glued = self._ends_in_media()
         if last.size > LONG:
             self.base, self.fresh = last, last.rope.ends_line
         else:
             text = last.message.content
             self.texts, self.fresh = [text], text.endswith("\n")
+
+    def _ends_in_media(self) -> bool:
+        """Whether nothing but an image or a sound was said last; an empty text is nothing."""
+        return bool(self.media) and self.media[-1][0] == self.length
 
     def end(self) -> Messages | None:
         """The chain with the message that was open."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import threading
 import time
 from asyncio import _get_running_loop
 from collections.abc import Callable, Coroutine, Iterable
@@ -20,10 +19,10 @@ from appl.prompt.older import told_once
 from appl.runtime.activation import shelter
 from appl.runtime.clock import First
 from appl.runtime.event import ScopeEntered
-from appl.runtime.fiber import arrive, in_coroutine, strand_here, wait
+from appl.runtime.fiber import arrive, in_coroutine, run_on, strand_here, wait
 from appl.runtime.frame import Frame
 from appl.runtime.future import Future, awaited, finished, result_of
-from appl.runtime.pending import Pending
+from appl.runtime.pending import Pending, Proxy, Value
 from appl.runtime.progress import Progress, progress_for
 from appl.runtime.resolve import resolve, taking_futures
 from appl.runtime.run import here
@@ -172,6 +171,44 @@ def map(
     return job.run()
 
 
+class _Item:
+    """One item of a ``map``; ``over`` when the program has been told of its result, or failure."""
+
+    __slots__ = ("_map", "over", "pending")
+
+    def __init__(self, owner: _Map, pending: Pending) -> None:
+        self._map, self.pending = owner, pending
+        self.over = False
+
+    def follow(self, pending: Pending) -> None:
+        """Go on from *pending* to what it returned, as the program is told of them.
+
+        So what a ``map`` starts depends on the order in which answers were delivered, which is
+        recorded, and not on when they came.
+        """
+        hub = self._map.hub
+        while True:
+            if pending.home is hub:
+                if not pending.delivered:
+                    pending.await_with(self)
+                    return
+            elif pending.subscribe(self._elsewhere):
+                return
+            outcome = pending.outcome
+            if not isinstance(outcome, Value) or not isinstance(outcome.value, Proxy):
+                break
+            pending = outcome.value._pending
+        self.over = True
+        self._map.one_over(pending)
+
+    def wake(self, pending: Pending) -> None:
+        """*pending* was delivered at home."""
+        self.follow(pending)
+
+    def _elsewhere(self, pending: Pending) -> None:
+        run_on(self._map.hub, lambda: self.follow(pending))
+
+
 class _Map:
     """One ``map``: starts items in order, at most so many at once, and collects in order."""
 
@@ -181,43 +218,36 @@ class _Map:
     ) -> None:  # fmt: skip
         self._f, self._every, self._limit, self._collect = f, every, limit, collect
         self._progress = progress
-        self._started: list[Pending] = []
+        self.hub = strand_here().hub
+        self._items: list[_Item] = []
         self._ended = 0
-        self._lock = threading.Lock()
         self._signal: First | None = None
 
     def _start_next(self) -> None:
-        item = self._every[len(self._started)]
-        pending = start(self._f, item, {})
-        self._started.append(pending)
-        if not pending.subscribe(self._one_ended):
-            self._one_ended(pending)
+        pending = start(self._f, self._every[len(self._items)], {})
+        item = _Item(self, pending)
+        self._items.append(item)
+        item.follow(pending)
 
-    def _one_ended(self, pending: Pending) -> None:
-        """On any thread: an item is done, or goes on as what its function returned."""
-        last = pending.last()
-        if not last.done and last.subscribe(self._one_ended):
-            return
-        with self._lock:
-            self._ended += 1
+    def one_over(self, pending: Pending) -> None:
+        """An item is over, by the end of *pending*."""
+        self._ended += 1
         self._progress.step(pending)
-        if self._signal is not None:
-            self._signal.reached()
+        signal, self._signal = self._signal, None
+        if signal is not None:
+            signal.conclude(Value(None))
 
     def _room(self) -> bool:
-        started = len(self._started)
+        started = len(self._items)
         return started < len(self._every) and started - self._ended < self._limit
 
     def _next_end(self, index: int) -> First | None:
         """What to wait for before more can be started; none when item *index* can be read."""
         while self._room():
             self._start_next()
-        if len(self._started) == len(self._every) or self._started[index].last().done:
+        if len(self._items) == len(self._every) or self._items[index].over:
             return None
-        ended = self._ended
-        self._signal = First(self._started[index].address, strand_here().hub)
-        if self._ended != ended:
-            self._signal.reached()
+        self._signal = First(self._items[index].pending.address, self.hub)
         return self._signal
 
     def run(self) -> list[Any]:
@@ -232,7 +262,7 @@ class _Map:
         while (signal := self._next_end(index)) is not None:
             wait(signal)
         try:
-            return result_of(self._started[index])
+            return result_of(self._items[index].pending)
         except Exception as error:
             if not self._collect:
                 raise
@@ -250,7 +280,7 @@ class _Map:
         while (signal := self._next_end(index)) is not None:
             await arrive(signal)
         try:
-            return await awaited(self._started[index])
+            return await awaited(self._items[index].pending)
         except Exception as error:
             if not self._collect:
                 raise
@@ -258,10 +288,10 @@ class _Map:
 
     def _cancel(self) -> None:
         """Cancel the rest; what was not started keeps its address, for the sake of later calls."""
-        for pending in self._started:
-            pending.looked = True
-            if not pending.done:
-                pending.cancel()
+        for item in self._items:
+            item.pending.looked = True
+            if not item.pending.done:
+                item.pending.cancel()
         name = _name(self._f)
-        for _ in range(len(self._started), len(self._every)):
+        for _ in range(len(self._items), len(self._every)):
             here(lambda: name).issue(name)

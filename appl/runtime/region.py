@@ -92,18 +92,26 @@ class Region:
         """Raise the earliest failure, unless it is the one that is on its way already."""
         if error is not None and not isinstance(error, Exception):
             return
-        first: Pending | None = None
+        failures = (each for pending in self._tips for each in _failures(pending))
+        first = next((each for each in failures if each.unseen() or _is(each, error)), None)
         for pending in self._tips:
-            failures = [each for each in _failures(pending) if each.unseen() or _is(each, error)]
-            if failures and first is None:
-                first, found = pending, failures[0]
             structure.excuse(pending)
         if first is None:
             return
-        assert self._frame is not None and isinstance(found.outcome, Error)
-        self._frame.prompt.tip = self._tips[first]
-        if found.outcome.error is not error:
-            raise found.outcome.raised()
+        assert self._frame is not None and isinstance(first.outcome, Error)
+        self._frame.prompt.tip = self._tip_before(first.outcome.error)
+        if first.outcome.error is not error:
+            raise first.outcome.raised()
+
+    def _tip_before(self, error: BaseException) -> Node | None:
+        """How far the prompt was when the first call was issued that failed with *error*.
+
+        Others failed with it because their prompts held that call.
+        """
+        for pending, tip in self._tips.items():
+            if any(_is(each, error) for each in _failures(pending)):
+                return tip
+        raise AssertionError("a region raises what did not fail in it")
 
 
 def _is(failure: Pending, error: BaseException | None) -> bool:

@@ -161,8 +161,14 @@ class Rehearsal(Run):
     @contextlib.contextmanager
     def as_far_as_it_goes(self) -> Iterator[None]:
         """A block that ends where its program needs what it is not told."""
-        with contextlib.suppress(_Unanswered):
+        try:
             yield
+        except _Unanswered:
+            return
+        except BaseExceptionGroup as group:  # of tasks, one of which ended so
+            others = group.split(_Unanswered)[1]
+            if others is not None:
+                raise others from None
 
     async def _aperform(
         self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

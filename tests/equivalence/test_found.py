@@ -6,10 +6,21 @@ from typing import Any
 
 import pytest
 
-from appl import call, convo, gen, map, ppl, select
+from appl import (
+    NumberedList,
+    SystemRole,
+    call,
+    convo,
+    gen,
+    gen_with_tools,
+    map,
+    ppl,
+    records,
+    select,
+)
 from appl.errors import BackendError
 from appl.runtime.event import CallEnded, CallStarted
-from appl.testing import Echo, Log, Scripted, Seeded, running, said
+from appl.testing import Echo, Log, Scripted, Seeded, calling, running, said
 
 BOTH = pytest.mark.parametrize("sequential", [True, False], ids=["naive", "scheduled"])
 
@@ -218,3 +229,72 @@ def test_a_call_goes_out_with_the_answer_of_a_task(sequential: bool) -> None:
     with running(Echo(), sequential=sequential) as backend:
         started_and_asked()
     assert backend.prompts["/started_and_asked.0/ask.1/gen.0"].startswith("user: ")
+
+
+@ppl(ctx="copy")
+def goes_on() -> Any:
+    return str(gen())
+
+
+@ppl
+def a_task_fails_of_the_prompt() -> Any:
+    try:
+        f"very {gen()} bad"
+        call(goes_on)
+        "never"
+    except BackendError:
+        "sorry"
+    return convo()
+
+
+@BOTH
+def test_a_region_goes_back_to_the_call_for_which_others_failed(sequential: bool) -> None:
+    with running(Scripted(lambda _: BackendError("refused")), sequential=sequential):
+        assert [m.content for m in a_task_fails_of_the_prompt()] == ["very \nsorry"]
+
+
+def look(q: str) -> str:
+    return q.upper()
+
+
+@ppl
+def looks_up(question: str) -> Any:
+    f"{question}"
+    (_ := gen_with_tools(tools=[look]))
+    return records()
+
+
+@ppl
+def a_list_of_what_was_looked_up() -> Any:
+    with NumberedList():
+        "first"
+        looks_up("second")
+        "third"
+    return convo()
+
+
+@BOTH
+def test_the_answer_of_a_loop_stays_the_models_in_a_list_of_the_users(sequential: bool) -> None:
+    script = [calling(("look", {"q": "x"})), "found"]
+    with running(Scripted(script), sequential=sequential):
+        shown = [str(m) for m in a_list_of_what_was_looked_up()]
+    assert shown[0] == "user: 1. first\n2. second"
+    assert shown[2:] == ["tool: X", "assistant: found", "user: 3. third"]
+
+
+@ppl
+def a_system_that_looks_up() -> Any:
+    with SystemRole():
+        "rules"
+        (_ := gen(tools=[look]))
+        "more"
+    "question"
+    return convo()
+
+
+@BOTH
+def test_an_answer_that_calls_tools_is_not_the_systems(sequential: bool) -> None:
+    with running(Scripted([calling(("look", {"q": "x"}))]), sequential=sequential):
+        found = list(a_system_that_looks_up().all())
+    assert [m.role for m in found] == ["system", "assistant", "user"]
+    assert found[0].content == "rules\nmore"

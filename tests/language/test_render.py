@@ -309,6 +309,23 @@ def test_a_program_may_render_another():
     assert list(prompts(shown[0])) == ["/interview.0/gen.0", "/interview.0/answer.0/gen.0"]
 
 
+def test_tasks_that_need_answers_end_a_group_and_the_rendering():
+    @ppl
+    async def child(x):
+        f"{x}"
+        return str(await gen())
+
+    @ppl
+    async def grouping():
+        async with asyncio.TaskGroup() as group:
+            group.create_task(child(1))
+            group.create_task(child(2))
+
+    found = rendering(grouping)
+    assert list(prompts(found)) == ["/grouping.0/child.0/gen.0", "/grouping.0/child.1/gen.0"]
+    assert "/grouping.0/child.0" in {need.program for need in found.needs}
+
+
 def test_images_are_shown_as_placeholders():
     @ppl
     def looking():
