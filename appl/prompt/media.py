@@ -56,6 +56,8 @@ class _Media:
     def _check(self, url: str | None, data: bytes, mime: str, detail: str | None) -> None:
         if (url is None) == (not data):
             raise InvalidOption(f"{type(self).__name__} takes a URL or bytes, one of them")
+        if url is not None and not isinstance(url, str):
+            raise InvalidOption(f"{type(self).__name__} takes a URL, got {url!r:.80}")
         if url is not None and url[:5].lower() == "data:":
             url, data, mime = None, *_from_data_url(url)
         elif url is not None and not _SCHEME.match(url):
@@ -147,11 +149,13 @@ class Image(_Media):
     @classmethod
     def from_bytes(cls, data: bytes, mime: str = "", *, detail: str | None = None) -> Image:
         """The image that *data* holds; *mime* is its type, when the bytes do not show it."""
-        return cls(detail=detail, data=bytes(data), mime=mime)
+        return cls(detail=detail, data=_octets(data), mime=mime)
 
     @classmethod
     def from_image(cls, image: Any, detail: str | None = None) -> Image:
         """A PIL image, as PNG."""
+        if not (hasattr(image, "save") and hasattr(image, "mode")):
+            raise InvalidOption(f"Image.from_image takes a PIL image, got {image!r:.80}")
         stream = io.BytesIO()
         if image.mode not in ("1", "L", "LA", "I", "P", "RGB", "RGBA", "I;16"):
             image = image.convert("RGB")
@@ -176,7 +180,7 @@ class Audio(_Media):
     def __init__(
         self, data: bytes | str = b"", format: str = "", *, url: str | None = None, mime: str = ""
     ) -> None:
-        given = _from_base64(data) if isinstance(data, str) else bytes(data)
+        given = _from_base64(data) if isinstance(data, str) else _octets(data)
         if format:
             mime = mime or _SUFFIXES.get(format.lower(), f"audio/{format.lower()}")
         self._check(url, given, mime, None)
@@ -233,6 +237,13 @@ def _read(path: str | os.PathLike[str]) -> bytes:
     if not data:
         raise InvalidOption(f"the file {os.fspath(path)!r} is empty")
     return data
+
+
+def _octets(data: object) -> bytes:
+    """*data* as bytes; no number, of which ``bytes`` would make so many zeros."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise InvalidOption(f"bytes are needed, got {data!r:.80}; for a file write from_file(path)")
+    return bytes(data)
 
 
 def _type_of(data: bytes, path: str | os.PathLike[str]) -> str:
