@@ -72,7 +72,7 @@ class _Media:
                     f"these bytes are no {self.kind} that is known ({mime or 'unknown type'}); to "
                     f'name the type write {type(self).__name__}.from_bytes(data, "{self.kind}/...")'
                 )
-        self._fill(url, data, mime, detail)
+        self._fill(url, data, mime, detail or None)
 
     def _fill(self, url: str | None, data: bytes, mime: str, detail: str | None) -> None:
         for name, value in zip(self._NAMES, (url, data, mime, detail, None), strict=True):
