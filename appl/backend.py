@@ -254,6 +254,11 @@ def load(name: str, settings: Mapping[str, Any] | None = None) -> Backend:
             factory = getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError) as error:
             raise BackendNotFound(f"backend {name!r} cannot be imported: {error}") from error
+        if not callable(factory):
+            raise BackendNotFound(
+                f"backend {name!r} is {factory!r:.80}; write module:attribute of a class, or of a "
+                "function that makes a backend"
+            )
     else:
         found = installed()
         if name not in found:

@@ -59,7 +59,7 @@ def command(given: argparse.Namespace) -> int:
         files = list(_files(given.paths))
         findings: list[Finding] = []
         for file in files:
-            findings += check_text(str(file), _text(file), select=given.select, ignore=given.ignore)
+            findings += _findings(file, given.select, given.ignore)
         _FORMATS["json" if given.json else given.format](findings, len(files))
         failure.code = exits.FAILED if findings else exits.OK
     return failure.code
@@ -89,11 +89,15 @@ def _hidden(file: Path, root: Path) -> bool:
     return any(part.startswith(".") or part in _SKIPPED for part in folders)
 
 
-def _text(file: Path) -> str:
+def _findings(file: Path, select: Sequence[str], ignore: Sequence[str]) -> list[Finding]:
+    """What is found in *file*; one that is no text does not keep the others from being read."""
     try:
-        return file.read_text("utf-8")
+        text = file.read_text("utf-8")
     except UnicodeDecodeError:
-        raise UsageError(f"{file} is not UTF-8 text") from None
+        if REFUSED in ignore or (select and REFUSED not in select):
+            return []
+        return [Finding(REFUSED, str(file), 1, 1, 1, 1, "this is not UTF-8 text", "")]
+    return check_text(str(file), text, select=select, ignore=ignore)
 
 
 # -- forms of output

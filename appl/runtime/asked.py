@@ -93,7 +93,7 @@ class Asked:
         self.model = model.name
 
     def _check(self, profile: Profile) -> None:
-        if self.n != 1 or self.timeout is not None or self.priority != 0:
+        if type(self.n) is not int or self.n != 1 or self.timeout is not None or self.priority != 0:
             check_number("n", self.n, 1, whole=True)
             check_number("timeout", self.timeout, 0)
             check_number("priority", self.priority, None)

@@ -64,6 +64,11 @@ def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pending:
     f = finished(f)
     while type(f) is functools.partial:
         f, args, kwargs = f.func, (*f.args, *args), {**f.keywords, **kwargs}
+    if not callable(f):
+        raise InvalidOption(
+            f"a function is needed, got {f!r:.80}; write call(f, x) and map(f, items), where f "
+            "is not called"
+        )
     program, bound = _program(f)
     if program is not None:
         pending: Pending = program.spawn((*bound, *args), kwargs)._pending

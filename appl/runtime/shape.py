@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import threading
+import types
 import typing
 from collections.abc import Mapping
 from typing import Any
@@ -112,6 +113,8 @@ class ByType(Shape):
 def _adapter(pydantic: Any, kind: Any) -> Any:
     if isinstance(kind, pydantic.TypeAdapter):
         return kind
+    if isinstance(kind, types.FunctionType | types.MethodType):  # pydantic would call it
+        raise _refused(kind, f"a function; for a tool write tools=[{kind.__name__}]")
     try:
         adapter = pydantic.TypeAdapter(with_typed_dicts(kind))
         adapter.rebuild(raise_errors=True)

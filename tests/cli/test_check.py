@@ -74,7 +74,10 @@ def test_a_path_that_is_not_there(project: Project) -> None:
     assert done.code == 2 and "nowhere.py" in done.err
 
 
-def test_a_file_that_is_not_text(project: Project) -> None:
-    (project.folder / "f.py").write_bytes(b"\xff\xfe")
-    done = project.appl("check", "f.py")
-    assert done.code == 2 and "not UTF-8" in done.err
+def test_a_file_that_is_not_text_does_not_hide_the_others(project: Project) -> None:
+    (project.folder / "a.py").write_bytes(b"\xff\xfe")
+    (project.folder / "b.py").write_text("def f(:\n")
+    done = project.appl("check", ".")
+    assert done.code == 1
+    assert "a.py:1:1: error[refused]: this is not UTF-8 text" in done.out
+    assert "b.py:1:7: error[refused]" in done.out

@@ -125,6 +125,11 @@ def test_a_path_in_place_of_a_url_is_told_what_to_write() -> None:
         lambda: Audio("not base64!", "wav"),
         lambda: Image("data:image/png;base64"),
         lambda: Image("data:image/png;base64,"),
+        lambda: Image(5),  # type: ignore[arg-type]
+        lambda: Image.from_bytes("cat.png"),  # type: ignore[arg-type]
+        lambda: Image.from_bytes(5, "image/png"),  # type: ignore[arg-type]
+        lambda: Image.from_image("cat.png"),
+        lambda: Audio(5, "wav"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_no_image_or_sound_is_refused(make) -> None:  # type: ignore[no-untyped-def]

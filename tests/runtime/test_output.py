@@ -508,7 +508,7 @@ class Plain:
         ("yaml", "the only name is 'json'"), (ANN, "write response_format=Person, without the call"),
         (Plain, "Plain"), (3, "3"), (list["Nowhere"], "Nowhere"), (Callable[[int], int], "no JSON form"),  # noqa: F821
         (T, "type variable"), ({}, "empty schema"), ({"type": "objekt"}, "no JSON schema"),
-        (Literal, "Literal"), ([Person], "Person"),
+        (Literal, "Literal"), ([Person], "Person"), (pytest.fixture, "tools="),
     ],
 )  # fmt: skip
 def test_what_is_no_type_is_refused_before_any_call(wanted, hint):

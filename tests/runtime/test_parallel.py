@@ -9,7 +9,7 @@ import pytest
 
 from appl import Lock, call, gen, ppl
 from appl import map as appl_map
-from appl.errors import BackendError, CallCancelled, DeadlockError
+from appl.errors import BackendError, CallCancelled, DeadlockError, InvalidOption
 from appl.runtime.event import CallStarted, Delivered, RunEnded, ScopeEntered
 from appl.testing import Echo, Held, Log, Scripted, Seeded, running
 
@@ -359,3 +359,11 @@ def test_a_program_started_by_a_statement_says_what_it_returns_without_waiting()
     assert seen.prompts["/outer.0/gen.0"] == "user: A\nB"
     edges = {e.request.address: e.edges for e in log.of(CallStarted)}
     assert edges["/outer.0/gen.0"][-1] == "/outer.0/note.0/gen.0"
+
+
+def test_what_is_no_function_is_refused_with_what_to_write():
+    with running(Echo()):
+        answer = gen(messages="x")
+        for start in (lambda: call(answer), lambda: call(5), lambda: appl_map(5, [1])):
+            with pytest.raises(InvalidOption, match=r"write call\(f, x\)"):
+                start()

@@ -277,3 +277,10 @@ async def test_a_cache_that_fails_loses_no_answer():
         ("/gen.0", "the cache /somewhere cannot load answers: the disk is gone"),
         ("/gen.0", "the cache /somewhere cannot save answers: the disk is full"),
     ]
+
+
+@pytest.mark.parametrize("n", [0, 1.0, True, "2"])
+def test_a_number_of_samples_is_a_whole_one(n: Any):
+    with running(Echo()) as seen, pytest.raises(InvalidOption, match="n="):
+        gen(messages="x", n=n)
+    assert seen.requests == []
