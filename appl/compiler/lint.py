@@ -111,21 +111,16 @@ def _of_function(
     except PromptSyntaxError as error:
         yield _refusal(found.source.file, error)
         return
-    near = [each.node.name for each in module.functions.values() if each.owner == found.owner]
-    prompted = [name for name in near if _is_program(module, name, found.owner, names)]
+    near = [each for each in module.functions.values() if each.owner == found.owner]
+    prompted = [each.node.name for each in near if _is_program(each, names)]
     methods, programs = (prompted, []) if found.owner else ([], prompted)
     callees = Callees(names, programs, methods)
     graph = build(found, callees, "async" if is_async else "sync", either)
     yield from rules.apply(Subject(module, found, graph, callees))
 
 
-def _is_program(module: Module, name: str, owner: str | None, names: Names) -> bool:
-    return any(
-        is_ppl(decorator, names)
-        for each in module.functions.values()
-        if each.node.name == name and each.owner == owner
-        for decorator in each.node.decorator_list
-    )
+def _is_program(found: Found, names: Names) -> bool:
+    return any(is_ppl(decorator, names) for decorator in found.node.decorator_list)
 
 
 # -- comments that silence
