@@ -260,7 +260,9 @@ _MODULES = (
 )  # fmt: skip
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
 
-__all__ = [*sorted(_WHERE), *_MODULES]
+_BUILTINS = ("input", "iter", "map")  # ``from appl import *`` leaves Python's own as they are
+
+__all__ = [name for name in (*sorted(_WHERE), *_MODULES) if name not in _BUILTINS]
 
 
 def __getattr__(name: str) -> Any:

@@ -138,20 +138,23 @@ def _text(plan: Plan, counted: Totals, size: Callable[[str], int], unit: str) ->
         yield f"not followed: {each}"
 
 
-def _branch(prefix: Prefix, depth: int, size: Callable[[str], int]) -> Iterator[str]:
-    piece = prefix.piece
-    assert piece is not None
-    room = "  " * depth
-    if piece.text is None:
-        shown = f"{{{piece.label}}}"
-    else:
-        shown = f"{one_line(piece.text, 56)!r} ({size(piece.text):,} tokens)"
-    yield f"{room}{piece.role or 'prompt'}  {shown}  :{piece.line}{_shared(prefix)}"
-    for site in prefix.ends:
-        yield f"{room}  → {_call(site)}"
-    children = list(prefix.children.values())
-    for child in children:
-        yield from _branch(child, depth + (len(children) > 1 or bool(prefix.ends)), size)
+def _branch(top: Prefix, depth: int, size: Callable[[str], int]) -> Iterator[str]:
+    todo = [(top, depth)]
+    while todo:  # a long prompt is a deep tree
+        prefix, depth = todo.pop()
+        piece = prefix.piece
+        assert piece is not None
+        room = "  " * depth
+        if piece.text is None:
+            shown = f"{{{piece.label}}}"
+        else:
+            shown = f"{one_line(piece.text, 56)!r} ({size(piece.text):,} tokens)"
+        yield f"{room}{piece.role or 'prompt'}  {shown}  :{piece.line}{_shared(prefix)}"
+        for site in prefix.ends:
+            yield f"{room}  → {_call(site)}"
+        children = list(prefix.children.values())
+        below = depth + (len(children) > 1 or bool(prefix.ends))
+        todo += [(child, below) for child in reversed(children)]
 
 
 def _shared(prefix: Prefix) -> str:
@@ -203,7 +206,7 @@ def _data(plan: Plan, counted: Totals, size: Callable[[str], int], unit: str) ->
         "computed": counted.computed,
         "complete": counted.complete,
         "sites": [_site_data(site) for site in plan.sites],
-        "prefixes": [_prefix_data(each, size) for each in plan.root.children.values()],
+        "prefixes": _prefixes(plan.root, size),
         "not_followed": list(plan.unknown),
     }
 
@@ -216,7 +219,17 @@ def _site_data(site: Site) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _prefix_data(prefix: Prefix, size: Callable[[str], int]) -> dict[str, Any]:
+def _prefixes(root: Prefix, size: Callable[[str], int]) -> list[dict[str, Any]]:
+    """The tree as a list, in which a prefix names the one that it goes on from by its place."""
+    todo: list[tuple[int | None, Prefix]] = [(None, each) for each in root.children.values()]
+    made = []
+    for number, (parent, prefix) in enumerate(todo):  # which grows as it goes
+        made.append({"id": number, "parent": parent, **_piece_data(prefix, size)})
+        todo += [(number, each) for each in prefix.children.values()]
+    return made
+
+
+def _piece_data(prefix: Prefix, size: Callable[[str], int]) -> dict[str, Any]:
     piece = prefix.piece
     assert piece is not None
     return {
@@ -224,5 +237,4 @@ def _prefix_data(prefix: Prefix, size: Callable[[str], int]) -> dict[str, Any]:
         "size": None if piece.text is None else size(piece.text),
         "calls": prefix.calls(), "computed": product(prefix.variants),
         "sites": [f"{site.path}:{site.line}" for site in prefix.ends],
-        "then": [_prefix_data(each, size) for each in prefix.children.values()],
     }  # fmt: skip

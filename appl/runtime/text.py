@@ -6,6 +6,7 @@ Invariant: it is equal to, hashes and pickles as its characters.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Response, Sample, TokenLogprob, Usage
@@ -45,6 +46,23 @@ class Text(str):
 
     def __str__(self) -> str:
         return self
+
+    # a program may mean the future that stood here before ordinary code got the finished text
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self
+        yield
+
+    def result(self, timeout: float | None = None) -> Any:
+        """The text itself: it is finished."""
+        return self
+
+    def done(self) -> bool:
+        """True: it is finished."""
+        return True
+
+    def cancel(self) -> None:
+        """Nothing: it is finished."""
 
     @property
     def usage(self) -> Usage:

@@ -67,3 +67,11 @@ def test_a_wrong_argument_is_refused(project: Project) -> None:
     project.write("p.py", PROGRAM)
     done = project.appl("plan", "p.py:interview", "--questoins", "x")
     assert done.code == 2 and "did you mean '--questions'?" in done.err
+
+
+def test_a_long_prompt_is_no_deep_recursion(project: Project) -> None:
+    lines = "".join(f'    "line {number}"\n' for number in range(2000))
+    project.write("p.py", f"from appl import gen, ppl\n\n@ppl\ndef f():\n{lines}    return gen()\n")
+    assert "calls: 1" in project.appl("plan", "p.py:f").out
+    prefixes = project.appl("plan", "p.py:f", "--json").data["prefixes"]
+    assert len(prefixes) == 2000 and prefixes[1999]["parent"] == 1998

@@ -244,3 +244,20 @@ async def test_a_synchronous_program_on_a_loop_waits_for_a_task_of_that_loop():
     with running(Echo()):
         async with asyncio.timeout(20):
             assert await call(outer) == "later"
+
+
+async def test_an_answer_that_ordinary_code_has_finished_may_still_be_awaited() -> None:
+    @ppl
+    async def program() -> list[object]:
+        "x"
+        answers = [gen() for _ in range(2)]
+        len_of(answers)  # an ordinary function gets finished values, also inside its lists
+        return [await answers[0], answers[1].result(), answers[0].done(), answers[1].cancel()]
+
+    with running(Echo()):
+        first, second, done, nothing = await program()
+    assert first == second and done is True and nothing is None
+
+
+def len_of(items: list[object]) -> int:
+    return len(items)
