@@ -220,7 +220,8 @@ class _Link:
     def __init__(self, name: str, library: Any, timeout: float, call_timeout: float | None) -> None:
         self.library = library
         self._name, self._timeout, self._call_timeout = name, timeout, call_timeout
-        self._loop = io_thread().loop
+        self._io = io_thread()
+        self._loop = self._io.loop
         self._client: Any = None
         self._closing: asyncio.Event | None = None
         self._serving: ThreadFuture[None] | None = None
@@ -247,6 +248,7 @@ class _Link:
 
     async def _serve(self, target: Any, offered: ThreadFuture[list[dict[str, Any]]]) -> None:
         self._closing = asyncio.Event()
+        self._io.workers += 1
         try:
             async with asyncio.timeout(self._timeout) as limit:
                 async with self.library.Client(target) as client:
@@ -260,6 +262,7 @@ class _Link:
                 offered.set_exception(self._error("cannot be started", error))
         finally:
             self._client = None
+            self._io.workers -= 1
 
     async def _call(self, name: str, arguments: dict[str, Any]) -> ToolMessage:
         if self._client is None:
