@@ -256,6 +256,11 @@ def _describe(f: Any, name: str, predefined: Mapping[str, Any]) -> Described:
     kind = getattr(program_of(f), "kind", "")
     if "gen" in kind or inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f):
         raise ToolError(f"{name} is a generator: a tool returns its result, a list perhaps")
+    if getattr(program_of(f), "ctx", "") == "same":
+        raise ToolError(
+            f"{name} says its text in its caller's prompt, ctx='same', but a model only gets what "
+            "a tool returns: decorate it with ctx='copy', which sees that prompt, or ctx='new'"
+        )
     return describe(f, name, predefined)
 
 

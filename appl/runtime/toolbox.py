@@ -77,6 +77,10 @@ class Toolbox:
     ) -> list[ToolMessage]:
         """Run *calls*, as ``run_tool_calls`` says; in a coroutine, something to await."""
         check_number("timeout", timeout, 0)
+        if filter is not None and not callable(filter):
+            raise InvalidOption(
+                f"run_tool_calls(filter=...) takes a function of a call, got {filter!r:.80}"
+            )
         chosen = [call for call in calls if filter is None or filter(call)]
         found = [(call, self.get(call.name)) for call in chosen]
         for _, tool in found:

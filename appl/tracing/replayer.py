@@ -285,7 +285,8 @@ class Replayer:
             )
         self._answered.add(address)
         self._claimed.add(address)
-        if used.outcome is None or (used.outcome == "cancelled" and not at_once):
+        told = used.delivered is not None or at_once
+        if used.outcome is None or (used.outcome == "cancelled" and not told):
             self._moments[address, 0, "tool"] = lambda: end(self._stuck or used.end())
         elif at_once:
             end(used.end())

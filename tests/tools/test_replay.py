@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from appl import Message, Secret, as_tool, gen, map, ppl, timeout
-from appl.errors import DivergenceError, TraceWriteError, UnusedRecords
+from appl.errors import CallCancelled, DivergenceError, TraceWriteError, UnusedRecords
 from appl.runtime.run import Run
 from appl.session import replayed
 from appl.testing import Log, Scripted, Seeded, calling, response
@@ -386,3 +386,21 @@ def test_a_secret_that_a_prompt_function_says_is_not_in_the_trace(tmp_path):
     prompt = trace.by_address["/leak.0/leak.0/gen.0"].messages
     assert prompt and prompt.message.content == "my key is [secret leak.key]"
     assert "hush" not in repr(list(records(path)))
+
+
+def test_an_interrupted_tool_is_interrupted_again(tmp_path):
+    path = tmp_path / "a.trace"
+
+    def act() -> None:
+        raise KeyboardInterrupt
+
+    def f() -> str:
+        try:
+            gen(messages="go", tools=[act]).run_tool_calls()
+        except (CallCancelled, KeyboardInterrupt) as error:
+            return type(error).__name__
+        return "went on"
+
+    first = recorded(path, script(calling(("act", {}))), f)
+    assert first != "went on"
+    assert again(path, f) == "CallCancelled"

@@ -457,6 +457,11 @@ def test_an_impossible_time_limit_is_refused():
         gen(messages="x", tools=[add]).run_tool_calls(timeout=-1)
 
 
+def test_a_filter_is_a_function():
+    with running(script(calling(("add", {"a": 1})))), pytest.raises(ValueError, match="filter"):
+        gen(messages="x", tools=[add]).run_tool_calls(5)  # type: ignore[arg-type]
+
+
 async def test_cancelling_who_waits_cancels_the_tools():
     ended = asyncio.Event()
     begun = asyncio.Event()

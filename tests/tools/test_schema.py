@@ -307,9 +307,15 @@ def chat():
     yield
 
 
+@ppl(ctx="same")
+def aloud(question: str):
+    f"{question}"
+
+
 @pytest.mark.parametrize(
     ("f", "said"),
     [
+        (aloud, "says its text in its caller's prompt, ctx='same'"),
         (variadic, r"takes \*args, which cannot be described"),
         (open_ended, r"takes \*\*kwargs, which cannot be described"),
         (generator, "is a generator"),
