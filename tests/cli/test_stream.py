@@ -147,7 +147,6 @@ def test_what_a_program_had_streamed_is_printed_before_its_error(project: Projec
     done = project.appl("run", "streams.py:main", "--backend", "cut:make")
     assert done.code == 1 and done.out == "so far\n" and "gone" in done.err
 
-
     shown = project.appl("trace", "show", "last", "/main.0/gen.0").out
     assert "streamed in 2 chunks" in shown and "[had said]\nso far\n" in shown
 
