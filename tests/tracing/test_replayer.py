@@ -123,7 +123,8 @@ async def test_a_streamed_call_is_streamed_in_the_recorded_chunks_each_in_its_tu
 
 
 @pytest.mark.parametrize(
-    "lengths", [[3], [3, 6], [8, 0], [8, -1, 1], [[1, 0, 8]], [[0, 9, 8]], ["8"], 8, [[0, 0]], [8.0]]
+    "lengths",
+    [[3], [3, 6], [8, 0], [8, -1, 1], [[1, 0, 8]], [[0, 9, 8]], ["8"], 8, [[0, 0]], [8.0]],
 )
 def test_lengths_that_do_not_add_up_make_the_trace_corrupt(path: Path, lengths: Any) -> None:
     recorder = Recorder(path, {})
