@@ -10,22 +10,14 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from .model import WORDS
 from .tree import Stmt, both, mark, said
 
-WORDS = [
-    "amber",
-    "basil",
-    "cedar",
-    "delta",
-    "ember",
-    "fjord",
-    "gamma",
-    "heron",
-    "indigo",
-    "jade",
-    "koi",
-    "lotus",
-]
+SEVERAL = [
+    "gen(n=2)", "gen(choices=['left', 'up'])", "gen(max_tokens=3, max_relay_rounds=2)",
+    "gen(response_format=Literal['red', 'green'])",
+]  # fmt: skip
+"""Answers that may take several calls."""
 
 
 @dataclass
@@ -85,11 +77,10 @@ class Author:
     # -- expressions --------------------------------------------------------------------------
 
     def gen(self) -> str:
-        return self.random.choice(
-            ["gen()"] * 6
-            + ["gen(temperature=0.5)", f"gen(max_tokens={self.random.randrange(1, 9)})"]
-            + [f"gen(stop=['{self.word()}'])", "select(['left', 'right', 'up'])"]
-        )
+        plain = ["gen()"] * 9 + ["gen(temperature=0.5)", "select(['left', 'right', 'up'])"]
+        plain += [f"gen(max_tokens={self.random.randrange(1, 9)})"]
+        plain += [f"gen(stop=['{self.word()}'])", "gen(stream=True)", "gen(cache='run')"]
+        return self.random.choice([*plain, *SEVERAL])
 
     def held(self, s: Scope) -> list[str]:
         """Expressions that hold an answer which is there or on its way."""

@@ -1,93 +1,40 @@
-"""Runs a program three ways and tells where the ways differ: scheduled, naive, plain Python."""
+"""Runs a program in several ways and tells where the ways differ.
+
+Scheduled in two ways, naive, in plain Python, replayed from its record, and rendered before it runs.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import linecache
 import random
+import re
 import sys
+import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from appl.backend import Emit, Profile, Request, Response, Sample
-from appl.errors import BackendError, CallCancelled
+from appl import render
+from appl.errors import CallCancelled
+from appl.prompt import Message
 from appl.runtime.event import CallEnded, CallStarted, Event
 from appl.runtime.future import Future, Generation
+from appl.runtime.rendering import Rendered
 from appl.runtime.run import Run
+from appl.tracing import Recorder, Replayer, profile_data
 
-from .author import WORDS
-from .plain import Asked, Messages, Part, Plain, Snapshot, render
+from .backends import Hurried, Shuffled, asked_of, msg_of
+from .layout import Messages, Msg
+from .plain import Answer, Asked, Convo, calls_of
+from .plain import outcome as outcome_of
+from .plain import shown as in_form
 from .programs import Program
-
-
-def model(messages: Messages, sampling: Mapping[str, Any]) -> str:
-    """A model as a function of its question; it refuses some questions that say "risky" last."""
-    digest = hashlib.blake2b(repr((messages, sorted(sampling.items()))).encode()).digest()
-    last = messages[-1][1].split("\n")[-1] if messages else ""
-    if "risky" in last and digest[0] % 5 < 2:
-        raise BackendError(f"refused {digest.hex()[:6]}")
-    if "choices" in sampling:
-        return str(sampling["choices"][digest[3] % len(sampling["choices"])])
-    return f"{WORDS[digest[1] % 12]}{digest[2] % 10}"
-
-
-def asked_of(request: Request, edges: tuple[str, ...]) -> Asked:
-    """A request as plain Python notes it."""
-    messages = tuple((m.role, m.content) for m in request.messages or ())
-    names = ("temperature", "max_tokens", "stop", "choices")
-    sampling = {name: value for name in names if (value := getattr(request.sampling, name))}
-    return Asked(request.ordinal, messages, sampling, edges)
-
-
-class Hurried:
-    """Answers as ``model`` does, each call after a number of turns of the loop drawn from a seed."""
-
-    def __init__(self, seed: int, concurrency: int | None = None, turns: int = 20) -> None:
-        self.profile = Profile("fake", frozenset({"choices"}), concurrency=concurrency)
-        self.random, self.turns = random.Random(seed), turns
-
-    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
-        await self.pause()
-        asked = asked_of(request, ())
-        return Response((Sample(model(asked.messages, asked.sampling), "stop"),))
-
-    async def pause(self) -> None:
-        for _ in range(self.random.randrange(self.turns)):
-            await asyncio.sleep(0)
-
-    async def aclose(self) -> None:
-        pass
-
-
-class Shuffled(Hurried):
-    """Holds all calls; whenever no program can go on, releases one drawn from the seed."""
-
-    def __init__(self, seed: int, concurrency: int | None = None) -> None:
-        super().__init__(seed, concurrency)
-        self.held: dict[str, asyncio.Future[None]] = {}
-
-    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
-        gate = self.held[request.address] = asyncio.get_running_loop().create_future()
-        try:
-            await gate
-        finally:
-            del self.held[request.address]
-        return await super().complete(request, emit)
-
-    async def pause(self) -> None:
-        pass
-
-    def on_quiet(self, final: bool = True) -> bool:
-        waiting = sorted(address for address, gate in self.held.items() if not gate.done())
-        if waiting:
-            self.held[self.random.choice(waiting)].set_result(None)
-        return bool(waiting)
+from .world import World
 
 
 @dataclass
@@ -101,6 +48,7 @@ class Outcome:
     answers: dict[str, str] = field(default_factory=dict)
     cancelled: set[str] = field(default_factory=set)
     marks: Counter[str] = field(default_factory=Counter)
+    said: dict[str, Answer] = field(default_factory=dict)
     twice: list[str] = field(default_factory=list)
     trouble: str = ""
 
@@ -115,8 +63,9 @@ class Outcome:
         elif isinstance(event, CallEnded) and isinstance(event.error, CallCancelled):
             self.cancelled.add(event.address)
         elif isinstance(event, CallEnded):
-            said = event.response.text if event.response else described(event.error)
-            self.answers[event.address] = said
+            self.answers[event.address] = (
+                repr(event.response.samples) if event.response else described(event.error)
+            )
 
     def failed(self, error: BaseException) -> None:
         """The run ended with *error*."""
@@ -125,8 +74,9 @@ class Outcome:
 
 
 def described(error: BaseException | None) -> str:
-    """An error without its notes."""
-    return f"{type(error).__name__}: {error}"
+    """An error without its notes, and without lines of the source."""
+    said = str(error).partition("in call /")[0]
+    return f"{type(error).__name__}: {said}"
 
 
 def compiled(program: Program) -> dict[str, Any]:
@@ -139,30 +89,58 @@ def compiled(program: Program) -> dict[str, Any]:
 
 
 def run_compiled(
-    module: dict[str, Any], program: Program, backend: Hurried, *, sequential: bool = False
+    module: dict[str, Any], program: Program, backend: Any, outcome: Outcome, **options: Any
 ) -> Outcome:
     """One run of the prompt program by the runtime."""
-    outcome = Outcome()
+    options["instruments"] = [outcome, *options.get("instruments", ())]
     try:
         if program.asynchronous:
-            asyncio.run(_run_async(module["main"], backend, outcome, sequential))
+            asyncio.run(_run_async(module["main"], backend, outcome, options))
         else:
-            with Run(backend, instruments=[outcome], sequential=sequential):
+            with Run(backend, **options):
                 outcome.value = settled(module["main"]())
     except Exception as error:
         outcome.failed(error)
     return outcome
 
 
-async def _run_async(main: Any, backend: Hurried, outcome: Outcome, sequential: bool) -> None:
-    async with Run(backend, instruments=[outcome], sequential=sequential):
+async def _run_async(main: Any, backend: Any, outcome: Outcome, options: dict[str, Any]) -> None:
+    async with Run(backend, **options):
         outcome.value = await arrived(await main())
+
+
+def run_recorded(module: dict[str, Any], program: Program, backend: Any, path: Path) -> Outcome:
+    """One run that leaves a trace."""
+    head = {"program": "random", "profile": profile_data(backend.profile)}
+    recorder = Recorder(path, head, durability="process")
+    try:
+        return run_compiled(
+            module, program, backend, Outcome(), instruments=[recorder],
+            gate=recorder.gate, barrier=recorder.barrier,
+        )  # fmt: skip
+    finally:
+        recorder.close()
+
+
+def run_replayed(module: dict[str, Any], program: Program, path: Path) -> Outcome:
+    """The same run, answered from its trace alone."""
+    replayer, outcome = Replayer(path), Outcome()
+    run_compiled(
+        module, program, replayer.backend, outcome, instruments=[replayer],
+        effects=replayer.effects,
+    )  # fmt: skip
+    if outcome.error is None:
+        try:
+            replayer.finish()
+        except Exception as error:
+            outcome.failed(error)
+    return outcome
 
 
 def run_plain(program: Program) -> Outcome:
     """The same program without compiler and runtime."""
-    world, outcome = Plain(model), Outcome()
-    names = namespace(world)
+    world, outcome = World(program.able), Outcome()
+    names = world.namespace()
     try:
         exec(compile(program.plain(), f"<plain {program.seed}>", "exec"), names)
         outcome.value = settled(world.done(names["main"]()))
@@ -171,49 +149,22 @@ def run_plain(program: Program) -> Outcome:
             raise error
     except Exception as error:
         outcome.failed(error)
-    outcome.calls, outcome.marks = world.calls, world.marks
+    outcome.calls, outcome.marks, outcome.said = world.calls, world.marks, world.said
     return outcome
-
-
-def namespace(world: Plain) -> dict[str, Any]:
-    """What the plain text uses."""
-    same = [
-        "v",
-        "done",
-        "say",
-        "begin",
-        "put",
-        "region",
-        "role",
-        "ppl",
-        "gen",
-        "call",
-        "map",
-        "records",
-        "convo",
-        "task",
-        "caught",
-    ]
-    names: dict[str, Any] = {name: getattr(world, name) for name in same}
-    names["grow"], names["mark"] = world.say, lambda feature: world.marks.update([feature])
-    names["select"] = lambda options: world.gen("select", choices=tuple(options))
-    for role, name in (
-        ("user", "UserMessage"),
-        ("assistant", "AIMessage"),
-        ("system", "SystemMessage"),
-    ):
-        names[name] = partial(Part, role)
-    return names
 
 
 def settled(value: Any) -> Any:
     """A value with finished answers and prompts as plain data."""
     if isinstance(value, Generation | Future):
         value = value.result()
-    if isinstance(value, Snapshot):
-        return ("prompt", render(value.parts))
+    if isinstance(value, Convo):
+        return ("prompt", value.messages)
+    if isinstance(value, Message):
+        return msg_of(value)
     if hasattr(type(value), "as_list"):
-        return ("prompt", tuple((m["role"], m["content"]) for m in value.as_list()))
+        return ("prompt", tuple(map(msg_of, value.all())))
+    if isinstance(value, Msg):
+        return value
     if isinstance(value, list | tuple):
         return [settled(item) for item in value]
     if isinstance(value, dict):
@@ -223,7 +174,7 @@ def settled(value: Any) -> Any:
 
 async def arrived(value: Any) -> Any:
     """``settled`` without blocking the loop."""
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and not isinstance(value, Msg):
         return [await arrived(item) for item in value]
     if isinstance(value, dict):
         return {key: await arrived(item) for key, item in value.items()}
@@ -260,6 +211,65 @@ def _calls_differ(name: str, one: Outcome, two: Outcome, missing: bool) -> str |
     return None
 
 
+# -- rendering before a run
+
+HOLE = re.compile("‹(/[^›!:]*)(?:!(.))?(?::([^›]*))?›")
+
+
+def misrendered(module: dict[str, Any], program: Program, plain: Outcome) -> str | None:
+    """Where the prompts that are shown before a run are not those that are sent in it."""
+    log = Outcome()
+    try:
+        with Run(Hurried(0, able=program.able), instruments=[log]):
+            rendering = render(module["main"])
+    except Exception as error:
+        return f"rendering: {described(error)}" if plain.error != described(error) else None
+    if log.calls:
+        return f"rendering asked {sorted(log.calls)}"
+    for shown in rendering:
+        asked = plain.calls.get(shown.address)
+        messages = filled(shown, plain.said)
+        if asked is None and not plain.marks["failing calls"]:
+            return f"rendered: {shown.address} is not asked"
+        if asked is not None and messages is not None and messages != asked.messages:
+            return f"rendered: {shown.address}: {messages} / {asked.messages}"
+    return None
+
+
+def filled(shown: Rendered, said: dict[str, Answer]) -> Messages | None:
+    """The messages that were shown, with answers in the holes; ``None`` if one is no text."""
+    answers = {address: said.get(address) for address in shown.holes}
+    if not all(answer is not None and is_text(answer) for answer in answers.values()):
+        return None
+
+    def text(hole: re.Match[str]) -> str:
+        answer = outcome_of(said[hole[1]])
+        form = hole[2] or "", hole[3] or ""
+        return in_form(answer.value, form) if any(form) else str(answer.text or answer.value)
+
+    return tuple(_filled(message, text) for message in map(msg_of, shown.messages))
+
+
+def _filled(message: Msg, text: Callable[[re.Match[str]], str]) -> Msg:
+    said = message.content
+    media = tuple((len(HOLE.sub(text, said[:at])), picture) for at, picture in message.media)
+    return message._replace(content=HOLE.sub(text, said), media=media)
+
+
+def is_text(answer: Answer) -> bool:
+    """Whether it says text and nothing else."""
+    last = outcome_of(answer)
+    return (
+        last.error is None
+        and last.place is None
+        and not calls_of(last)
+        and not (last.task and not isinstance(last.value, str))
+    )
+
+
+# -- the verdict
+
+
 @dataclass
 class Verdict:
     """The first disagreement about a program, if any, and what ran."""
@@ -275,27 +285,41 @@ class Verdict:
         return " ".join(words[:4] + words[-1:]) if "error" in words else " ".join(words[:4])
 
 
-SCHEDULES = (Hurried, Shuffled)
-
-
-def judge(program: Program, schedules: int = 2) -> Verdict:
+def judge(program: Program) -> Verdict:
     """Run *program* in every way and compare."""
     plain = run_plain(program)
     try:
         module = compiled(program)
     except Exception as error:
         return Verdict(f"compile: {described(error)}", plain.marks, 0)
-    naive = run_compiled(module, program, Hurried(0, None, 1), sequential=True)
+    return Verdict(problem_of(program, module, plain), plain.marks, len(plain.calls))
+
+
+def problem_of(program: Program, module: dict[str, Any], plain: Outcome) -> str | None:
+    """The first disagreement."""
+    slow = Hurried(0, None, 1, program.able)
+    naive = run_compiled(module, program, slow, Outcome(), sequential=True)
     problem = disagreement("plain / naive", plain, naive, missing=False)
     excused = naive.error is not None or plain.marks["calls cancelled"] > 0
-    for number in range(schedules):
-        if problem is None:
-            limit = random.Random(f"{program.seed}/{number}").choice([None, None, 1, 2, 3])
-            kind = SCHEDULES[number % len(SCHEDULES)]
-            backend = kind(program.seed * 100 + number, limit)
-            scheduled = run_compiled(module, program, backend)
-            problem = disagreement(f"naive / schedule {number}", naive, scheduled, missing=excused)
-    return Verdict(problem, plain.marks, len(plain.calls))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "program.trace"
+        runs: list[tuple[str, Callable[[], Outcome]]] = [
+            ("hurried", lambda: run_recorded(module, program, backend(Hurried, program, 0), path)),
+            ("replayed", lambda: run_replayed(module, program, path)),
+            (
+                "shuffled",
+                lambda: run_compiled(module, program, backend(Shuffled, program, 1), Outcome()),
+            ),
+        ]
+        for name, run in runs:
+            problem = problem or disagreement(f"naive / {name}", naive, run(), missing=excused)
+    return problem or misrendered(module, program, plain)
+
+
+def backend(kind: type[Hurried], program: Program, number: int) -> Hurried:
+    """A backend that answers this program in an order of its own."""
+    limit = random.Random(f"{program.seed}/{number}").choice([None, None, 1, 2, 3])
+    return kind(program.seed * 100 + number, limit, able=program.able)
 
 
 def same_sort(verdict: Verdict) -> Callable[[Program], bool]:

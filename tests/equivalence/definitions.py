@@ -24,10 +24,8 @@ def fstring(*parts: tuple[str, str]) -> Stmt:
 
 def role(a: Author, body: list[Stmt]) -> Stmt:
     """A block in one of the roles, mostly the model's."""
-    shown, plain = a.random.choice(
-        [("AIRole", "assistant")] * 3 + [("UserRole", "user"), ("SystemRole", "system")]
-    )
-    return Stmt(f"with {shown}():", f"with role('{plain}'):", body)
+    name = a.random.choice(["AIRole"] * 3 + ["UserRole", "SystemRole"])
+    return both(f"with {name}():", body)
 
 
 def walrus(name: str, expression: str) -> Stmt:

@@ -127,6 +127,198 @@ MUTANTS = (
         "        self.outcome.looked = True\n        return self.outcome.raised()",
         "        return self.outcome.raised()",
     ),
+    Mutant(
+        "a region goes back to the task that failed, not to the call that it failed of",
+        "runtime/region.py",
+        "self._tip_before(first.outcome.error)",
+        "next(tip for pending, tip in self._tips.items() if first in _failures(pending))",
+    ),
+    # -- structure
+    Mutant(
+        "a list that was interrupted begins again",
+        "prompt/layout.py",
+        "before = next((each for each in self._left if each.level is other), None)",
+        "before = None",
+    ),
+    Mutant(
+        "the first item of an inline block has no number of its own",
+        "prompt/layout.py",
+        "counts = counts and each.level.format.inline",
+        "counts = False",
+    ),
+    Mutant(
+        "the lines of an item after the first are not indented",
+        "prompt/fold.py",
+        'text.replace("\\n", "\\n" + mark.indent)',
+        "text",
+    ),
+    Mutant(
+        "records keep the format and the role of the function that said them",
+        "prompt/chain.py",
+        "    if old is new:\n        return nodes\n",
+        "    return nodes\n",
+    ),
+    Mutant(
+        "a level of records is another one for each of their items",
+        "prompt/voice.py",
+        "            moved = made[each] = Level(moved, each.format)",
+        "            moved = Level(moved, each.format)",
+    ),
+    Mutant(
+        "an exception that leaves a block says its epilog",
+        "runtime/roles.py",
+        "        if kind is None:\n            self.end(scribe)",
+        "        self.end(scribe)",
+    ),
+    Mutant(
+        "a loop with a list does not leave it when it is broken off",
+        "runtime/compositor.py",
+        "    finally:\n        if entered is not None:",
+        "    except ZeroDivisionError:\n        if entered is not None:",
+    ),
+    Mutant(
+        "a function's compositor is around what it says on its caller's prompt only",
+        "runtime/activation.py",
+        "    if frame.block is not None:\n        frame.block.begin(frame)",
+        "    if frame.block is not None and frame.shares:\n        frame.block.begin(frame)",
+    ),
+    Mutant(
+        "speakers of one role are one speaker",
+        "prompt/fold.py",
+        "if not apart and role == self.role and name == self.name:",
+        "if not apart and role == self.role:",
+    ),
+    Mutant(
+        "images stand at the beginning of their message",
+        "prompt/fold.py",
+        "self.media.append((self.length, part))",
+        "self.media.append((0, part))",
+    ),
+    # -- tools
+    Mutant(
+        "results of tools stand in the order in which they came",
+        "runtime/toolrun.py",
+        "return [result_of(each) for each in started]",
+        "return [result_of(each) for each in sorted(started, key=lambda each: not each.done)]",
+    ),
+    Mutant(
+        "what a tool raises is no error of its result",
+        "runtime/toolrun.py",
+        'return self._message(f"{self._called} failed: {described(error)}", True)',
+        'return self._message("null", False)',
+    ),
+    Mutant(
+        "an answer goes on after its calls of tools",
+        "prompt/fold.py",
+        "self.chain = Messages(self.chain, message, closed=bool(calls))",
+        "self.chain = Messages(self.chain, message)",
+    ),
+    Mutant(
+        "a loop of tools forgets what its steps have used",
+        "runtime/toolloop.py",
+        "total_of([text._response for text in texts], last._response.samples)",
+        "last._response",
+    ),
+    Mutant(
+        "the answer of a loop of tools comes from its address",
+        "runtime/toolloop.py",
+        "return self.answers[-1]._pending.answered_by() if self.answers else (self.address,)",
+        "return (self.address,)",
+    ),
+    Mutant(
+        "a loop of tools says what its last step says",
+        "runtime/toolloop.py",
+        "    return [*said, Node(",
+        "    return [Node(",
+    ),
+    # -- answers in several calls
+    Mutant(
+        "who reads a stream late misses its beginning",
+        "runtime/stream.py",
+        "        self._at, self._over = 0, False",
+        '        self._at, self._over = getattr(getattr(pending, "stream", None), "_told", 0), False',
+    ),
+    Mutant(
+        "a stream in a prompt says what has come so far",
+        "runtime/stream.py",
+        'return self._of if self._kind == "text" else Thoughts(self.pending)',
+        "return Thoughts(self.pending)",
+    ),
+    Mutant(
+        "an answer that was asked again has used what the last call did",
+        "runtime/series.py",
+        "return total_of([response_of(source) for source in self.sources], samples)",
+        "return total_of([response_of(source) for source in self.sources[-1:]], samples)",
+    ),
+    Mutant(
+        "every answer that is asked again has the first one's address",
+        "runtime/series.py",
+        "/ask.{number}",
+        "/ask.1",
+    ),
+    Mutant(
+        "an answer that is asked again does not see what was said before",
+        "runtime/output.py",
+        "source = self.after(before.source, said, self._asked, before.number)",
+        "source = self.after(before.source, said, self._asked)",
+    ),
+    Mutant(
+        "all samples have the first one's object",
+        "runtime/text.py",
+        "self._objects[self._number]",
+        "self._objects[0]",
+    ),
+    Mutant(
+        "samples come in the order of their answers",
+        "runtime/samples.py",
+        "for each in responses for sample in each.samples]",
+        "for each in responses[::-1] for sample in each.samples]",
+    ),
+    Mutant(
+        "a continuation repeats what it was asked to repeat",
+        "runtime/relay.py",
+        "        return self._buffer[start:]",
+        "        return self._buffer",
+    ),
+    Mutant(
+        "white space at a cut is kept",
+        "runtime/relay.py",
+        "        kept = firm(text)\n        if len(kept)",
+        "        kept = text\n        if len(kept)",
+    ),
+    # -- what is kept, and what is shown
+    Mutant(
+        "objects without room for a weak reference share a state",
+        "runtime/state.py",
+        "        place = id(function), id(owner)\n        with _LOCK:",
+        '        slotted = owner is not None and not hasattr(owner, "__dict__")\n'
+        "        place = id(function), 0 if slotted else id(owner)\n        with _LOCK:",
+    ),
+    Mutant(
+        "a reset forgets all objects",
+        "runtime/state.py",
+        "every if owner is None else [place for place in every if place == one]",
+        "every",
+    ),
+    Mutant(
+        "a copy of a prompt in the hand is the prompt",
+        "runtime/given.py",
+        "return self._like(self.prompt.copy())",
+        "return self._like(self.prompt)",
+    ),
+    Mutant(
+        "a primed generator waits for its first step",
+        "function.py",
+        "return primed(program.name, made) if program.told.auto_prime else made\n\n    return wrapper"
+        "\n\n\ndef _asyncgen",
+        "return made\n\n    return wrapper\n\n\ndef _asyncgen",
+    ),
+    Mutant(
+        "a rendering shows the rest of a prompt in place of an answer",
+        "runtime/rendering.py",
+        "        prompt.extend([node.after(None, part=_hole(lazy))])",
+        '        prompt.extend([node.after(None, part="")])',
+    ),
 )
 
 

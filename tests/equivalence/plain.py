@@ -8,69 +8,128 @@ from __future__ import annotations
 import functools
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
-from appl.errors import BackendError
+from . import layout, model
+from .layout import Calling, Messages, Msg, Piece, ToolCall, Voice
+from .model import Reply
 
-Messages = tuple[tuple[str, str], ...]
-Model = Callable[[Messages, dict[str, Any]], str]
+USER, ASSISTANT = Voice("user"), Voice("assistant")
 
 
 @dataclass(eq=False)
 class Answer:
-    """The outcome of a call or task; ``before`` is the last open part of the prompt it had."""
+    """The outcome of a call or task.
+
+    ``value`` is what Python sees, ``text`` what prompts get where that is another. ``before`` is
+    the last open part of the prompt it had, ``addresses`` are the calls that gave it. ``place`` is
+    what a statement of it says, where that is more than its text.
+    """
 
     value: Any = None
     error: BaseException | None = None
-    address: str = ""
+    addresses: tuple[str, ...] = ()
     before: Part | None = None
     task: bool = False
+    text: str | None = None
+    replies: tuple[Reply, ...] = ()
+    objects: tuple[Any, ...] = ()
+    used: tuple[int, int] = (0, 0)
+    streamed: bool = False
+    tools: dict[str, Any] = field(default_factory=dict)
+    place: list[Part] | None = None
+
+
+class Picture(bytes):
+    """An image, known by its bytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """What another function says where this stands; it was said in ``voice``."""
+
+    parts: list[Part]
+    voice: Voice
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A piece of prompt: text, or an answer with conversion and format spec."""
+    """A piece of prompt: text, a picture, a message, an answer with conversion and format spec."""
 
-    role: str
+    voice: Voice
     value: Any
     starts: bool = True
     form: tuple[str, str] = ("", "")
-    whole: bool = False
+    apart: bool = False
 
     @property
     def open(self) -> bool:
-        """Whether this is an answer; text that a task returned and a statement said is text."""
-        if not isinstance(self.value, Answer):
-            return False
-        last = outcome(self.value)
-        return not (self.whole and last.task and last.error is None)
+        """Whether this is an answer, or a place that was kept for more."""
+        return isinstance(self.value, Answer | Place)
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """What ``records()`` or ``convo()`` gave: the parts at that moment."""
+@dataclass(eq=False)
+class Scribe:
+    """A prompt with the voice in force; ``start`` is where its own part of the prompt begins."""
 
-    parts: tuple[Part, ...]
-
-
-@dataclass
-class Frame:
-    """One activation: address, prompt, counters and the role in force."""
-
-    address: str
-    parts: list[Part]
-    roles: list[str] = field(default_factory=lambda: ["user"])
+    parts: list[Part] = field(default_factory=list)
+    voices: list[Voice] = field(default_factory=lambda: [USER])
     start: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
+    base: Voice = USER
     begun: bool = False
+
+    @property
+    def voice(self) -> Voice:
+        return self.voices[-1]
+
+    @property
+    def said(self) -> list[Part]:
+        """What was said here since it began."""
+        return self.parts[self.start :]
+
+    def write(self, value: Any, starts: bool = True, form: tuple[str, str] = ("", "")) -> None:
+        """Add a part in the voice in force."""
+        self.parts.append(Part(self.voice, value, starts, form))
+
+
+@dataclass(eq=False)
+class Frame(Scribe):
+    """One activation: address, prompt and counters."""
+
+    address: str = ""
+    counts: Counter[str] = field(default_factory=Counter)
+    end: int | None = None
+
+    @property
+    def said(self) -> list[Part]:
+        return self.parts[self.start : self.end]
 
     def child(self, name: str) -> str:
         self.counts[name] += 1
         return f"{self.address}/{name}.{self.counts[name] - 1}"
+
+
+@dataclass(frozen=True)
+class Records:
+    """What ``records()`` gave: what its frame says, while it runs and when it is over."""
+
+    scribe: Scribe
+
+    def parts(self, voice: Voice) -> list[Part]:
+        """As they are said in *voice*."""
+        as_user = moved(self.scribe.said, self.scribe.base, USER)
+        return [replace(part) for part in moved(as_user, USER, voice)]
+
+
+@dataclass(frozen=True)
+class Convo:
+    """What ``convo()`` gave: the messages at that moment."""
+
+    messages: Messages
 
 
 @dataclass(frozen=True)
@@ -81,6 +140,7 @@ class Asked:
     messages: Messages
     sampling: dict[str, Any]
     edges: tuple[str, ...]
+    n: int = 1
 
 
 @dataclass(eq=False)
@@ -89,6 +149,10 @@ class Failure:
 
     error: BaseException
     settled: bool = False
+
+
+class Unknown(BaseException):
+    """A rehearsal needs an answer."""
 
 
 class Resumed(Iterator[Any]):
@@ -109,41 +173,96 @@ class Resumed(Iterator[Any]):
 
 
 class Plain:
-    """One run: the calls that were made, in order, and the features that really ran."""
+    """One run: the calls that were made, in order, and the features that really ran.
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    ``able`` says that the model offers what else has to be asked for in words.
+    """
+
+    def __init__(self, able: bool) -> None:
+        self.able = able
         self.calls: dict[str, Asked] = {}
+        self.said: dict[str, Answer] = {}
         self.marks: Counter[str] = Counter()
-        self.frames = [Frame("", [])]
+        self.begin_run()
+        self.kept: dict[object, list[Part]] = {}
+        self.owners: list[Any] = []  # so that no other object gets the identity of one
+        self.rehearsing = False
+
+    def begin_run(self) -> None:
+        self.frames: list[Frame] = [Frame()]
         self.failed: list[Failure] = []
         self.looked: list[BaseException] = []  # raised where a value was needed
         self.regions: list[tuple[list[Part], dict[Failure, int]]] = []
-        self.kept: dict[object, list[Part]] = {}
 
-    def ppl(self, f: Any = None, *, ctx: str = "new", parallel: bool = False) -> Any:
+    # -- functions
+
+    def ppl(
+        self, f: Any = None, *, ctx: str = "new", parallel: bool = False, compositor: Any = None,
+        auto_prime: bool = False, default_return: str | None = None, docstring_as: str = "",
+    ) -> Any:  # fmt: skip
         if f is None:
-            return functools.partial(self.ppl, ctx=ctx, parallel=parallel)
-        is_method = next(iter(inspect.signature(f).parameters), "") == "self"
+            return functools.partial(
+                self.ppl, ctx=ctx, parallel=parallel, compositor=compositor,
+                auto_prime=auto_prime, default_return=default_return, docstring_as=docstring_as,
+            )  # fmt: skip
+        is_method = next(iter(inspect.signature(f).parameters), "") in ("self", "cls")
+
+        def begin(frame: Frame, block: Any) -> None:
+            if block is not None:
+                block.__enter__()
+            if docstring_as:
+                frame.parts.append(Part(Voice("system", None, None), inspect.getdoc(f)))
+
+        def end(frame: Frame, block: Any) -> None:
+            if block is not None:
+                block.__exit__(None, None, None)
+            frame.end = len(frame.parts)
+
+        def body(frame: Frame, block: Any, args: Any, kwargs: Any) -> Any:
+            begin(frame, block)
+            result = f(*args, **kwargs)
+            end(frame, block)
+            return Records(frame) if result is None and default_return == "prompt" else result
+
+        def steps(frame: Frame, block: Any, inner: Any) -> Iterator[Any]:
+            begin(frame, block)
+            result = yield from inner
+            end(frame, block)
+            return result
 
         @functools.wraps(f)
-        def run(*args: Any, later: bool = False, **kwargs: Any) -> Any:
+        def run(*args: Any, later: bool = False, _ctx: Scribe | None = None, **kwargs: Any) -> Any:
             self.marks[f"ctx={ctx}"] += 1
-            frame = self.enter(f.__name__, ctx, (run, id(args[0]) if is_method else 0))
+            block = kwargs.pop("compositor", compositor)
+            owner = args[0] if is_method else None
+            self.owners.append(owner)
+            around = _ctx or self.frames[-1]
+            frame = self.enter(f.__name__, ctx, (run, id(owner)), around, later)
             if inspect.isgeneratorfunction(f):
-                return Resumed(self, frame, f(*args, **kwargs))
-            body = functools.partial(self.within, frame, f, *args, **kwargs)
-            return self.later(frame.address, body) if parallel or later else body()
+                made = Resumed(self, frame, steps(frame, block, f(*args, **kwargs)))
+                if auto_prime:
+                    next(made)
+                return made
+            inside = functools.partial(self.within, frame, body, frame, block, args, kwargs)
+            if not (parallel or later):
+                return inside()
+            answer = self.later(frame.address, inside)
+            if ctx == "same":
+                around.write(Place(frame.said, frame.base))
+                del self.said[frame.address]  # where it stands is what it said, not its value
+            return answer
 
         return run
 
-    def enter(self, name: str, ctx: str, key: object) -> Frame:
-        above = self.frames[-1]
-        parts = above.parts if ctx == "same" else [] if ctx == "new" else list(above.parts)
+    def enter(self, name: str, ctx: str, key: object, around: Scribe, beside: bool) -> Frame:
+        parts = [] if ctx == "new" else list(around.parts)
+        if ctx == "same" and not beside:
+            parts = around.parts
         if ctx == "resume":
             parts = self.kept.setdefault(key, parts)
-        roles = [above.roles[-1]] if ctx in ("same", "copy") else ["user"]
-        return Frame(above.child(name), parts, roles, len(parts))
+        voice = around.voice if ctx in ("same", "copy") else USER
+        address = self.frames[-1].child(name)
+        return Frame(parts, [voice], len(parts), voice, address=address)
 
     def within(self, frame: Frame, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         self.frames.append(frame)
@@ -152,10 +271,23 @@ class Plain:
         finally:
             self.frames.pop()
 
+    def beside(self, name: str) -> Frame:
+        """The frame of what runs beside, on a copy of the prompt."""
+        above = self.frames[-1]
+        parts = list(above.parts)
+        return Frame(parts, [above.voice], len(parts), above.voice, address=above.child(name))
+
     def later(self, address: str, body: Callable[[], Any]) -> Answer:
+        self.said[address] = answer = self.ended(address, body)
+        return answer
+
+    def ended(self, address: str, body: Callable[[], Any]) -> Answer:
+        """How a task ends."""
         start = len(self.failed)
         try:
-            return Answer(body(), None, address, task=True)
+            return Answer(body(), None, (address,), task=True)
+        except Unknown:
+            return Answer(error=Unknown(), task=True)
         except Exception as error:
             if not self.regions:  # what it left to nobody is cancelled
                 del self.failed[start:]
@@ -171,7 +303,8 @@ class Plain:
     def task(self, name: str, body: Callable[[], Any]) -> Any:
         """A task of a coroutine without decorator."""
         above = self.frames[-1]
-        return self.within(replace(above, address=above.child(name), counts=Counter()), body)
+        scope = replace(above, address=above.child(name), counts=Counter())
+        return self.within(scope, body)
 
     def map(self, f: Any, items: list[Any], on_error: str = "raise", concurrency: int = 0) -> Any:
         started = [f(item, later=True) for item in items]
@@ -194,24 +327,34 @@ class Plain:
             tips[self.failed[-1]] = len(parts)
         return Answer(error=error)
 
-    def gen(self, name: str = "gen", messages: Any = None, **sampling: Any) -> Answer:
-        frame = self.frames[-1]
-        parts = frame.parts if messages is None else parts_of(messages)
-        ordinal = frame.counts["gen"] + frame.counts["select"]
-        address = frame.child(name)
-        holes = [part for part in reversed(parts) if part.open]
-        broken = [error for hole in holes if (error := outcome(hole.value).error)]
-        if broken:
-            return self.fail(next(each.error for each in self.failed if each.error in broken))
-        stop = {"stop": tuple(sampling["stop"])} if "stop" in sampling else {}
-        asked = Asked(ordinal, render(parts), sampling | stop, edges(holes))
+    # -- what is asked of the model
+
+    def ask(
+        self, address: str, ordinal: int, parts: list[Part], sampling: dict[str, Any], n: int = 1
+    ) -> Answer:
+        """One call. Raises what the model refuses with."""
+        holes = holes_of(parts)
+        asked = Asked(ordinal, render(parts), sampling, edges(holes), n)
         self.calls[address] = asked
-        try:
-            text = self.model(asked.messages, asked.sampling)
-        except BackendError as error:
-            self.marks["failing calls"] += 1
-            return self.fail(error)
-        return Answer(text, None, address, holes[0] if holes else None)
+        before = holes[0] if holes else None
+        if self.rehearsing:
+            return Answer(error=Unknown(), addresses=(address,), before=before)
+        replies = tuple(model.reply(asked.messages, sampling, number) for number in range(n))
+        used = n * len(asked.messages), sum(len(each.text) for each in replies)
+        return Answer(
+            replies[0].text, None, (address,), before, replies=replies, used=used,
+            objects=(None,) * n,
+        )  # fmt: skip
+
+    def broken(self, parts: list[Part]) -> BaseException | None:
+        """The earliest failure in a prompt, with which a call fails that has it."""
+        holes = [part for part in flat(parts) if part.open]
+        errors = [error for hole in holes if (error := outcome(hole.value).error)]
+        if not errors or isinstance(errors[0], Unknown):
+            return None
+        return next(each.error for each in self.failed if each.error in errors)
+
+    # -- waiting
 
     def v(self, x: Any) -> Any:
         while isinstance(x, Answer):
@@ -240,7 +383,8 @@ class Plain:
             yield
         except Exception as error:
             flying = error
-        self.regions.pop()
+        finally:
+            self.regions.pop()
         first = next((f for f in tips if f.error is flying or self.unseen(f)), None)
         for failure in self.failed[start:]:
             failure.settled = True
@@ -253,25 +397,43 @@ class Plain:
     def unseen(self, failure: Failure) -> bool:
         return not failure.settled and failure.error not in self.looked
 
-    @contextmanager
-    def role(self, name: str) -> Iterator[None]:
-        self.frames[-1].roles.append(name)
-        try:
-            yield
-        finally:
-            self.frames[-1].roles.pop()
+    def unhandled(self) -> BaseException | None:
+        return next((failure.error for failure in self.failed if self.unseen(failure)), None)
 
-    def say(self, value: Any) -> None:
-        frame = self.frames[-1]
-        if isinstance(value, Part):
-            frame.parts.append(value)
-        elif isinstance(value, Snapshot):
-            frame.parts.extend(replace(part) for part in value.parts)
-        elif isinstance(value, str | Answer):
-            frame.parts.append(Part(frame.roles[-1], value, whole=True))
+    # -- text
+
+    def say(self, value: Any, _ctx: Scribe | None = None) -> None:
+        """What a statement of *value* adds to the prompt."""
+        scribe = _ctx or self.frames[-1]
+        parts = scribe.parts
+        if isinstance(value, Answer) and value.place is not None:
+            scribe.write(Place(value.place, scribe.voice))
+        elif isinstance(value, Answer) and value.task:
+            self.say(self.v(value) if value.error is not None else value.value, scribe)
+        elif isinstance(value, str | Answer | Picture):
+            scribe.write(value)
+        elif isinstance(value, Msg):
+            parts.append(Part(Voice(value.role, value.name, None), value))
+        elif isinstance(value, Records):
+            if value.scribe.parts is not parts:
+                parts.extend(value.parts(scribe.voice))
+        elif isinstance(value, Convo):
+            self.say(value.messages, scribe)
+        elif hasattr(value, "__prompt__"):
+            self.say(value.__prompt__(), scribe)
         elif value is not None:
             for item in value:
-                self.say(item)
+                self.say(item, scribe)
+
+    def keep(self, value: Answer) -> None:
+        """A call statement that gives a task: what it returns is said in its place."""
+        frame = self.frames[-1]
+        inner = Frame([], [frame.voice])
+        if value.error is not None:
+            inner.parts.append(Part(USER, value))
+        else:
+            self.say(value.value, inner)
+        frame.write(Place(inner.parts, frame.voice))
 
     def begin(self) -> None:
         self.frames[-1].begun = True
@@ -279,26 +441,41 @@ class Plain:
     def put(self, value: Any, conversion: str = "", spec: str = "") -> None:
         frame = self.frames[-1]
         form = conversion, spec
-        if not isinstance(value, Answer):
+        if isinstance(value, Stream):
+            value = value.answer
+        if not isinstance(value, Answer) and not (isinstance(value, Picture) and not any(form)):
             value, form = shown(value, form), ("", "")
-        frame.parts.append(Part(frame.roles[-1], value, frame.begun, form))
+        frame.write(value, frame.begun, form)
         frame.begun = False
 
-    def records(self) -> Snapshot:
-        return Snapshot(tuple(self.frames[-1].parts[self.frames[-1].start :]))
+    def records(self, _ctx: Scribe | None = None) -> Records:
+        return Records(_ctx or self.frames[-1])
 
-    def convo(self) -> Snapshot:
-        for part in self.frames[-1].parts:
+    def convo(self, _ctx: Scribe | None = None) -> Convo:
+        parts = (_ctx or self.frames[-1]).parts
+        for part in flat(parts):
             self.v(part.value)
-        return Snapshot(tuple(Part(*each) for each in render(self.frames[-1].parts)))
-
-    def unhandled(self) -> BaseException | None:
-        return next((failure.error for failure in self.failed if self.unseen(failure)), None)
+        return Convo(render(parts))
 
 
-def parts_of(messages: Snapshot | list[Part]) -> list[Part]:
-    """Explicit messages as parts; a conversation holds finished text."""
-    return list(messages.parts) if isinstance(messages, Snapshot) else messages
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """An answer piece by piece; every loop over it begins at its beginning."""
+
+    world: Plain
+    answer: Answer
+
+    def __iter__(self) -> Iterator[str]:
+        answer, able = outcome(self.answer), self.world.able
+        if answer.error is not None:
+            if able and answer.streamed:
+                yield from model.pieces(model.REFUSAL)
+            self.world.v(answer)
+        text = answer.value
+        yield from model.pieces(text) if able and answer.streamed else [text]
+
+    def __prompt__(self) -> Answer:
+        return self.answer
 
 
 def outcome(answer: Answer) -> Answer:
@@ -308,12 +485,53 @@ def outcome(answer: Answer) -> Answer:
     return answer
 
 
+# -- prompts
+
+
+def flat(parts: Iterable[Part]) -> Iterator[Part]:
+    """The parts with what stands in places in their stead."""
+    for part in parts:
+        if isinstance(part.value, Place):
+            yield from flat(moved(part.value.parts, part.value.voice, part.voice))
+        else:
+            yield part
+
+
+def moved(parts: list[Part], old: Voice, new: Voice) -> list[Part]:
+    """*parts* that were said inside *old*, as they are said inside *new*."""
+    blocks: dict[layout.Block, layout.Block] = {}
+
+    def voice(own: Voice) -> Voice:
+        if own.path is None:
+            return own
+        outer = old.path or ()
+        common = sum(a is b for a, b in zip(own.path, outer, strict=False))
+        inner = [blocks.setdefault(block, layout.Block(block.look)) for block in own.path[common:]]
+        path = (*(new.path or ()), *inner)
+        if own.depth == old.depth:
+            return Voice(new.role, new.name, path, new.depth)
+        return Voice(own.role, own.name, path, new.depth + own.depth - old.depth)
+
+    if old == new:
+        return parts
+    return [replace(part, voice=voice(part.voice)) for part in parts]
+
+
+def holes_of(parts: Sequence[Part]) -> list[Part]:
+    """The parts that are answers, nearest first."""
+    return [part for part in reversed(parts) if part.open]
+
+
 def edges(holes: list[Part]) -> tuple[str, ...]:
     """The answers in a prompt, nearest first, up to one that was asked with all earlier ones."""
     found: dict[str, None] = {}
     for hole, older in zip_longest(holes, holes[1:]):
+        if isinstance(hole.value, Place):
+            inside = [outcome(part.value) for part in flat([hole]) if part.open]
+            found |= dict.fromkeys(at for answer in inside[::-1] for at in answer.addresses)
+            continue
         answer = outcome(hole.value)
-        found[answer.address] = None
+        found |= dict.fromkeys(answer.addresses)
         if older is not None and answer.before is older:
             break
     return tuple(found)
@@ -323,19 +541,30 @@ def shown(value: Any, form: tuple[str, str]) -> str:
     return format(repr(value) if form[0] == "r" else value, form[1])
 
 
-def text_of(part: Part) -> str:
-    value = outcome(part.value).value if isinstance(part.value, Answer) else part.value
-    return shown(value, part.form)
+def _pieces(part: Part) -> Iterator[Piece]:
+    value = part.value
+    if isinstance(value, Msg):
+        yield from layout.pieces_of(value, part.apart)
+        return
+    content: Any = value
+    if isinstance(value, Answer):
+        answer = outcome(value)
+        if isinstance(answer.error, Unknown):
+            content = f"‹{answer.addresses[0]}›"
+        elif any(part.form):
+            content = shown(answer.value, part.form)
+        else:
+            content = str(answer.value) if answer.text is None else answer.text
+            if calls := calls_of(answer):
+                content = Calling(content, calls)
+    yield Piece(part.voice, content, part.starts, part.apart)
+
+
+def calls_of(answer: Answer) -> tuple[ToolCall, ...]:
+    """The tools that the model called."""
+    return answer.replies[0].calls if answer.replies else ()
 
 
 def render(parts: Iterable[Part]) -> Messages:
-    """Adjacent parts of a role joined, system text at the front."""
-    parts = list(parts)
-    system = [part for part in parts if part.role == "system"]
-    messages: list[list[str]] = []
-    for part in [*system, *(part for part in parts if part.role != "system")]:
-        if messages and messages[-1][0] == part.role:
-            messages[-1][1] += "\n" * part.starts + text_of(part)
-        else:
-            messages.append([part.role, text_of(part)])
-    return tuple((role, text) for role, text in messages)
+    """The conversation that finished parts make."""
+    return layout.messages(piece for part in flat(parts) for piece in _pieces(part))

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .asking import ASKING
 from .author import Author, Scope
-from .statements import ASYNC, SIMPLE, SYNC
+from .holding import HOLDING
+from .statements import ASYNC, SIMPLE, SYNC, Template
+from .structure import STRUCTURE, composed, interrupted, pictures, spaced, speakers
+from .tooling import ASYNC_TOOLING, TOOLING
 from .tree import Stmt, both, mark, printed
+
+NEWER: list[Template] = [*STRUCTURE, *ASKING, *TOOLING, *HOLDING]
+NEWER_ASYNC: list[Template] = [
+    *(composed, interrupted, pictures, spaced, speakers), *ASKING, *ASYNC_TOOLING,
+]  # fmt: skip
 
 _SHARED = """
 import asyncio, io, json, re
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from types import SimpleNamespace
-from appl.errors import BackendError
+from appl.errors import BackendError, OutputError, RunError
 
 def shout(w):
     return w.upper() + "!"
@@ -28,6 +37,11 @@ class Noted:
     a: Any
     b: Any = None
 
+@dataclass
+class Point:
+    x: int
+    y: int
+
 class Keeper:
     def __init__(self, log):
         self.log = log
@@ -39,8 +53,17 @@ class Keeper:
         return kind is not None and issubclass(kind, (BackendError, ValueError))
 """
 _IMPORTS = """
-from appl import AIMessage, AIRole, SystemMessage, SystemRole, UserMessage, UserRole
-from appl import call, convo, gen, grow, map, ppl, records, select
+import appl
+from appl import (
+    AIMessage, AIRole, BracketedDefinition, Definition, Image, Indexing, PromptContext,
+    SystemMessage, SystemRole, UserMessage, UserRole, as_tool, call, convo, empty_line, gen,
+    gen_with_tools, grow, map, ppl, records, reset_context, select,
+)
+from appl.compositor import (
+    ApplStr, Compositor, DashList, DoubleLineSeparated, IndentedList, InlineTagged, LineSeparated,
+    Logged, LowerLetterList, LowerRomanList, NoIndent, NumberedList, StarList, Tagged,
+    UpperLetterList, UpperRomanList,
+)
 """
 
 
@@ -52,30 +75,47 @@ class Program:
     body: list[Stmt]
     asynchronous: bool
 
+    @property
+    def able(self) -> bool:
+        """Whether the model offers what else has to be asked for in words."""
+        return self.seed % 3 > 0
+
     def source(self) -> str:
         """The prompt program."""
-        return _SHARED.lstrip() + _IMPORTS + printed(self.body, plain=False)
+        return _SHARED.lstrip() + _IMPORTS + self.text(plain=False)
 
     def plain(self) -> str:
-        """The same in plain Python over ``equivalence.plain``."""
-        return _SHARED.lstrip() + printed(self.body, plain=True)
+        """The same in plain Python over ``equivalence.world``."""
+        return _SHARED.lstrip() + self.text(plain=True)
+
+    def text(self, *, plain: bool) -> str:
+        """What is the program's own in one of its forms."""
+        return printed(self.body, plain=plain)
 
 
 def program(seed: int) -> Program:
     """The program of this seed."""
     a = Author(seed)
-    asynchronous = seed % 8 == 0
+    asynchronous = seed % 7 == 0
     s = Scope(asynchronous=asynchronous)
     if asynchronous:
         s.add(mark("async"))
     a.ask(s)
-    for _ in range(a.random.randint(3, 6)):
-        a.random.choice(ASYNC if asynchronous else SYNC)(a, s)
-        if a.chance(0.5):
+    for template in chosen(a, asynchronous):
+        template(a, s)
+        if a.chance(0.4):
             a.random.choice(SIMPLE)(a, s)
     s.add(both(f"return [{', '.join(results(a, s))}, convo()]"))
     main = both(f"@ppl\n{'⇶' * asynchronous}def main():", s.out)
     return Program(seed, [*a.definitions, main], asynchronous)
+
+
+def chosen(a: Author, asynchronous: bool) -> list[Template]:
+    """The statements of a program, in their order: of the core, and of what stands on it."""
+    core, more = (ASYNC, NEWER_ASYNC) if asynchronous else (SYNC, NEWER)
+    found = a.random.choices(core, k=a.random.randint(3, 5))
+    found += a.random.sample(more, a.random.randint(3, 4))
+    return a.random.sample(found, len(found))
 
 
 def results(a: Author, s: Scope) -> list[str]:

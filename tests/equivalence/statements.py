@@ -463,10 +463,8 @@ def guarded_loop(a: Author, s: Scope) -> None:
     log, y = a.fresh("log"), a.fresh("x")
     wait = "⏳" if s.asynchronous else ""
     call = both(f"{y} = {wait}{d.risky(a, s.asynchronous)}(w)")
-    block_ = Stmt(
-        f"with AIRole(), Keeper({log}):", f"with role('assistant'), Keeper({log}):",
-        [call, walrus(a.fresh("x"), "gen()")], region=True,
-    )  # fmt: skip
+    body = [call, walrus(a.fresh("x"), "gen()")]
+    block_ = both(f"with AIRole(), Keeper({log}):", body, region=True)
     s.add(mark("user's with"), both(f"{log} = []\n{y} = {a.text()}"))
     s.add(both(f"for w in ({a.text()}, {a.argument(s)}):", [block_, both(f"{y} = {a.text()}")]))
     s.add(said(log))
@@ -737,9 +735,10 @@ SYNC: list[Template] = [
     *(triple, odd_holes, seen_prompt, quiet_calls, stored, numbered, spread_arguments),
     *(short_circuit, removed, captured_generator),
     *(late_look, collected, raised_again, guarded_loop),
+    *(comprehension, started, odd_holes, seen_prompt, stored),
 ]
 ASYNC: list[Template] = [
-    *(awaited, gathered, grouped, async_iterated, async_helper) * 2,
+    *(awaited, gathered, gathered, grouped, async_iterated, async_helper) * 2,
     *(async_comprehension, async_spread, triple, stored, numbered, short_circuit, removed),
     *(raised_again, guarded_loop, gathered_failures, gathered_failures),
     *(attempt, attempt_here, attempt_each, attempt_nested, managed, uncaught),

@@ -1,61 +1,53 @@
-"""1,000 random programs mean the same scheduled, naive, and in plain Python."""
+"""Random programs mean the same scheduled, naive, in plain Python, replayed, and as rendered."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
-
 import pytest
 
-from .compare import Verdict, judge, same_sort
-from .programs import program
-from .shrink import shrunk
+from .census import Census, census, explained
 
-PROGRAMS = 1_000
-BLOCK = 50
-FEATURES = (
+PROGRAMS = 1_500
+LONG = 5_000
+CORE = (
     "try", "failing calls", "mutation after capture", "ctx=new", "ctx=copy", "ctx=same",
     "ctx=resume", "generators", "closures", "sets", "dicts", "async",
 )  # fmt: skip
+STRUCTURE = (
+    "compositors", "block in a block", "role in a block", "records in a block",
+    "compositor of a function", "appl.iter", "empty_line", "a list that is interrupted",
+    "definitions", "objects that speak", "named speakers", "pictures",
+)  # fmt: skip
+ANSWERS = (
+    "streams", "said before it is read", "streams read partly", "streams read by two",
+    "typed answers", "asked again", "samples", "continued", "reasoning", "usage",
+)  # fmt: skip
+TOOLS = ("tools", "tool runs", "tool failures", "@ppl tools", "gen_with_tools", "tool steps")
+KEPT = (
+    "resume on objects", "reset", "contexts by hand", "primed generators", "places", "render",
+)  # fmt: skip
+FEATURES = (*CORE, *STRUCTURE, *ANSWERS, *TOOLS, *KEPT)
 
 
-@dataclass
-class Census:
-    """What the programs of this session did."""
-
-    programs: int = 0
-    calls: int = 0
-    marks: Counter[str] = field(default_factory=Counter)
+@pytest.fixture(scope="module")
+def judged() -> Census:
+    return census(1, PROGRAMS)
 
 
-CENSUS = Census()
-
-
-def explained(seed: int, verdict: Verdict) -> str:
-    """The disagreement about a seed, on a program made as small as it gets."""
-    small = shrunk(program(seed), same_sort(verdict))
-    again = "python -m tests.equivalence"
-    return f"{judge(small).problem}\nrepeat with: {again} {seed}\n{small.source()}"
-
-
-@pytest.mark.parametrize("first", range(0, PROGRAMS, BLOCK))
-def test_every_way_to_run_a_program_agrees(first: int) -> None:
-    for seed in range(first, first + BLOCK):
-        verdict = judge(program(seed))
-        CENSUS.programs += 1
-        CENSUS.calls += verdict.calls
-        CENSUS.marks.update(list(verdict.marks))
-        assert verdict.problem is None, explained(seed, verdict)
+def test_every_way_to_run_a_program_agrees(judged: Census) -> None:
+    assert judged.wrong == [], explained(judged.wrong[0])
 
 
 def test_every_feature_runs_in_a_twentieth_of_the_programs(
-    capsys: pytest.CaptureFixture[str],
+    judged: Census, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if CENSUS.programs < PROGRAMS:
-        pytest.skip("needs the whole run above")
-    shares = {name: count / CENSUS.programs for name, count in CENSUS.marks.most_common()}
     with capsys.disabled():
-        print(f"\n{CENSUS.programs} programs, {CENSUS.calls} calls; share of programs that ran")
-        for name, share in shares.items():
-            print(f"  {name:24}{share:6.1%}  {'#' * round(40 * share)}")
+        print(f"\n{judged}")
+    shares = judged.shares
     assert {name: shares.get(name, 0) for name in FEATURES if shares.get(name, 0) < 0.05} == {}
+
+
+@pytest.mark.long
+def test_many_more_programs_agree() -> None:
+    found = census(10_001, 10_000 + LONG)
+    print(found)
+    assert found.wrong == [], explained(found.wrong[0])
