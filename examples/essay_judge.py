@@ -14,20 +14,20 @@ from appl import Generation, gen, ppl, select
 NOTES = [
     "Mira Holt was born in 1921 in Tarn.",
     "Mira Holt was a teacher.",
-    "Mira Holt wrote The Slow River.",
+    'Mira Holt wrote "The Slow River".',
     "Mira Holt had two cats.",
 ]
 REPORTS = {
     "first": [
         "Mira Holt was born in 1921 in Tarn.",
         "Mira Holt was a teacher.",
-        "Mira Holt wrote The Cold Night.",
+        'Mira Holt wrote "The Cold Night".',
         "Mira Holt had two cats.",
     ],
     "second": [
         "Mira Holt was born in 1934 in Lund.",
         "Mira Holt was a pilot.",
-        "Mira Holt wrote The Slow River.",
+        'Mira Holt wrote "The Slow River".',
         "Mira Holt had five cats.",
     ],
 }

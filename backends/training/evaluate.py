@@ -71,12 +71,14 @@ def engine_generate(folder: Path) -> Generate:
     import chat  # noqa: PLC0415
     from tokenizers import Tokenizer  # noqa: PLC0415
 
+    from appl.backend import Sampling  # noqa: PLC0415
     from appl_backends.embedded import Embedded  # noqa: PLC0415
     from appl_backends.embedded.sampler import Draw  # noqa: PLC0415
     from appl_backends.embedded.task import Finished, Task  # noqa: PLC0415
+    from appl_backends.embedded.tools import offer  # noqa: PLC0415
 
-    engine = Embedded(weights=folder, max_batch=64, threads=None).engine
-    engine._banned[chat.CALL] = 0.0  # the backend offers no tools, the model can
+    backend = Embedded(weights=folder, max_batch=64, threads=None)
+    engine = backend.engine
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
 
     def generate(
@@ -85,16 +87,34 @@ def engine_generate(folder: Path) -> Generate:
         tasks = []
         for at, messages in enumerate(chats):
             draws = [Draw(heat, 1.0, seed + at, i) for i in range(n)]
-            tasks.append(Task(chat.prompt(tokenizer, messages), draws, limit))
+            task = Task(chat.prompt(tokenizer, messages), draws, limit)
+            task.offer = offer(
+                Sampling(tools=_announced(messages)), backend._constraints, False, b""
+            )
+            tasks.append(task)
             engine.submit(tasks[-1])
         texts: dict[int, list[str]] = {}
         while not engine.idle:
             for outcome in engine.step():
                 if isinstance(outcome, Finished):
-                    texts[id(outcome.task)] = [s.text for s in outcome.response.samples]
+                    texts[id(outcome.task)] = [_written(s) for s in outcome.response.samples]
         return [text for task in tasks for text in texts[id(task)]]
 
     return generate
+
+
+def _announced(messages: Conversation) -> tuple[str, ...]:
+    """The tools that the system message announces, a JSON object a line."""
+    system = messages[0]["content"] if messages and messages[0]["role"] == "system" else ""
+    return tuple(line for line in system.splitlines() if line.startswith('{"name"'))
+
+
+def _written(sample: Any) -> str:
+    """A sample as the model wrote it, a call with its token."""
+    if not sample.tool_calls:
+        return str(sample.text)
+    call = sample.tool_calls[0]
+    return f'<|call|>{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}'
 
 
 def _tool_result(example: Example, text: str) -> str | None:
