@@ -169,7 +169,7 @@ def test_a_block_is_recorded_and_replayed_inside_a_program(project: Project) -> 
 
 def test_show_prints_what_is_not_text_as_placeholders(project: Project) -> None:
     project.write(
-        "rich.py",
+        "showing.py",
         "from appl import Audio, Image, ToolMessage, gen, ppl\n"
         "from appl.backend import Response, Sample\n"
         "from appl.prompt import ToolCall\n"
@@ -185,7 +185,7 @@ def test_show_prints_what_is_not_text_as_placeholders(project: Project) -> None:
         "    ToolMessage('nothing', tool_call_id=answer.tool_calls[0].id, has_error=True)\n"
         "    return gen()\n",
     )
-    done = project.appl("run", "rich.py", "--backend", "rich:backend")
+    done = project.appl("run", "showing.py", "--backend", "showing:backend")
     assert done.code == 0, done.err
     shown = project.appl("trace", "show", "last", "/main.0/gen.1").out
     assert (

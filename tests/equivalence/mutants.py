@@ -78,13 +78,15 @@ MUTANTS = (
     Mutant(
         "a region raises the failure that is last in program order",
         "runtime/region.py",
-        "if failures and first is None:",
-        "if failures:",
+        "        first = next((each for each in failures if each.unseen() or _is(each, error)), None)",
+        "        first = next(\n"
+        "            (each for each in reversed(list(failures)) if each.unseen() or _is(each, error)),\n"
+        "            None,\n        )",
     ),
     Mutant(
         "a failed answer stays in the prompt",
         "runtime/region.py",
-        "        self._frame.prompt.tip = self._tips[first]\n",
+        "        self._frame.prompt.tip = self._tip_before(first.outcome.error)\n",
         "",
     ),
     Mutant(
