@@ -21,6 +21,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context
 from threading import get_ident
 from typing import Protocol
 
@@ -55,12 +56,9 @@ class IoThread:
     """
 
     def __init__(self) -> None:
-        polls = _Polls()
-        polls.limit = self._limit
-        self.loop: asyncio.AbstractEventLoop = asyncio.SelectorEventLoop(polls)
         self._ear, self._bell = os.pipe()
         os.set_blocking(self._ear, False)
-        self.loop.add_reader(self._ear, self._rung_for)
+        self.loop = Context().run(self._make_loop)  # which must not keep the caller's context
         self.workers = 0
         self.dead = False
         self._outbox: deque[Callable[[], None]] = deque()
@@ -77,6 +75,13 @@ class IoThread:
         self._swift = self._woke = False
         self._thread = threading.Thread(target=self._serve, name="appl-io", daemon=True)
         self._thread.start()
+
+    def _make_loop(self) -> asyncio.AbstractEventLoop:
+        polls = _Polls()
+        polls.limit = self._limit
+        loop = asyncio.SelectorEventLoop(polls)
+        loop.add_reader(self._ear, self._rung_for)
+        return loop
 
     # -- from any thread
 

@@ -183,8 +183,9 @@ class Hub:
         self._scheduled = False
         self._resting = False
         self._hops = 0
-        self.greenlet = greenlet(self._main)
-        self.greenlet.switch()
+        self._over = False
+        self.greenlet = greenlet(_stack_of)
+        self.greenlet.switch(weakref.ref(self))
 
     # -- from any thread
 
@@ -265,14 +266,15 @@ class Hub:
         if error is not None:
             raise error
 
-    def _main(self) -> None:
-        getcurrent().parent.switch()
-        while True:
+    def take_turns(self) -> None:
+        """Run and deliver until the loop has to go on and no fiber stands on this stack."""
+        self._over = False
+        while not self._over:
             try:
-                while True:
+                while not self._over:
                     self._turn()
             except GreenletExit:  # the hub is collected
-                return
+                raise
             except BaseException as error:  # Ctrl-C while nobody's code ran
                 self._interrupt = error
 
@@ -327,7 +329,10 @@ class Hub:
         if again and not self._scheduled:
             self._scheduled = True
             self.loop.call_soon(self._step)
-        stepper.switch()
+        if self.fibers:
+            stepper.switch()
+        else:
+            self.greenlet.parent, self._over = stepper, True
 
     def _idle(self) -> None:
         if self.suspects:
@@ -410,13 +415,23 @@ class Hub:
             _set_running_loop(self.loop)
 
 
+def _stack_of(ref: weakref.ref[Hub]) -> None:
+    """The stack of a hub, which does not keep it: who forgets a loop forgets its hub."""
+    while True:
+        getcurrent().parent.switch()
+        hub = ref()
+        if hub is None:
+            return
+        hub.take_turns()
+        del hub
+
+
 class _Here(threading.local):
     hub: Hub | None = None
-    loop_hub: Hub | None = None
 
 
 _here = _Here()
-_loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = weakref.WeakKeyDictionary()
+_ATTRIBUTE = "_appl_hub"  # of a loop: no weak dictionary lets go of a key that its value refers to
 
 
 def hub_here() -> Hub:
@@ -427,13 +442,11 @@ def hub_here() -> Hub:
         if hub is None:
             hub = _here.hub = Hub()
         return hub
-    hub = _here.loop_hub
-    if hub is None or hub.loop is not loop:
-        hub = _loops.get(loop)
-        if hub is None:
-            hub = _loops[loop] = Hub(loop)
-        _here.loop_hub = hub
-    return hub
+    found: Hub | None = getattr(loop, _ATTRIBUTE, None)
+    if found is None:
+        found = Hub(loop)
+        setattr(loop, _ATTRIBUTE, found)
+    return found
 
 
 class _Wake:

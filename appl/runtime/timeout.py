@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 from appl.errors import RunError
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import Observed
-from appl.runtime.fiber import Strand, in_coroutine, run_on, strand_here
+from appl.runtime.fiber import Hub, hub_here, in_coroutine, run_on, strand_here
 from appl.runtime.run import here
 
 
@@ -21,7 +22,10 @@ class Late(BaseException):
 
 
 class timeout:
-    """``with timeout(seconds):`` raises ``TimeoutError`` in a wait that lasts too long."""
+    """``with timeout(seconds):`` raises ``TimeoutError`` in a wait that lasts too long.
+
+    In a coroutine ``async with``. Code that waits for nothing is not interrupted.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -30,26 +34,10 @@ class timeout:
 
     def __enter__(self) -> timeout:
         if in_coroutine():
-            raise RunError("in a coroutine use asyncio.timeout()")
-        self._frame = here(lambda: "timeout")
-        self._ordinal = self._frame.run.next_observation(self._frame.address)
-        strand = strand_here()
-        late = Late()
-
-        def ring() -> None:
-            run_on(strand.hub, lambda: self._ring(strand, late))
-
-        io, turn = io_thread(), getattr(self._frame.run.effects, "turn", None)
-        if turn is None or not turn(self._frame.address, self._ordinal, "deadline", ring):
-            io.send(lambda: setattr(self, "_timer", io.loop.call_later(self._seconds, ring)))
+            raise RunError("in a coroutine write `async with timeout(seconds):`")
+        strand, late = strand_here(), Late()
+        self._begin(strand.hub, lambda: strand.throw(late))
         return self
-
-    def _ring(self, strand: Strand, late: Late) -> None:
-        """On the program's own thread: its time is up, which a replay must know."""
-        if not self._over:
-            run, at = self._frame.run, time.monotonic_ns()
-            run.emit(Observed(self._frame.address, self._ordinal, "deadline", True, at))
-            strand.throw(late)
 
     def __exit__(
         self,
@@ -57,8 +45,56 @@ class timeout:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._over = True
-        io = io_thread()
-        io.send(lambda: self._timer.cancel() if self._timer is not None else None)
+        self._end()
         if isinstance(error, Late):
-            raise TimeoutError(f"not done within {self._seconds} s") from None
+            raise self._late() from None
+
+    async def __aenter__(self) -> timeout:
+        loop = asyncio.get_running_loop()
+        self._block = asyncio.timeout(None)
+        await self._block.__aenter__()
+        self._begin(hub_here(), lambda: loop.call_soon(self._expire, loop.time()))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+        try:
+            await self._block.__aexit__(kind, error, traceback)
+        except TimeoutError as late:
+            raise self._late() from late.__cause__
+
+    def _expire(self, when: float) -> None:
+        """On the loop: cancel the block's task, which its end takes back."""
+        if not self._over:
+            self._block.reschedule(when)
+
+    def _late(self) -> TimeoutError:
+        return TimeoutError(f"not done within {self._seconds} s")
+
+    def _begin(self, hub: Hub, strike: Callable[[], object]) -> None:
+        """Have *strike* called on the thread of *hub* when the time is up."""
+        self._frame = here(lambda: "timeout")
+        self._ordinal = self._frame.run.next_observation(self._frame.address)
+
+        def ring() -> None:
+            run_on(hub, lambda: self._ring(strike))
+
+        io, turn = io_thread(), getattr(self._frame.run.effects, "turn", None)
+        if turn is None or not turn(self._frame.address, self._ordinal, "deadline", ring):
+            io.send(lambda: setattr(self, "_timer", io.loop.call_later(self._seconds, ring)))
+
+    def _ring(self, strike: Callable[[], object]) -> None:
+        """On the program's own thread: its time is up, which a replay must know."""
+        if not self._over:
+            run, at = self._frame.run, time.monotonic_ns()
+            run.emit(Observed(self._frame.address, self._ordinal, "deadline", True, at))
+            strike()
+
+    def _end(self) -> None:
+        self._over = True
+        io_thread().send(lambda: self._timer.cancel() if self._timer is not None else None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from appl.runtime.crossing import io_thread
@@ -19,9 +20,12 @@ LATE = 5.0
 
 def watch(hub: Hub) -> None:
     """Look at *hub* in ``LATE`` seconds: if it has not delivered anything by then, tell."""
-    turns, io = hub.turns, io_thread()
+    turns, io, ref = hub.turns, io_thread(), weakref.ref(hub)
 
     def look() -> None:
+        hub = ref()
+        if hub is None:
+            return
         hub.watched = False
         if hub.turns == turns and hub.inbox and hub.fibers and hub.alive():
             _tell(hub)

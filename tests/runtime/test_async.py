@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
+import threading
+import weakref
 
 import pytest
 
@@ -11,9 +14,10 @@ from appl import call, gen, ppl
 from appl import map as appl_map
 from appl import sleep as appl_sleep
 from appl.errors import BackendError, CallCancelled
+from appl.runtime.crossing import io_thread
 from appl.runtime.entry import asynchronously
 from appl.runtime.run import Run
-from appl.testing import Echo, Held, Scripted, Seeded, running
+from appl.testing import Echo, Held, Instant, Scripted, Seeded, running
 
 
 @ppl
@@ -244,6 +248,28 @@ async def test_a_synchronous_program_on_a_loop_waits_for_a_task_of_that_loop():
     with running(Echo()):
         async with asyncio.timeout(20):
             assert await call(outer) == "later"
+
+
+def test_a_loop_that_is_over_is_collected() -> None:
+    loops, idle = [], threading.Event()
+
+    async def program() -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        await gen(messages="x")
+        await asyncio.gather(ask("a"), asynchronously(plain))
+
+    @ppl
+    def plain() -> str:
+        "x"
+        return str(gen())
+
+    with running(Instant()):
+        for _ in range(3):
+            asyncio.run(program())
+    io_thread().send(idle.set)
+    assert idle.wait(10)
+    gc.collect()
+    assert not any(loop() for loop in loops)
 
 
 async def test_an_answer_that_ordinary_code_has_finished_may_still_be_awaited() -> None:

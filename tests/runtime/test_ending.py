@@ -16,7 +16,7 @@ from appl import call, gen, now, ppl, timeout, uuid
 from appl import map as appl_map
 from appl import random as appl_random
 from appl import sleep as appl_sleep
-from appl.errors import BackendError, BackendTimeout, CallCancelled, DeadlockError
+from appl.errors import BackendError, BackendTimeout, CallCancelled, DeadlockError, RunError
 from appl.runtime.entry import asynchronously
 from appl.runtime.event import CallEnded, Observed, RunEnded, Warned
 from appl.runtime.run import Run
@@ -182,6 +182,48 @@ def test_a_block_with_a_timeout():
 
     with running(Held()), pytest.raises(TimeoutError):
         program()
+
+
+async def test_a_block_of_a_coroutine_with_a_timeout():
+    backend, log = Held(), Log()
+
+    @ppl
+    async def program():
+        async with timeout(0.01):
+            await gen()
+
+    async with Run(backend, instruments=[log]):
+        with pytest.raises(TimeoutError, match=r"not done within 0\.01 s"):
+            await program()
+        assert not asyncio.current_task().cancelling()
+    assert backend.aborted == ["/program.0/gen.0"]
+    assert [(e.address, e.kind) for e in log.of(Observed)] == [("/program.0", "deadline")]
+
+
+async def test_a_block_of_a_coroutine_that_is_done_in_time():
+    async with Run(Echo()):
+        async with timeout(60):
+            first = await gen(messages="x")
+        with pytest.raises(RunError, match="async with timeout"), timeout(60):
+            pass
+        with pytest.raises(BackendError, match="mine"):
+            async with timeout(60):
+                raise BackendError("mine")
+        assert first == await gen(messages="x")
+
+
+async def test_who_cancels_a_block_with_a_timeout_cancels_what_is_around_it():
+    @ppl
+    async def program():
+        async with timeout(60):
+            await gen()
+
+    async with Run(Held()):
+        task = asyncio.ensure_future(program())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
 def test_the_world_is_seen_through_effects():
