@@ -157,7 +157,7 @@ class Call(Pending):
         if wrong is not None:
             self.failed(MalformedResponse(f"the backend contradicts itself: {wrong}"))
             return
-        self._end(Value(Text.of(response, 0, tools=self.tools)), response, None)
+        self._end(Value(Text.of(self.address, response, tools=self.tools)), response, None)
 
     def failed(self, error: BaseException) -> None:
         """The call ended with *error*, which gets a note of where it was issued."""

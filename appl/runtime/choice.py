@@ -121,7 +121,7 @@ class Chosen(Series):
         sample = dataclasses.replace(response.samples[0], text=option)
         method = response.choice_method or ("logprob" if response.scores is not None else how)
         chosen = dataclasses.replace(self.total([sample]), choice_method=method)
-        self.finish(Value(Text.of(chosen, 0)))
+        self.finish(Value(Text.of(self.address, chosen)))
 
     def _ask_again(self, before: Call | Series) -> None:
         wrong = (

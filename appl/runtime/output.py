@@ -158,7 +158,8 @@ class TypedAnswer(Series):
         places = range(len(self._samples))
         response = self.total(self._samples[place] for place in places)
         objects = tuple(self._objects[place] for place in places)
-        self.finish(Typed(objects[0], Text.of(response, 0, objects, self.call.tools)))
+        text = Text.of(self.address, response, objects=objects, tools=self.call.tools)
+        self.finish(Typed(objects[0], text))
 
     def _ask_again(self, before: _Open, problem: Mismatch) -> _Open:
         said = f"That answer cannot be used: {problem}. Answer again, corrected, with nothing else."

@@ -195,7 +195,7 @@ class Relay(Series):
             logprobs=None if self._logprobs is None else tuple(self._logprobs),
             reasoning="".join(filter(None, thoughts)) or None,
         )
-        self.finish(Value(Text.of(self.total([sample]), 0, tools=self.call.tools)))
+        self.finish(Value(Text.of(self.address, self.total([sample]), tools=self.call.tools)))
 
 
 class Begun:

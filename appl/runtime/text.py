@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class Text(str):
     """The text of an answer. ``usage`` and ``cost`` are those of the whole call."""
 
-    __slots__ = ("_number", "_objects", "_response", "_sample", "_tools")
+    __slots__ = ("_address", "_number", "_objects", "_response", "_sample", "_tools")
+    _address: str
     _number: int
     _objects: tuple[Any, ...] | None
     _response: Response
@@ -31,16 +32,17 @@ class Text(str):
 
     @classmethod
     def of(
-        cls, response: Response, number: int, objects: tuple[Any, ...] | None = None,
-        tools: Toolbox | None = None,
+        cls, address: str, response: Response, number: int = 0, *,
+        objects: tuple[Any, ...] | None = None, tools: Toolbox | None = None,
     ) -> Text:  # fmt: skip
-        """Sample *number* of *response*; *objects* are what the samples of a typed answer give.
+        """Sample *number* of the *response* to the call at *address*.
 
-        *tools* are those that the model could call.
+        *objects* are what the samples of a typed answer give, *tools* those that the model could
+        call.
         """
         sample = response.samples[number]
         text = cls(sample.text)
-        text._response, text._sample = response, sample
+        text._address, text._response, text._sample = address, response, sample
         text._number, text._objects, text._tools = number, objects, tools
         return text
 
@@ -63,6 +65,11 @@ class Text(str):
 
     def cancel(self) -> None:
         """Nothing: it is finished."""
+
+    @property
+    def call_id(self) -> str:
+        """The address of the call in its program."""
+        return self._address
 
     @property
     def usage(self) -> Usage:
@@ -127,7 +134,9 @@ class Text(str):
         return tuple(self._sibling(i) for i in range(count))
 
     def _sibling(self, number: int) -> Text:
-        return Text.of(self._response, number, self._objects, self._tools)
+        return Text.of(
+            self._address, self._response, number, objects=self._objects, tools=self._tools
+        )
 
     @property
     def response_obj(self) -> Any:

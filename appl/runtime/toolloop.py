@@ -163,7 +163,7 @@ class _Steps:
             loop.answers.append(answer)
             if last:
                 break
-        return _total(loop.answers)
+        return _total(loop.address, loop.answers)
 
     def _too_many(self, answer: Generation) -> ToolLoopError:
         names = ", ".join(call.name for call in answer.tool_calls)
@@ -173,12 +173,12 @@ class _Steps:
         )
 
 
-def _total(answers: list[Generation]) -> Value:
-    """The outcome of the last answer, with the usage and cost of all of them."""
+def _total(address: str, answers: list[Generation]) -> Value:
+    """The outcome of the last answer, with the usage and cost of all; the loop is at *address*."""
     texts = [text_of(answer._pending) for answer in answers]
     last = texts[-1]
     response = total_of([text._response for text in texts], last._response.samples)
-    text = Text.of(response, 0, last._objects, last._tools)
+    text = Text.of(address, response, objects=last._objects, tools=last._tools)
     if last._objects is None:
         return Value(text)
     return Typed(finished(answers[-1]), text)

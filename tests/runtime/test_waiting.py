@@ -49,6 +49,7 @@ def test_an_answer_knows_how_it_came_about():
         assert g.cost is None and g.finish_reason == "stop" and g.logprobs is None
         assert g.message.content == "abc def" and g.call_id == "/gen.0"
         assert str(g).usage == g.usage and type(g.result()) is Text
+        assert str(g).call_id == g.call_id and g.samples[0].call_id == g.call_id
 
 
 def test_ordinary_callees_receive_finished_values():
