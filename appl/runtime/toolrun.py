@@ -181,7 +181,7 @@ class ToolRun(Task):
         elif is_async(f) and _get_running_loop() is not None:
             self.run_in_loop(self._aperform(arguments), context)
         elif here_now:
-            self.run_here(lambda: self._perform(arguments), context)
+            self.run_here(lambda: self._perform_here(arguments), context)
         else:
             self.run_in_thread(lambda: self._perform(arguments), context)
 
@@ -195,6 +195,13 @@ class ToolRun(Task):
             return self._result(resolve(value))
         except SystemExit as stop:  # it would end a thread, and not the program
             return self._failed(stop)
+
+    def _perform_here(self, arguments: dict[str, Any]) -> ToolMessage:
+        try:
+            return self._perform(arguments)
+        except KeyboardInterrupt as stop:  # the program's own, here: a replay raises it again
+            self.conclude(Error(stop))
+            raise
 
     async def _aperform(self, arguments: dict[str, Any]) -> ToolMessage:
         assert self.tool is not None

@@ -154,9 +154,9 @@ def _is_error(value: object) -> bool:
 _BUILTIN = (
     "ArithmeticError", "AssertionError", "AttributeError", "ConnectionError", "Exception",
     "ConnectionRefusedError", "ConnectionResetError", "EOFError", "IndexError", "KeyError",
-    "LookupError", "MemoryError", "NotImplementedError", "OSError", "OverflowError",
-    "PermissionError", "RecursionError", "RuntimeError", "TimeoutError", "TypeError",
-    "UnicodeError", "ValueError", "ZeroDivisionError",
+    "KeyboardInterrupt", "LookupError", "MemoryError", "NotImplementedError", "OSError",
+    "OverflowError", "PermissionError", "RecursionError", "RuntimeError", "TimeoutError",
+    "TypeError", "UnicodeError", "ValueError", "ZeroDivisionError",
 )  # fmt: skip
 _ERRORS = _error_types()
 

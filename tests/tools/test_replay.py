@@ -388,19 +388,28 @@ def test_a_secret_that_a_prompt_function_says_is_not_in_the_trace(tmp_path):
     assert "hush" not in repr(list(records(path)))
 
 
-def test_an_interrupted_tool_is_interrupted_again(tmp_path):
+@pytest.mark.parametrize(
+    ("raised", "parallel", "ends"),
+    [
+        (KeyboardInterrupt, True, CallCancelled),  # it ends the worker's function alone
+        (KeyboardInterrupt, False, KeyboardInterrupt),
+        (CallCancelled, True, CallCancelled),
+        (CallCancelled, False, CallCancelled),
+    ],
+)
+def test_an_interrupted_tool_is_interrupted_again(tmp_path, raised, parallel, ends):
     path = tmp_path / "a.trace"
 
     def act() -> None:
-        raise KeyboardInterrupt
+        raise raised("enough")
 
-    def f() -> str:
+    def f() -> BaseException | None:
         try:
-            gen(messages="go", tools=[act]).run_tool_calls()
+            gen(messages="go", tools=[act]).run_tool_calls(parallel=parallel)
         except (CallCancelled, KeyboardInterrupt) as error:
-            return type(error).__name__
-        return "went on"
+            return error
+        return None
 
     first = recorded(path, script(calling(("act", {}))), f)
-    assert first != "went on"
-    assert again(path, f) == "CallCancelled"
+    assert type(first) is ends
+    assert repr(again(path, f)) == repr(first)
