@@ -260,9 +260,10 @@ _MODULES = (
 )  # fmt: skip
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
 
-_BUILTINS = ("input", "iter", "map")  # ``from appl import *`` leaves Python's own as they are
+_OTHERS = ("input", "iter", "map", "mcp", "random", "types", "uuid")
+"""What ``from appl import *`` leaves as it is: Python's own names, and modules of others."""
 
-__all__ = [name for name in (*sorted(_WHERE), *_MODULES) if name not in _BUILTINS]
+__all__ = [name for name in (*sorted(_WHERE), *_MODULES) if name not in _OTHERS]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import resource
 import statistics
 import subprocess
@@ -10,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import appl
 
 ROOT = Path(__file__).parents[1]
 MAY = {
@@ -87,6 +90,12 @@ PROGRAM = "import appl; from appl import ppl, gen, select, call, map, AIRole, re
 def python(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout
+
+
+def test_a_star_import_leaves_the_names_of_others_alone() -> None:
+    theirs = {*dir(builtins), *sys.stdlib_module_names, "mcp"} - {"select"}
+    assert not theirs & set(appl.__all__)
+    assert {"iter", "map", "input", "random", "uuid"} <= set(dir(appl))
 
 
 def test_importing_the_public_names_loads_nothing_heavy() -> None:

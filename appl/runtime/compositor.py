@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
-from appl.errors import InvalidOption
+from appl.errors import InvalidOption, RunError
 from appl.prompt import USER, Format, Indexing, Level, Prompt, RoleName, Voice
 from appl.runtime.context import PromptRecords
 from appl.runtime.frame import FRAME, Frame, Scribe
@@ -279,6 +279,11 @@ def iter(lst: Iterable[T], compositor: Compositor | type[Compositor] | None = No
     try:
         for element in lst:
             if entered is None:
+                if not made.has_prompt:
+                    raise RunError(
+                        "appl.iter() has no prompt here: use it in a @ppl function; Python's own "
+                        "is builtins.iter()"
+                    )
                 made.__enter__()
                 entered = FRAME.get()
             yield element

@@ -61,6 +61,11 @@ class Spoken:
         if not entered[scribe]:
             del entered[scribe]
 
+    @property
+    def has_prompt(self) -> bool:
+        """Whether there is a prompt here that the block could be about."""
+        return self._scribe() is not None
+
     def _scribe(self) -> Scribe | None:
         return self._ctx if self._ctx is not None else FRAME.get()
 

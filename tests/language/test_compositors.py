@@ -1242,6 +1242,11 @@ def test_iter_takes_compositors_only():
         program()
 
 
+def test_iter_outside_of_a_prompt_says_what_pythons_own_is():
+    with pytest.raises(RunError, match=r"appl.iter\(\) has no prompt here.*builtins.iter\(\)"):
+        next(appl.iter([1]))
+
+
 def test_an_empty_line_has_neither_index_nor_indent():
     @ppl
     def program():
