@@ -1,6 +1,7 @@
 """Timers that a program can wait for, and what depends on time: ``done()`` and timeouts.
 
-Invariant: no thread sleeps; timers are those of the I/O loop, or a replay's own moments.
+Invariant: no thread sleeps; timers are those of the I/O loop, or a replay's own moments. A moment
+is recorded as it is delivered: among the deliveries it stands where it comes again in a replay.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from appl.runtime.crossing import io_thread
 from appl.runtime.fiber import arrive, strand_here, wait
-from appl.runtime.pending import Pending, Value
+from appl.runtime.pending import Error, Home, Outcome, Pending, Value
 from appl.runtime.run import Run, run_of
 
 _DONE = Value(None)
@@ -30,19 +31,37 @@ class First(Pending):
         return False
 
 
+class _Told(First):
+    """The coming of a moment: *told* is called on the program's own thread, before it goes on."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self, address: str, home: Home, told: Callable[[], None]) -> None:
+        super().__init__(address, home)
+        self._told = told
+
+    def deliver(self) -> None:
+        self._told()
+        super().deliver()
+
+
 class Moment:
     """A moment at *address* that a program waits for: *seconds* from now, or *pending* if sooner.
 
-    A replay decides itself when it comes (``Effects.turn``), and what was seen then. Waiting is
-    done in its block; who is thrown out of it no longer waits (``Effects.leave``).
+    What is seen then is *live()*. A replay decides itself when it comes (``Effects.turn``), and
+    what was seen. Waiting is done in its block; who is thrown out of it no longer waits
+    (``Effects.leave``).
     """
 
     def __init__(
-        self, run: Run, address: str, kind: str, seconds: float, pending: Pending | None = None
-    ) -> None:
-        self._run, self._address, self._kind = run, address, kind
+        self, run: Run, address: str, kind: str, seconds: float, live: Callable[[], Any],
+        pending: Pending | None = None,
+    ) -> None:  # fmt: skip
+        self._run, self._address, self._kind, self._live = run, address, kind, live
         self._ordinal = run.next_observation(address)
-        self.first = First(address, strand_here().hub)
+        self._left = False
+        self._found: Outcome | None = None
+        self.first = _Told(address, strand_here().hub, self._look)
         turn = getattr(run.effects, "turn", None)
         if turn is None or not turn(address, self._ordinal, kind, self.first.reached):
             self._arm(seconds)
@@ -65,13 +84,27 @@ class Moment:
         return self.first
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._left = True
         leave = getattr(self._run.effects, "leave", None) if kind is not None else None
         if leave is not None:
             leave(self._address, self._ordinal, self._kind)
 
-    def seen(self, live: Callable[[], Any]) -> Any:
-        """What the program sees when the moment has come."""
-        return self._run.effects.perform(self._address, self._ordinal, self._kind, live)
+    def _look(self) -> None:
+        """The moment is delivered: whoever still waits for it will see what is so now."""
+        if self._left or self._found is not None:
+            return
+        try:
+            perform = self._run.effects.perform
+            seen = perform(self._address, self._ordinal, self._kind, self._live)
+            self._found = Value(seen)
+        except Exception as error:  # the program's, not the hub's
+            self._found = Error(error)
+
+    def seen(self) -> Any:
+        """What was seen when the moment came. Raises what a replay has to say instead."""
+        if isinstance(self._found, Error):
+            raise self._found.raised()
+        return self._found.value if self._found is not None else None
 
 
 class Alarm:
@@ -104,16 +137,24 @@ class Alarm:
         self._handle = None
 
 
+def _nothing() -> None:
+    """What a sleeper sees."""
+
+
 def void(_: object) -> None:
     """Nothing, for an action whose value is of no interest."""
 
 
 def expired(pending: Pending, timeout: float) -> bool:
     """Wait for *pending* at most *timeout* seconds: whether it is still not done."""
-    moment = Moment(run_of(pending), pending.address, "timeout", timeout, pending)
+
+    def late() -> bool:
+        return not pending.last().done
+
+    moment = Moment(run_of(pending), pending.address, "timeout", timeout, late, pending)
     with moment as first:
         wait(first)
-    return bool(moment.seen(lambda: not pending.last().done))
+    return bool(moment.seen())
 
 
 def is_done(pending: Pending) -> bool:
@@ -123,15 +164,15 @@ def is_done(pending: Pending) -> bool:
 
 def sleep_now(run: Run, address: str, seconds: float) -> None:
     """Suspend the running program for *seconds*."""
-    moment = Moment(run, address, "sleep", seconds)
+    moment = Moment(run, address, "sleep", seconds, _nothing)
     with moment as first:
         wait(first)
-    moment.seen(lambda: None)
+    moment.seen()
 
 
 async def asleep(run: Run, address: str, seconds: float) -> None:
     """Suspend the running coroutine for *seconds*."""
-    moment = Moment(run, address, "sleep", seconds)
+    moment = Moment(run, address, "sleep", seconds, _nothing)
     with moment as first:
         await arrive(first)
-    moment.seen(lambda: None)
+    moment.seen()

@@ -107,6 +107,9 @@ def typed(a: Author, s: Scope) -> None:
     """An object for Python, its JSON for prompts."""
     shape = a.random.choice(SHAPES)
     more = a.random.choice(["", "", ", temperature=0.5", ", stream=True", ", max_asks=3"])
+    if not a.able and a.chance(0.4):
+        shape, more = "list[int]", more + ", max_tokens=5, max_relay_rounds=2"
+        s.add(mark("typed and continued"))
     a.say(s)
     x = held(a, s, f"gen(response_format={shape}{more})", "typed")
     s.add(mark("typed answers"))

@@ -41,11 +41,17 @@ class Scope:
         self.out += stmts
 
 
+def able(seed: int) -> bool:
+    """Whether the model of this program offers what else has to be asked for in words."""
+    return seed % 3 > 0
+
+
 class Author:
     """Writes one program: definitions on demand, then a main function."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        self.able = able(seed)
         self.definitions: list[Stmt] = []
         self.made: dict[str, list[str]] = {}
         self.serial = 0

@@ -48,8 +48,17 @@ class Hurried:
     ) -> None:
         self.profile = Profile("fake", ABLE if able else POOR, concurrency=concurrency)
         self.random, self.turns, self.able = random.Random(seed), turns, able
+        self.running: set[str] = set()
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        name = f"{request.address}#{request.sample}"
+        self.running.add(name)
+        try:
+            return await self.answer(request, emit)
+        finally:
+            self.running.discard(name)
+
+    async def answer(self, request: Request, emit: Emit | None) -> Response:
         await self.pause(request)
         asked = asked_of(request, ())
         numbers = range(request.sample, request.sample + request.n)

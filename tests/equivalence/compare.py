@@ -50,6 +50,7 @@ class Outcome:
     marks: Counter[str] = field(default_factory=Counter)
     said: dict[str, Answer] = field(default_factory=dict)
     twice: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
     trouble: str = ""
 
     def on_event(self, event: Event) -> None:
@@ -101,6 +102,7 @@ def run_compiled(
                 outcome.value = settled(module["main"]())
     except Exception as error:
         outcome.failed(error)
+    outcome.left = sorted(getattr(backend, "running", ()))
     return outcome
 
 
@@ -189,6 +191,8 @@ def disagreement(name: str, one: Outcome, two: Outcome, *, missing: bool) -> str
         return f"{name}: value {one.value} / {two.value}"
     if two.twice:
         return f"{name}: started twice: {two.twice}"
+    if one.left or two.left:
+        return f"{name}: still running: {one.left} {two.left}"
     return _calls_differ(name, one, two, missing)
 
 

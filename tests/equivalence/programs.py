@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .asking import ASKING
-from .author import Author, Scope
+from .author import Author, Scope, able
 from .holding import HOLDING
 from .statements import ASYNC, SIMPLE, SYNC, Template
 from .structure import STRUCTURE, composed, interrupted, pictures, spaced, speakers
@@ -78,7 +78,7 @@ class Program:
     @property
     def able(self) -> bool:
         """Whether the model offers what else has to be asked for in words."""
-        return self.seed % 3 > 0
+        return able(self.seed)
 
     def source(self) -> str:
         """The prompt program."""

@@ -11,7 +11,7 @@ import random
 from typing import Any
 
 import appl
-from appl import call, gen, ppl, select
+from appl import NumberedList, as_tool, call, gen, gen_with_tools, ppl, select
 from appl.errors import ApplError
 
 Tree = dict[str, Any]
@@ -24,7 +24,7 @@ def tree(seed: int, asynchronous: bool = False) -> Tree:
 
 
 SYNC = ["ask", "ask", "chain", "parallel", "parallel", "thread", "poll", "cancel", "expire", "deadline",
-        "sleep", "dice", "try", "choose", "many"]  # fmt: skip
+        "sleep", "dice", "try", "choose", "many", "stream", "typed", "relay", "tools", "loop"]  # fmt: skip
 ASYNC = [
     "ask",
     "chain",
@@ -37,6 +37,8 @@ ASYNC = [
     "race",
     "group",
     "dice",
+    "stream",
+    "tools",
 ]
 _HEAVY = {"parallel", "thread", "gather", "first", "completed", "cancel", "race", "group"}
 
@@ -175,10 +177,84 @@ def _many(step: Tree, log: list[str]) -> list[str]:
     return [s if isinstance(s, str) else str(s) for s in gen(n=step["n"]).samples]
 
 
+@ppl(parallel=True)
+def _reader(answer: Any, log: list[str]) -> str:
+    said = []
+    for piece in answer.text_stream:
+        said.append(piece)
+        log.append(piece)
+    return "".join(said)
+
+
+@ppl
+def _stream(step: Tree, log: list[str]) -> list[str]:
+    """Readers of several streams: who reads when depends on what comes when."""
+    f"{step['text']}"
+    answers = [gen(stream=True, temperature=float(i)) for i in range(step["n"])]
+    return [str(reader) for reader in [_reader(answer, log) for answer in answers]]
+
+
+@ppl
+def _typed(step: Tree, log: list[str]) -> str:
+    """Asked again when it is no number, and perhaps never one."""
+    with NumberedList():
+        f"{step['text']}"
+        f"{gen()}"
+    try:
+        said = str(gen(response_format=int) + 1)
+    except ApplError as error:
+        said = type(error).__name__
+    log.append(said)
+    return said
+
+
+@ppl
+def _relay(step: Tree, log: list[str]) -> str:
+    f"{step['text']}"
+    said = gen(max_tokens=9, max_relay_rounds=2)
+    f"{said}"
+    log.append(f"{said} {gen()}")
+    return said.finish_reason
+
+
+def _look(q: str) -> str:
+    """What it says depends on when it is run: a replay does not run it."""
+    return f"{q} {random.random()}"
+
+
+@ppl
+def _think(q: str, log: list[str]) -> str:
+    f"{q}"
+    said = str(gen())
+    log.append(said)
+    return said
+
+
+@ppl
+def _tools(step: Tree, log: list[str]) -> list[str]:
+    f"{step['text']}"
+    answer = gen(tools=[_look, as_tool(_think, log=log)])
+    answer
+    results = answer.run_tool_calls()
+    results
+    log.append(f"{len(results)} then {gen()}")
+    return [result.content for result in results]
+
+
+@ppl
+def _loop(step: Tree, log: list[str]) -> str:
+    f"{step['text']}"
+    tools = [_look, as_tool(_think, log=log)]
+    (said := gen_with_tools(tools=tools, max_steps=2, on_limit="answer"))
+    log.append(f"{said} then {gen()}")
+    return str(said)
+
+
 _STEPS = {
     "ask": _ask, "chain": _chain, "parallel": _parallel, "thread": _thread, "poll": _poll,
     "cancel": _cancel, "expire": _expire, "deadline": _deadline, "sleep": _sleep, "dice": _dice,
-    "try": _try, "choose": _choose, "many": _many,
+    "try": _try, "choose": _choose, "many": _many, "stream": _stream, "typed": _typed,
+    "relay": _relay, "tools": _tools, "loop": _loop,
 }  # fmt: skip
 
 
@@ -286,9 +362,36 @@ async def _adice(step: Tree, log: list[str]) -> list[Any]:
     return _dice(step, log)
 
 
+@ppl
+async def _astream(step: Tree, log: list[str]) -> list[str]:
+    f"{step['text']}"
+    answers = [gen(stream=True, temperature=float(i)) for i in range(step["n"])]
+
+    async def reader(answer: Any) -> str:
+        said = []
+        async for piece in answer.text_stream:
+            said.append(piece)
+            log.append(piece)
+        return "".join(said)
+
+    return list(await asyncio.gather(*(reader(answer) for answer in answers)))
+
+
+@ppl
+async def _atools(step: Tree, log: list[str]) -> list[str]:
+    f"{step['text']}"
+    answer = gen(tools=[_look])
+    answer
+    results = await answer.run_tool_calls()
+    results
+    log.append(str(await gen()))
+    return [result.content for result in results]
+
+
 _ASTEPS = {
     "ask": _aask, "chain": _achain, "gather": _gather, "first": _first, "completed": _completed,
     "cancel": _acancel, "sleep": _asleep, "race": _race, "group": _group, "dice": _adice,
+    "stream": _astream, "tools": _atools,
 }  # fmt: skip
 
 

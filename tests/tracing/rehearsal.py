@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import random
 import sys
@@ -15,8 +16,8 @@ from appl.backend import Emit, Request, Response
 from appl.errors import BackendBusy
 from appl.runtime.run import Run
 from appl.runtime.scheduler import ByPrefix, Fifo
-from appl.testing import Fake, Log, Seeded
-from appl.tracing import Recorder, Replayer
+from appl.testing import Fake, Log, Seeded, calling, response
+from appl.tracing import Recorder, Replayer, profile_data
 
 
 class Jitter(Fake):
@@ -28,9 +29,17 @@ class Jitter(Fake):
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         self.requests.append(request)
+        await self._pause()
+        answer = self._answer(request)
+        for chunk in self.chunks(request, answer) if emit is not None else ():
+            assert emit is not None
+            emit(chunk)
+            await self._pause()
+        return self.end(request, answer)
+
+    async def _pause(self) -> None:
         for _ in range(self._dice.randrange(4)):
             await asyncio.sleep(self._dice.choice([0, 0, 0.0003, 0.002]))
-        return self.answer(request)
 
 
 def _sampled(request: Request, dice: random.Random) -> Any:
@@ -39,7 +48,18 @@ def _sampled(request: Request, dice: random.Random) -> Any:
         return BackendBusy(f"busy {dice.randrange(1000)}")
     if request.sampling.choices:
         return dice.choice(request.sampling.choices)
+    if request.sampling.tools and request.sampling.tool_choice != "none" and dice.random() < 0.7:
+        names = [dice.choice(["_look", "_think"]) for _ in range(dice.randint(1, 3))]
+        return calling(*((name, {"q": f"{dice.randrange(100)}"}) for name in names))
+    if request.sampling.max_tokens and dice.random() < 0.6:
+        return response(f"{dice.randrange(10**6)}", "length")
+    if "whole number" in text or "cannot be used" in text:
+        return dice.choice(["a few", f"{dice.randrange(100)}"])
     return f"{dice.randrange(10**6)}"
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[at : at + 2] for at in range(0, len(text), 2)]
 
 
 def backend(seed: int) -> Fake:
@@ -47,11 +67,12 @@ def backend(seed: int) -> Fake:
     dice = random.Random(seed)
     limit = dice.choice([None, None, 1, 2, 5])
     if seed % 3:
-        return Jitter(seed, concurrency=limit, features=FEATURES)
-    return Seeded(seed, lambda request: _sampled(request, dice), features=FEATURES)
+        return Jitter(seed, concurrency=limit, features=FEATURES, pieces=_pieces)
+    sampled = functools.partial(_sampled, dice=dice)
+    return Seeded(seed, sampled, features=FEATURES, pieces=_pieces)
 
 
-FEATURES = frozenset({"n", "prefill", "seed", "choices"})
+FEATURES = frozenset({"n", "prefill", "seed", "choices", "stream", "tools"})
 
 
 def program(seed: int) -> Any:
@@ -64,9 +85,12 @@ def program(seed: int) -> Any:
 def record(seed: int, path: Path) -> tuple[Any, Fake]:
     """Run program *seed* and record it; its values, and the backend that answered."""
     live = backend(seed)
-    recorder = Recorder(path, {"program": "random"}, durability="process")
+    head = {"program": "random", "profile": profile_data(live.profile)}
+    recorder = Recorder(path, head, durability="process")
     order = Fifo() if seed % 5 == 0 else ByPrefix()
-    with Run(live, instruments=[recorder], gate=recorder.gate, order=order):
+    with Run(
+        live, instruments=[recorder], gate=recorder.gate, barrier=recorder.barrier, order=order
+    ):
         values = program(seed)
     recorder.close()
     return values, live

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
 import os
@@ -13,6 +14,12 @@ from typing import Any
 
 import pytest
 from rehearsal import record, replay
+
+import appl
+from appl import gen, ppl
+from appl.runtime.run import Run
+from appl.testing import Echo
+from appl.tracing import Recorder, Replayer
 
 PROGRAMS = 140
 AGAIN = 3
@@ -85,3 +92,43 @@ def test_the_programs_are_worth_replaying() -> None:
     finally:
         rehearsal.Replayer = before  # type: ignore[misc]
     assert wrong > PROGRAMS // 4 // 4
+
+
+@ppl
+async def sleeper(log: list[str]) -> None:
+    await appl.sleep(0)
+    log.append("woke")
+
+
+@ppl
+async def blocker(log: list[str]) -> None:
+    """A generator expression cannot await: it holds the loop up where it needs an answer."""
+    "question"
+    answers = [gen(), gen(temperature=0.5), gen(temperature=1.0)]
+
+    async def note(answer: str) -> None:
+        log.append(answer)
+
+    await asyncio.gather(*(note(answer) for answer in answers))
+
+
+def side_by_side() -> list[str]:
+    log: list[str] = []
+
+    async def main() -> None:
+        await asyncio.gather(sleeper(log), blocker(log))
+
+    asyncio.run(main())
+    return log
+
+
+def test_a_sleep_that_ends_while_the_loop_is_held_up_ends_there_in_a_replay(tmp_path: Path) -> None:
+    path = tmp_path / "t.trace"
+    recorder = Recorder(path, durability="process")
+    with Run(Echo(), instruments=[recorder], gate=recorder.gate):
+        log = side_by_side()
+    recorder.close()
+    replayer = Replayer(path)
+    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+        assert side_by_side() == log
+    replayer.finish()
