@@ -20,13 +20,14 @@ MAY = {
     "const": [],
     "prompt": ["errors"],
     "backend": ["prompt", "errors"],
+    "backend_http": ["errors"],
     "compiler": ["errors"],
     "runtime": ["prompt", "backend", "compiler.ir", "compiler", "errors"],
     "tracing": ["prompt", "backend", "runtime.event", "errors"],
     "function": ["compiler", "runtime", "prompt", "backend", "errors"],
     "mcp": ["runtime", "prompt", "errors"],
     "config": ["errors"],
-    "appl_backends": ["backend", "prompt", "errors"],
+    "appl_backends": ["backend", "backend_http", "prompt", "errors"],
 }
 ALL = ["session", "cli", "testing", "__init__", "__main__", *("compositor", "func", "types")]
 HEAVY = {"numpy", "litellm", "openai", "httpx", "aiohttp", "pydantic", "rich", "torch", "PIL"}

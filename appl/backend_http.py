@@ -1,0 +1,371 @@
+"""What HTTP says, as errors: a status, its headers and a body become one ``BackendError``.
+
+Every client of an HTTP server uses these functions, so that the same failure is the same error
+whoever answers. Invariant: pure functions; no key, credential or URL with one is part of a text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from appl.errors import (
+    AuthenticationFailed,
+    BackendBusy,
+    BackendError,
+    BackendRefused,
+    BackendUnavailable,
+    MalformedResponse,
+    ModelNotFound,
+    PromptTooLong,
+)
+
+EXCERPT = 200
+"""The most characters of a body that an error shows."""
+
+Headers = Mapping[str, str]
+
+
+def errors_of_http(
+    status: int,
+    headers: Headers,
+    body: str | bytes | object,
+    who: str,
+    *,
+    secrets: Iterable[str] = (),
+    now: float | None = None,
+) -> BackendError:
+    """The error that an HTTP answer means; *who* was asked, as :func:`asked_of` says it.
+
+    *body* is text, bytes, or JSON that was read already. *secrets* are taken out of what is shown,
+    besides all that looks like a key. *now* is the time in seconds since the epoch, against which
+    dates in headers are read.
+    """
+    text = _text(body)
+    said = said_in(text, secrets)
+    wait = retry_after(headers, text, now) if status in _WAITS or status >= 500 else None
+    kind, advice = _meaning(status, text, wait)
+    shown = f"{who} answered {status}{f': {said}' if said else ''}"
+    error = kind(f"{shown}; {advice}" if advice else shown, retry_after=wait, status=status)
+    if kind is BackendRefused or not kind.retriable:
+        error.retry_after = None
+    return error
+
+
+def error_of_payload(
+    payload: object, who: str, *, headers: Headers | None = None, secrets: Iterable[str] = ()
+) -> BackendError:
+    """The error that a server wrote into an answer or a stream it had begun with status 200.
+
+    *payload* is the value of ``error``, or the object that holds it. Where it names no HTTP status,
+    the server failed inside.
+    """
+    status = _status_in(payload)
+    return errors_of_http(status, headers or {}, payload, who, secrets=secrets)
+
+
+def not_json(
+    body: str | bytes, who: str, *, content_type: str = "", secrets: Iterable[str] = ()
+) -> MalformedResponse:
+    """The error for an answer with status 200 that is not what was asked for: a page, half a text.
+
+    *who* was asked, as :func:`asked_of` says it.
+    """
+    text = _text(body)
+    page = "html" in content_type.lower() or _HTML.match(text) is not None
+    what = "an HTML page" if page else ("nothing" if not text.strip() else "no JSON")
+    shown = excerpt(text, secrets)
+    advice = "; a proxy or the wrong base_url may stand in between" if page else ""
+    return MalformedResponse(f"{who} answered 200 with {what}: {shown!r}{advice}", status=200)
+
+
+def unreachable(
+    error: BaseException, who: str, *, begun: bool = False, secrets: Iterable[str] = ()
+) -> BackendUnavailable:
+    """The error for a connection that could not be made, or (*begun*) broke off."""
+    cause = masked(str(error) or type(error).__name__, secrets)[:EXCERPT]
+    what = "broke the connection off" if begun else "cannot be reached"
+    advice = "" if begun else "; is it running, and is its URL right?"
+    return BackendUnavailable(f"{who} {what} ({cause}){advice}")
+
+
+def asked_of(backend: str, model: str = "", url: str = "") -> str:
+    """Who was asked, for errors: backend, model and host; credentials of *url* are left out."""
+    host = host_of(url)
+    about = ", ".join(part for part in (model and f"model {model}", host and f"at {host}") if part)
+    return f"{backend} ({about})" if about else backend
+
+
+def host_of(url: str) -> str:
+    """Host and port of *url*, and nothing else of it; empty when there is none."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return ""
+    return f"{host}:{port}" if host and port else host
+
+
+# -- how long to wait
+
+_WAITS = frozenset({408, 409, 413, 425, 429})
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|h|hours?|m|mins?|minutes?|s|seconds?)")
+_SECONDS = {"ms": 0.001, "mi": 60.0, "m": 60.0, "h": 3600.0, "s": 1.0}
+_AGAIN = re.compile(
+    r"(?:try again|retry)\s+(?:in|after)\s+((?:\d+(?:\.\d+)?\s*(?:ms|milliseconds?|hours?|h"
+    r"|minutes?|mins?|m|seconds?|s)(?![a-z])\s*)+)",
+    re.IGNORECASE,
+)
+_DELAY = re.compile(r'"retry_?delay"\s*:\s*"(\d+(?:\.\d+)?)s"', re.IGNORECASE)
+_EPOCH = 1e9
+"""From here on a number is a moment since the epoch, not a time to wait."""
+
+
+def retry_after(headers: Headers, body: str = "", now: float | None = None) -> float | None:
+    """The seconds that a server asks to be left alone, ``None`` when it does not say.
+
+    In this order: ``retry-after-ms``; ``Retry-After`` as seconds, whole or not, or as an HTTP date;
+    ``x-ratelimit-reset*``, ``anthropic-ratelimit-*-reset`` and ``ratelimit-reset`` as seconds, as
+    ``6m0s`` or ``500ms``, as a moment since the epoch in seconds or milliseconds, or as an ISO
+    date: of the limits whose ``remaining`` is 0 the latest, of all of them when none says so; in
+    the *body*, Google's ``retryDelay`` and sentences like "try again in 1.2s". Never negative.
+    """
+    at = time.time() if now is None else now
+    found = {name.lower(): value.strip() for name, value in headers.items()}
+    wait = _milliseconds(found.get("retry-after-ms", ""))
+    if wait is None:
+        wait = _moment(found.get("retry-after", ""), at)
+    if wait is None:
+        wait = _reset(found, at)
+    if wait is None:
+        wait = _in_body(body)
+    return wait if wait is None else max(0.0, wait)
+
+
+def _milliseconds(text: str) -> float | None:
+    return float(text) / 1000 if re.fullmatch(r"\d{1,12}(\.\d+)?", text) else None
+
+
+def _moment(text: str, now: float) -> float | None:
+    """Seconds from *now* that *text* means: a number, a duration, or a date."""
+    if re.fullmatch(r"[+-]?\d{1,15}(\.\d*)?", text):
+        number = float(text)
+        if abs(number) >= _EPOCH * 1000:
+            number /= 1000
+        return number - now if abs(number) >= _EPOCH else number
+    if re.fullmatch(rf"(?:{_DURATION.pattern}\s*)+", text):
+        return _duration(text)
+    date = _date(text)
+    return date.timestamp() - now if date is not None else None
+
+
+def _duration(text: str) -> float:
+    pairs = _DURATION.findall(text.lower())
+    return sum(float(n) * (_SECONDS.get(unit[:2]) or _SECONDS[unit[0]]) for n, unit in pairs)
+
+
+def _date(text: str) -> datetime | None:
+    for read in (parsedate_to_datetime, datetime.fromisoformat):
+        try:
+            date = read(text)
+        except ValueError:
+            continue
+        return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
+    return None
+
+
+_RESET = re.compile(
+    r"(?:x-ratelimit-reset(?:-\w+)*|anthropic-ratelimit-[\w-]+-reset|(?:x-)?ratelimit-reset)"
+)
+
+
+def _reset(headers: Headers, now: float) -> float | None:
+    resets = {name: _moment(headers[name], now) for name in headers if _RESET.fullmatch(name)}
+    known = {name: wait for name, wait in resets.items() if wait is not None}
+    spent = [w for name, w in known.items() if _is_spent(headers, name)]
+    return max(spent or known.values(), default=None)
+
+
+def _is_spent(headers: Headers, reset: str) -> bool:
+    return headers.get(reset.replace("reset", "remaining"), "") in ("0", "0.0")
+
+
+def _in_body(body: str) -> float | None:
+    delay = _DELAY.search(body)
+    if delay is not None:
+        return float(delay[1])
+    again = _AGAIN.search(body)
+    return _duration(again[1]) if again is not None else None
+
+
+# -- what a status means
+
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|maximum context length|context window|prompt is too long"
+    r"|exceed\w* (?:the )?(?:available |maximum |model'?s? )*context"
+    r"|longer than the model'?s context"
+    r"|input is too long|too many (?:input )?tokens|input tokens exceed"
+    r"|string_above_max_length",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(
+    r"model_not_found|(?:model|deployment)\b.{0,120}\b(?:not found|does not exist|not exist"
+    r"|unknown|not supported|no access)|(?:unknown|no such|invalid|not a valid) model"
+    r"|DeploymentNotFound",
+    re.IGNORECASE | re.DOTALL,
+)
+_NO_MONEY = re.compile(
+    r"insufficient_quota|billing_hard_limit|credit balance is too low"
+    r"|insufficient (?:credit|balance)",
+    re.IGNORECASE,
+)
+_FILTERED = re.compile(
+    r"content_filter|content management policy|content_policy|ResponsibleAIPolicy", re.IGNORECASE
+)
+_BUSY = re.compile(r"overloaded|queue is full|too many requests|rate limit", re.IGNORECASE)
+_KEY = re.compile(r"invalid_api_key|api[ _]key (?:not valid|is invalid)", re.IGNORECASE)
+
+_Meaning = tuple[type[BackendError], str]
+
+
+def _meaning(status: int, body: str, wait: float | None) -> _Meaning:
+    """The class of the error, and what to do."""
+    if status in (401, 403) or (status == 400 and _KEY.search(body)):
+        return AuthenticationFailed, "check the key, and what it may do"
+    if status in (402, 429) and (status == 402 or _NO_MONEY.search(body)):
+        return BackendRefused, "the account has no credit left, and asking again does not help"
+    if status in (429, 529):
+        return BackendBusy, _come_again(wait)
+    if status in (408, 409, 425) or status >= 500:
+        return _failed_inside(status, body, wait)
+    if 300 <= status < 400:
+        return BackendRefused, "it is somewhere else: check the URL"
+    if status < 300:
+        return MalformedResponse, ""
+    return _refused(status, body)
+
+
+def _failed_inside(status: int, body: str, wait: float | None) -> _Meaning:
+    if status in (501, 505):
+        return BackendRefused, "it does not have what was asked for: check the URL"
+    if status == 503 and (wait is not None or _BUSY.search(body)):
+        return BackendBusy, _come_again(wait)
+    return BackendUnavailable, ""
+
+
+def _refused(status: int, body: str) -> _Meaning:
+    if status in (400, 413, 422) and _TOO_LONG.search(body):
+        return PromptTooLong, "shorten the prompt, or choose a model with a longer context"
+    if status == 404 and not _NO_MODEL.search(body):
+        return BackendRefused, "there is nothing at this URL: check base_url (does it end in /v1?)"
+    if status in (400, 404, 422) and _NO_MODEL.search(body):
+        return ModelNotFound, "check the name of the model"
+    if _FILTERED.search(body):
+        return BackendRefused, "its content filter stopped the request"
+    if status == 413:
+        return BackendRefused, "the request is too large"
+    return BackendRefused, ""
+
+
+def _come_again(wait: float | None) -> str:
+    return "" if wait is None else f"it asks to be left alone for {wait:.3g} s"
+
+
+_STATUS_OF = {
+    "invalid_request_error": 400, "authentication_error": 401, "permission_error": 403,
+    "not_found_error": 404, "request_too_large": 413, "rate_limit_error": 429,
+    "rate_limit_exceeded": 429, "insufficient_quota": 429, "content_filter": 400,
+    "context_length_exceeded": 400, "model_not_found": 404, "invalid_api_key": 401,
+    "overloaded_error": 529, "server_error": 500, "api_error": 500, "timeout": 504,
+    "badrequesterror": 400, "notfounderror": 404, "bad_request": 400,
+}  # fmt: skip
+
+
+def _status_in(payload: object) -> int:
+    """The HTTP status that an error object names, by number or by word; 500 when it names none."""
+    inner = payload.get("error", payload) if isinstance(payload, Mapping) else payload
+    if not isinstance(inner, Mapping):
+        return 500
+    for key in ("status_code", "status", "code", "type"):
+        value = inner.get(key)
+        if isinstance(value, str) and value.isdigit():
+            value = int(value)
+        if isinstance(value, int) and 400 <= value < 600:
+            return value
+        if isinstance(value, str) and value.lower() in _STATUS_OF:
+            return _STATUS_OF[value.lower()]
+    return 500
+
+
+# -- what is shown
+
+_HTML = re.compile(r"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
+_SECRETS = (
+    (re.compile(r"(://)[^/@\s]+@"), r"\1"),
+    (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=*-]{4,}"), r"\1 [secret]"),
+    (
+        re.compile(
+            r"(?i)\b((?:x-)?(?:api|access|auth|secret)[-_ ]?(?:key|token)|authorization|password"
+            r"|secret|token)(\"?'?\s*[:=]\s*\"?'?)(?!\[secret\]|bearer\b|basic\b)[\w.~+/=*-]{6,}"
+        ),
+        r"\1\2[secret]",
+    ),
+    (re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|key|nvapi|pplx|r8)[-_][\w*.-]{6,}"), "[secret]"),
+    (re.compile(r"\b(?:AIza|AKIA|ya29\.)[\w-]{8,}"), "[secret]"),
+    (re.compile(r"(?i)([?&](?:key|api[-_]?key|token|sig)=)[^&\s\"']+"), r"\1[secret]"),
+)
+
+
+def masked(text: str, secrets: Iterable[str] = ()) -> str:
+    """*text* without *secrets*, and without what looks like a key or a URL's credentials."""
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, "[secret]")
+    for pattern, instead in _SECRETS:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def excerpt(body: str | bytes, secrets: Iterable[str] = ()) -> str:
+    """The beginning of *body* on one line, without secrets, of at most ``EXCERPT`` characters."""
+    line = " ".join(masked(_text(body)[: 20 * EXCERPT], secrets).split())
+    return line if len(line) <= EXCERPT else f"{line[: EXCERPT - 1]}…"
+
+
+def said_in(body: str, secrets: Iterable[str] = ()) -> str:
+    """What a server says in the body of an error: its message where it has one, else the text."""
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return excerpt(body, secrets)
+    return excerpt(_message(value) or body, secrets)
+
+
+def _message(value: Any) -> str:
+    """The message in an error body, as the servers in use nest it."""
+    if isinstance(value, list) and value:
+        return _message(value[0])
+    if not isinstance(value, Mapping):
+        return value if isinstance(value, str) else ""
+    for key in ("error", "message", "detail", "msg", "error_description"):
+        found = _message(value[key]) if key in value else ""
+        if found:
+            return found
+    return ""
+
+
+def _text(body: object) -> str:
+    if isinstance(body, str):
+        return body
+    if isinstance(body, bytes | bytearray):
+        return bytes(body).decode("utf-8", "replace")
+    try:
+        return json.dumps(body, ensure_ascii=False) if body is not None else ""
+    except (TypeError, ValueError):
+        return repr(body)
