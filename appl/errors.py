@@ -15,14 +15,19 @@ ApplError
 │   ├── CallCancelled                        the call was cancelled before it had an answer
 │   ├── ToolLoopError                        a model still called tools at the last step
 │   ├── ToolServerError                      an MCP server cannot be started or does not answer
+│   ├── BudgetExceeded                       a call could cost more than what is left
 │   └── RunClosed                            the run is over; nothing can be started in it
 ├── BackendError                             a backend could not answer
 │   ├── BackendNotFound      (LookupError)   no backend of that name is installed
 │   ├── ModelNotFound        (LookupError)   the backend has no such model
 │   ├── Unsupported          (TypeError)     the backend cannot do what was asked
 │   ├── PromptTooLong        (ValueError)    the prompt does not fit in the model's context
+│   ├── BackendRefused       (ValueError)    the backend does not take this request
+│   ├── AuthenticationFailed (PermissionError)  the key is missing, wrong, or may not do this
 │   ├── BackendBusy                          the backend has no room now
 │   ├── BackendTimeout       (TimeoutError)  a deadline passed
+│   ├── BackendUnavailable   (ConnectionError)  it cannot be reached, broke off or failed inside
+│   │   └── CircuitOpen                      it failed so often that it is not asked for a while
 │   └── MalformedResponse                    the answer breaks the backend's own protocol
 └── TraceError                               what is wrong with a recorded run
     ├── NotATrace                            the file is something else
@@ -109,12 +114,47 @@ class ToolServerError(RunError):
     """An MCP server cannot be started, or does not answer."""
 
 
+class BudgetExceeded(RunError):
+    """A call was not sent because it could cost more than what is left of a budget.
+
+    ``limit`` names it (``cost``, ``tokens`` or ``calls``), ``most`` is its size, ``spent`` what was
+    used, ``reserved`` what calls on their way may still use, and ``asked`` what this one may: all
+    in tokens, calls, or millionths of the currency unit.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        limit: str = "",
+        most: int = 0,
+        spent: int = 0,
+        reserved: int = 0,
+        asked: int = 0,
+    ) -> None:
+        super().__init__(message)
+        self.limit, self.most = limit, most
+        self.spent, self.reserved, self.asked = spent, reserved, asked
+
+
 class RunClosed(RunError):
     """The run is over; nothing can be started in it."""
 
 
 class BackendError(ApplError):
-    """A backend could not answer."""
+    """A backend could not answer.
+
+    ``retriable`` says whether the same question may be answered later. ``retry_after`` is how many
+    seconds the server asked to be left alone, ``status`` its HTTP status, where it gave one.
+    """
+
+    retriable: bool = False
+
+    def __init__(
+        self, *args: object, retry_after: float | None = None, status: int | None = None
+    ) -> None:
+        super().__init__(*args)
+        self.retry_after, self.status = retry_after, status
 
 
 class BackendNotFound(BackendError, LookupError):
@@ -133,16 +173,53 @@ class PromptTooLong(BackendError, ValueError):
     """The prompt does not fit in the model's context."""
 
 
+class BackendRefused(BackendError, ValueError):
+    """The backend does not take this request, and will not take it later: a 400, 413 or 422."""
+
+
+class AuthenticationFailed(BackendError, PermissionError):
+    """The key is missing, wrong, or may not do this: a 401 or 403. It is never shown."""
+
+
 class BackendBusy(BackendError):
-    """The backend has no room at present."""
+    """The backend has no room at present: a 429, or a 503 that says when to come again."""
+
+    retriable = True
 
 
 class BackendTimeout(BackendError, TimeoutError):
-    """A deadline passed before the answer was complete."""
+    """A deadline passed before the answer was complete.
+
+    ``deadline`` is ``connect``, ``first token``, ``between tokens`` or ``total``. Past the last of
+    these there is no time left to try again.
+    """
+
+    def __init__(
+        self,
+        *args: object,
+        deadline: str = "total",
+        retry_after: float | None = None,
+        status: int | None = None,
+    ) -> None:
+        super().__init__(*args, retry_after=retry_after, status=status)
+        self.deadline = deadline
+        self.retriable = deadline != "total"
+
+
+class BackendUnavailable(BackendError, ConnectionError):
+    """The backend cannot be reached, broke the connection off, died, or failed inside (a 5xx)."""
+
+    retriable = True
+
+
+class CircuitOpen(BackendUnavailable):
+    """The backend failed so often of late that it was not asked; it is probed in a while."""
 
 
 class MalformedResponse(BackendError):
-    """The answer breaks the backend's own protocol."""
+    """The answer breaks the backend's own protocol: HTML, bad JSON, no end, no sample."""
+
+    retriable = True
 
 
 class TraceError(ApplError):
@@ -185,7 +262,10 @@ class ReplayStuck(DivergenceError):
     """Every program waits and no recorded answer can be released."""
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` for the known word closest to *word*, or an empty string."""
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+    """``; did you mean 'x'?`` for the known word closest to *word*, or an empty string.
+
+    *cutoff* says how alike they have to be, from 0 to 1.
+    """
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"; did you mean {found[0]!r}?" if found else ""

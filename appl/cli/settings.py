@@ -8,7 +8,7 @@ from typing import Any
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, columns, out
 from appl.config import KEYS, load
-from appl.session import choose
+from appl.session import check, choose
 
 
 def add(commands: Any) -> None:
@@ -18,7 +18,8 @@ def add(commands: Any) -> None:
         help="show each setting and where it comes from",
         description="Show each setting, its value and where it comes from: the defaults, the "
         "nearest appl.toml or [tool.appl] in pyproject.toml (from here up to the repository or "
-        "the home folder), the environment (APPL_MODEL, APPL_BACKEND, …), appl.init, arguments.",
+        "the home folder), the environment (APPL_MODEL, APPL_BACKEND, …), appl.init, arguments. "
+        "Names for models and settings of backends are checked, and slips are told.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=command)
@@ -30,6 +31,7 @@ def command(given: argparse.Namespace) -> int:
         config = load()
         rows = list(config.shown())
         if given.json:
+            check(config)
             out(as_json({key: {"value": v, "origin": origin} for key, v, origin in rows}, indent=2))
         else:
             chosen = choose(config)
@@ -38,7 +40,10 @@ def command(given: argparse.Namespace) -> int:
             for note in config.notes:
                 out(f"\n{note}")
             model = chosen.model or "its default model"
+            unchecked = check(config)
             out(f"\ncalls are answered by the backend {chosen.backend!r} with {model}")
+            for note in unchecked:
+                out(note)
     return failure.code
 
 

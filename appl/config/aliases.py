@@ -60,7 +60,10 @@ def followed(name: str, models: Mapping[str, Alias]) -> Alias:
     while model is not None and model in models:
         if model in seen:
             circle = " → ".join([*seen[seen.index(model) :], model])
-            raise ConfigError(f"the names of models go round in a circle: {circle}")
+            raise ConfigError(
+                f"[models]: the names go round in a circle: {circle}; let one of them stand for "
+                "a model"
+            )
         seen.append(model)
         alias = models[model]
         options = {**alias.options, **options}

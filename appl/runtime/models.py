@@ -44,8 +44,13 @@ class Models:
         self.default = Model(None, default.name or profile.default_model or "", default.options)
         self._known: dict[str, Model] = {}
         for name, model in self._names.items():
-            if model.backend in (None, self._backend):
+            if self.answers(name):
                 _check_options(name, model.options, profile)
+
+    def answers(self, name: str) -> bool:
+        """Whether *name* stands for a model of the run's own backend."""
+        model = self._names.get(name)
+        return model is None or model.backend in (None, self._backend)
 
     def resolve(self, name: str | None) -> Model:
         """The model that *name* stands for. Raises ``ModelNotFound`` with the nearest there is."""
@@ -118,7 +123,7 @@ def _check_options(name: str, options: Mapping[str, Any], profile: Profile) -> N
     for option in options:
         if option not in known:
             raise ConfigError(
-                f"models.{name}: unknown option {option!r}{nearest(option, known)} "
+                f"models.{name}: unknown option {option!r}{nearest(option, ('model', *known))} "
                 f"(known: model, {', '.join(known)})"
             )
 

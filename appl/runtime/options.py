@@ -6,7 +6,7 @@ Invariant: equal options give the same ``Sampling`` object, so that its canonica
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from appl.backend import Profile, Sampling
@@ -70,6 +70,11 @@ def _check(fields: dict[str, Any]) -> None:
             re.compile(pattern)
         except re.error as error:
             raise InvalidOption(f"gen(regex=...): {error}") from error
+
+
+def check_defaults(options: Mapping[str, Any]) -> None:
+    """Refuse impossible values among the default *options* of a name for a model."""
+    _check({**options, "stop": stops(options.get("stop", ()))})
 
 
 def check_number(

@@ -3,7 +3,7 @@
 Invariant: nothing here happens at import.
 """
 
-from appl.session.answering import Choice, choose, make_backend
+from appl.session.answering import Choice, check, choose, make_backend
 from appl.session.entry import Entry, git_commit, program_digests, script, version, versions
 from appl.session.opening import (
     Session,
@@ -23,6 +23,7 @@ __all__ = [
     "Entry",
     "Recording",
     "Session",
+    "check",
     "checked",
     "choose",
     "git_commit",

@@ -5,17 +5,17 @@ Invariant: what cannot answer is refused here, before any call, with the nearest
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from appl.backend import Backend, Profile, installed, load
-from appl.config import Config, followed
-from appl.errors import BackendNotFound, ConfigError, ModelNotFound, nearest
+from appl.config import Config, Secret, followed
+from appl.errors import BackendNotFound, ConfigError, InvalidOption, ModelNotFound, nearest
 from appl.runtime.models import Model, Models
-
-EMBEDDED = "embedded"
-_UNINSTALLED = {EMBEDDED: "appl_backends.embedded:Embedded"}  # when run from a bare checkout
+from appl.runtime.options import check_defaults
+from appl.session.taken import EMBEDDED, UNINSTALLED, check_names, check_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,16 @@ def choose(config: Config) -> Choice:
 
 
 def models_of(config: Config, choice: Choice, profile: Profile) -> Models:
-    """The names for models that calls may use in a run with *choice*."""
+    """The names for models that calls may use in a run with *choice*. Raises ``ConfigError``."""
     names = {name: _stands_for(name, config) for name in config.models}
     default = Model(None, choice.model, choice.options)
-    return Models(profile, default, names, choice.backend)
+    models = Models(profile, default, names, choice.backend)
+    for name, model in names.items():
+        try:
+            check_defaults(model.options)
+        except InvalidOption as error:
+            raise ConfigError(f"models.{name}: {error}") from None
+    return models
 
 
 def _stands_for(name: str, config: Config) -> Model:
@@ -54,17 +60,19 @@ def _stands_for(name: str, config: Config) -> Model:
 
 
 def _names() -> set[str]:
-    return {*installed(), *_UNINSTALLED}
+    return {*installed(), *UNINSTALLED}
 
 
 def make_backend(config: Config, choice: Choice, seed: int) -> Backend:
     """The backend of *choice* with its settings. Raises ``BackendError`` or ``ConfigError``."""
+    check_names(config.backends)
+    check_settings(choice.backend, config.backends.get(choice.backend, {}))
     arguments = config.settings_of(choice.backend)
     if choice.backend == EMBEDDED:
         arguments.setdefault("seed", seed)
     name = choice.backend
     if name not in installed():
-        name = _UNINSTALLED.get(name, name)
+        name = UNINSTALLED.get(name, name)
     if ":" not in name and name not in _names():
         raise BackendNotFound(
             f"there is no backend {name!r}{nearest(name, _names())} (installed: "
@@ -91,3 +99,44 @@ def _check_model(profile: Profile, choice: Choice, names: Iterable[str]) -> None
         f"{nearest(model, [*profile.models, *names, *_names()])} "
         f"(its models: {', '.join(profile.models)}{more})"
     )
+
+
+def check(config: Config) -> list[str]:
+    """Refuse what the first call of a run with *config* would be refused for.
+
+    The names of ``[models]`` are followed to models, all ``[backends.…]`` compared with what those
+    backends take, and the one that answers is made. Returns what could not be checked, in words.
+    Raises ``ConfigError`` or ``BackendError``.
+    """
+    for name, table in config.backends.items():
+        check_settings(name, table)
+    for name in config.models:
+        _stands_for(name, config)
+    choice = choose(config)
+    if not (config.models or config.backends or choice.asked):
+        return []
+    missing = _missing_secret(config.backends.get(choice.backend, {}))
+    if missing is not None:
+        return [f"{missing}, so the backend {choice.backend!r} is not checked"]
+    try:
+        backend = make_backend(config, choice, 0)
+    except BackendNotFound as error:
+        if ":" not in choice.backend:
+            raise
+        return [f"{error}, so it is not checked"]  # a module beside the program, perhaps
+    models = models_of(config, choice, backend.profile)
+    for name in config.models:
+        if models.answers(name):
+            models.resolve(name)
+    asyncio.run(backend.aclose())
+    return []
+
+
+def _missing_secret(table: Mapping[str, Any]) -> str | None:
+    try:
+        for value in table.values():
+            if isinstance(value, Secret):
+                value.reveal()
+    except ConfigError as error:
+        return str(error)
+    return None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,9 @@ import pytest
 from appl import config
 from appl.config import Secret, find_file, load
 from appl.errors import ConfigError
+from appl.session import check
+
+from .conftest import Project
 
 
 def settings(folder: Path, toml: str = "", environ: dict[str, str] | None = None, **given: object):
@@ -115,3 +119,57 @@ def test_tables_of_several_inits_are_put_together(tmp_path: Path) -> None:
         assert found.backends["b"] == {"one": 1, "two": 2}
     finally:
         config.init(models=None, backends=None)
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        ("[models]\na = {modle = 'x'}", "unknown option 'modle'; did you mean 'model'"),
+        (
+            "[models]\na = {temprature = 1}",
+            "unknown option 'temprature'; did you mean 'temperature'",
+        ),
+        ("[models]\na = {temperature = 'hot'}", "models.a: .*takes a number, got 'hot'"),
+        ("[models]\na = 'b'\nb = 'a'", "in a circle: a → b → a; let one of them stand for a model"),
+        ("[models]\na = 'embeded'", "no model 'embeded' .for which 'a' stands.; did you mean"),
+        (
+            "[backends.embedded]\ncache_tokns = 5",
+            "no setting 'cache_tokns'; did you mean 'cache_tokens'",
+        ),
+        ("[backends.embedded]\nmax_batch = 'x'", "max_batch must be int, got 'x'"),
+        ("[backends.embedded]\ncache = 'radx'", r"must be Literal\[.radix., .naive.\], got .radx."),
+        ("[backends.embeded]\nseed = 5", "no backend 'embeded'; did you mean 'embedded'"),
+        ("backend = 'appl.testing:Replies'", "'appl.testing:Replies' cannot be imported"),
+    ],
+)
+def test_config_finds_what_a_call_would_be_refused_for(project: Project, toml: str, said: str):
+    project.write("appl.toml", toml)
+    shown = project.appl("config")
+    assert re.search(said, shown.out + shown.err), shown
+    assert shown.code == (0 if "imported" in said else 2)
+    if "stands" not in said and "imported" not in said:
+        opened = project.appl("run", "prog.py:ask")
+        assert opened.code == 2 and re.search(said, opened.err), opened
+        assert "recording in" not in opened.err
+
+
+def test_config_needs_no_secret(project: Project) -> None:
+    project.write(
+        "appl.toml", "[models]\na = 'b'\n[backends.embedded]\nweights = {env = 'NOT_SET'}"
+    )
+    shown = project.appl("config")
+    assert shown.code == 0
+    assert "NOT_SET is not set, so the backend 'embedded' is not checked" in shown.out
+
+
+class Needy:
+    """A backend that has to be told something."""
+
+    def __init__(self, *, url: str, **more: object) -> None:
+        raise AssertionError("it was never told")
+
+
+def test_a_setting_that_is_missing_is_named(tmp_path: Path) -> None:
+    found = settings(tmp_path, f"backend = '{__name__}:Needy'")
+    with pytest.raises(ConfigError, match=r"needs the setting 'url': write .backends.*. url = …"):
+        check(found)

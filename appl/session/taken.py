@@ -1,0 +1,104 @@
+"""The settings of backends, compared with what each of them takes.
+
+Invariant: what is refused is certainly wrong; a backend that takes any setting, or that cannot be
+imported here, is not judged.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Union, get_args, get_origin
+
+from appl.backend import installed
+from appl.config import Secret
+from appl.errors import ConfigError, nearest
+
+EMBEDDED = "embedded"
+UNINSTALLED = {EMBEDDED: "appl_backends.embedded:Embedded"}  # when run from a bare checkout
+
+_NUMBERS: dict[Any, tuple[type, ...]] = {float: (int, float), int: (int,)}
+_CLOSE = 0.75  # how near a foreign backend's name must be to one that is installed to be a slip
+
+
+def check_names(backends: Iterable[str]) -> None:
+    """Refuse a table whose name is nearly that of an installed backend; others may be elsewhere."""
+    known = {*installed(), *UNINSTALLED}
+    for name in backends:
+        if name not in known and ":" not in name and (hint := nearest(name, known, _CLOSE)):
+            raise ConfigError(f"[backends.{name}]: there is no backend {name!r}{hint}")
+
+
+def check_settings(name: str, table: Mapping[str, Any]) -> None:
+    """Refuse settings that the backend *name* does not take, by its own signature."""
+    check_names([name])
+    factory = _factory(name)
+    if factory is None:
+        return
+    try:
+        parameters = inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # one without a signature
+        return
+    named = {
+        key: each for key, each in parameters.items()
+        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    }  # fmt: skip
+    open_ended = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    kinds = _kinds(factory)
+    for key, value in table.items():
+        if key in named:
+            _check_value(f"[backends.{name}] {key}", value, kinds.get(key, Any))
+        elif not open_ended:
+            known = ", ".join(named) or "none"
+            raise ConfigError(
+                f"[backends.{name}] has no setting {key!r}{nearest(key, named)} (it has: {known})"
+            )
+    absent = [key for key, each in named.items() if each.default is each.empty and key not in table]
+    if absent:
+        raise ConfigError(
+            f"the backend {name!r} needs the setting {absent[0]!r}: write [backends.{name}] "
+            f"{absent[0]} = … into appl.toml"
+        )
+
+
+def _factory(name: str) -> Callable[..., Any] | None:
+    """What makes the backend *name*; ``None`` when whoever makes it has to say what is wrong."""
+    point = installed().get(name)
+    try:
+        if point is not None:
+            factory = point.load()
+        else:
+            module, _, attribute = UNINSTALLED.get(name, name).partition(":")
+            factory = getattr(importlib.import_module(module), attribute) if attribute else None
+    except (ImportError, AttributeError):
+        return None
+    return factory if callable(factory) else None
+
+
+def _kinds(factory: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of *factory*, as far as they can be evaluated."""
+    told: Any = factory.__init__ if isinstance(factory, type) else factory  # type: ignore[misc]
+    try:
+        return typing.get_type_hints(told)
+    except Exception:  # an annotation that names what is not there is no reason to refuse
+        return {}
+
+
+def _check_value(where: str, value: Any, kind: Any) -> None:
+    if not isinstance(value, Secret) and not _fits(value, kind):
+        wanted = kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
+        raise ConfigError(f"{where} must be {wanted}, got {value!r:.80}")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether *value* is of *kind*, as far as that is simple to say."""
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if get_origin(kind) in (Union, types.UnionType):
+        return any(_fits(value, each) for each in get_args(kind))
+    if kind in _NUMBERS:
+        return isinstance(value, _NUMBERS[kind]) and not isinstance(value, bool)
+    return kind not in (str, bool, types.NoneType) or isinstance(value, kind)
