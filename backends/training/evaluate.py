@@ -89,7 +89,7 @@ def engine_generate(folder: Path) -> Generate:
             draws = [Draw(heat, 1.0, seed + at, i) for i in range(n)]
             task = Task(chat.prompt(tokenizer, messages), draws, limit)
             task.offer = offer(
-                Sampling(tools=_announced(messages)), backend._constraints, False, b""
+                Sampling(tools=_announced(messages)), backend.constraints, False, b""
             )
             tasks.append(task)
             engine.submit(tasks[-1])

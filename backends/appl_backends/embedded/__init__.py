@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +28,7 @@ from appl_backends.embedded.model import Llama
 from appl_backends.embedded.naive import NaiveCache
 from appl_backends.embedded.radix import BLOCK, RadixCache
 from appl_backends.embedded.sampler import TOLERANCE, Draw, fresh_seed
-from appl_backends.embedded.task import Task
+from appl_backends.embedded.task import Piece, Task
 from appl_backends.embedded.threads import BlasThreads
 from appl_backends.embedded.tokenizer import Encoded, Tokenizer, is_begun, too_long
 from appl_backends.embedded.tools import announced, offer
@@ -79,32 +80,51 @@ class Embedded:
     ) -> None:
         if min(max_tokens, max_batch, chunk, cache_tokens, row_tokens) < 1:
             raise InvalidOption("max_tokens, max_batch, chunk and memory sizes must be positive")
-        folder = Path(weights) if weights is not None else WEIGHTS
+        self.folder = folder = Path(weights) if weights is not None else WEIGHTS
         if not (folder / "model.safetensors").is_file():
             raise ModelNotFound(f"there is no model in {folder} (no file model.safetensors)")
         model = Llama.load(folder)
-        self._tokenizer = Tokenizer(folder)
-        self._constraints = Constraints(self._tokenizer, model.shape.vocab)
-        self._defaults = _Defaults.read(folder, max_tokens)
+        self.tokenizer = Tokenizer(folder)
+        self.constraints = Constraints(self.tokenizer, model.shape.vocab)
+        self.defaults = Defaults.read(folder, max_tokens)
         kept = _cache(cache, model, cache_tokens)
         self.engine = Engine(
-            model, self._tokenizer, kept, max_batch=max_batch, chunk=chunk, row_tokens=row_tokens
+            model, self.tokenizer, kept, max_batch=max_batch, chunk=chunk, row_tokens=row_tokens
         )
         self._seed = seed
-        self._worker = Worker(self.engine, BlasThreads(threads))
+        self.worker = Worker(self.engine, BlasThreads(threads))
 
     @property
     def profile(self) -> Profile:
         """What this backend is and can do."""
-        return Profile("embedded", FEATURES, models=(MODEL,), default_model=MODEL)
+        return Profile(
+            "embedded",
+            FEATURES,
+            models=(MODEL,),
+            default_model=MODEL,
+            context=self.engine.context,
+        )
+
+    @property
+    def cache_tokens(self) -> int | None:
+        """How many tokens the prefix cache holds; none with the naive one."""
+        return self.engine.cache.report().blocks * BLOCK
+
+    def prompt_tokens(self, request: Request) -> list[int]:
+        """The token ids of the prompt of *request*; those of whole messages are kept with them."""
+        return self._prompt(request).ids
+
+    async def warm(self, request: Request, tokens: int) -> None:
+        """Have the first *tokens* tokens of the prompt of *request* in the prefix cache."""
+        begin = self.prompt_tokens(request)[: max(1, tokens)]
+        await self.worker.run(Task(begin, [Draw(0.0, 1.0, 0, 0)], 0, priority=request.priority))
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""
-        self._check(request)
         try:
             async with asyncio.timeout(request.timeout):
-                task = await self._task(request, stream=emit is not None)
-                response = await self._worker.run(task, _numbered(emit, request.sample))
+                task = await self.task(request, stream=emit is not None)
+                response = await self.worker.run(task, _numbered(emit, request.sample))
         except TimeoutError:
             raise BackendTimeout(f"no answer within {request.timeout} s") from None
         if request.sampling.choices is not None:
@@ -113,11 +133,11 @@ class Embedded:
 
     def count_tokens(self, text: str) -> int:
         """How many tokens *text* has, role and end of a message left out."""
-        return len(self._tokenizer.encode(text))
+        return len(self.tokenizer.encode(text))
 
     async def aclose(self) -> None:
         """Stop the engine; what it still had to answer fails."""
-        await asyncio.to_thread(self._worker.stop)
+        await asyncio.to_thread(self.worker.stop)
 
     def cache_report(self) -> dict[str, int]:
         """Tokens, blocks and hits of the cache, and what the engine has computed."""
@@ -143,22 +163,24 @@ class Embedded:
         if request.n < 1:
             raise Unsupported(f"n must be at least 1, got {request.n}")
 
-    async def _task(self, request: Request, stream: bool) -> Task:
-        """Encode and check; what may take long is done off the loop."""
+    async def task(self, request: Request, *, stream: bool = False, begun: bool = True) -> Task:
+        """*request* as the engine takes it; raises a ``BackendError`` for what it cannot do.
+
+        Without *begun*, an assistant's message at the end is answered, not continued. What may
+        take long is done off the loop.
+        """
+        self._check(request)
         sampling, last = request.sampling, request.messages
         constrained = sampling.regex or sampling.grammar or sampling.schema or sampling.tools
         if constrained or (last is not None and len(last.message.content) > 4096):
-            return await asyncio.to_thread(self._prepare, request, stream)
-        return self._prepare(request, stream)
+            return await asyncio.to_thread(self._prepare, request, stream, begun)
+        return self._prepare(request, stream, begun)
 
-    def _prepare(self, request: Request, stream: bool) -> Task:
+    def _prepare(self, request: Request, stream: bool, begun: bool) -> Task:
         sampling, room = request.sampling, self.engine.context
-        prompt = self._tokenizer.prompt(
-            request.messages, room - 1, heal=sampling.grammar is None,
-            tools=announced(sampling.tools) if sampling.tools else "",
-        )  # fmt: skip
+        prompt = self._prompt(request, begun)
         options = self._options(request, prompt)
-        wanted = self._defaults.max_tokens if sampling.max_tokens is None else sampling.max_tokens
+        wanted = self.defaults.max_tokens if sampling.max_tokens is None else sampling.max_tokens
         if wanted < 1:
             raise Unsupported(f"max_tokens must be at least 1, got {wanted}")
         return Task(
@@ -173,11 +195,18 @@ class Embedded:
             stream and options is None,
             request.priority,
             frozenset(sampling.stop_tokens),
-            offer(sampling, self._constraints, is_begun(request.messages), request.digest),
+            offer(sampling, self.constraints, begun and is_begun(request.messages), request.digest),
         )
 
+    def _prompt(self, request: Request, begun: bool = True) -> Encoded:
+        sampling = request.sampling
+        return self.tokenizer.prompt(
+            request.messages, self.engine.context - 1, heal=sampling.grammar is None,
+            tools=announced(sampling.tools) if sampling.tools else "", begun=begun,
+        )  # fmt: skip
+
     def _draws(self, request: Request) -> list[Draw]:
-        sampling, default = request.sampling, self._defaults
+        sampling, default = request.sampling, self.defaults
         temperature = default.temperature if sampling.temperature is None else sampling.temperature
         top_p = default.top_p if sampling.top_p is None else sampling.top_p
         if not temperature >= 0.0 or not 0.0 < top_p <= 1.0:
@@ -199,9 +228,9 @@ class Embedded:
         if wanted == Wanted() or sampling.choices is not None:
             return None
         if not sampling.begun:
-            return self._constraints.compile(wanted, prompt.healed)
+            return self.constraints.compile(wanted, prompt.healed)
         begun = sampling.begun[: len(sampling.begun) - len(prompt.healed)]
-        return self._constraints.compile(wanted).after(self._tokenizer.encode(begun))
+        return self.constraints.compile(wanted).after(self.tokenizer.encode(begun))
 
     def _options(self, request: Request, prompt: Encoded) -> list[list[int]] | None:
         choices = request.sampling.choices
@@ -209,7 +238,7 @@ class Embedded:
             return None
         if not choices:
             raise Unsupported("there are no options to choose from")
-        found = [self._tokenizer.option(request.messages, prompt, option) for option in choices]
+        found = [self.tokenizer.option(request.messages, prompt, option) for option in choices]
         longest = len(prompt.ids) + max(map(len, found))
         if longest > self.engine.context:
             raise too_long(f"{longest} (with its longest option)", self.engine.context)
@@ -225,7 +254,7 @@ def _cache(kind: str, model: Llama, tokens: int) -> Cache:
 
 
 @dataclass(frozen=True, slots=True)
-class _Defaults:
+class Defaults:
     """What a request does not say, from ``generation_config.json`` and the settings."""
 
     temperature: float
@@ -233,14 +262,14 @@ class _Defaults:
     max_tokens: int
 
     @classmethod
-    def read(cls, folder: Path, max_tokens: int) -> _Defaults:
+    def read(cls, folder: Path, max_tokens: int) -> Defaults:
         path = folder / "generation_config.json"
         said = json.loads(path.read_text("utf-8")) if path.is_file() else {}
         return cls(said.get("temperature", 1.0), said.get("top_p", 1.0), max_tokens)
 
 
-def _numbered(emit: Emit | None, first: int) -> Emit | None:
-    return emit and (lambda chunk: emit(Chunk(first + chunk.sample, chunk.text, chunk.kind)))
+def _numbered(emit: Emit | None, first: int) -> Callable[[Piece], None] | None:
+    return emit and (lambda piece: emit(Chunk(first + piece.sample, piece.text)))
 
 
 def _named(response: Response) -> Response:

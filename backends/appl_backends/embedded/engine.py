@@ -17,6 +17,7 @@ from appl.backend import TokenLogprob
 from appl.errors import BackendError
 from appl_backends.embedded.cache import Cache
 from appl_backends.embedded.model import F32, Llama, Row, Rows, Span
+from appl_backends.embedded.probe import entry
 from appl_backends.embedded.radix import common
 from appl_backends.embedded.sampler import Picked, best, log_softmax, pick
 from appl_backends.embedded.task import Failed, Finished, Outcome, Piece, Run, Task
@@ -29,7 +30,10 @@ HEADROOM = 64
 
 @dataclass(slots=True)
 class Counters:
-    """What the engine has done since it was made."""
+    """What the engine has done since it was made.
+
+    ``abort_steps`` is the largest number of steps that ended between an abort and its effect.
+    """
 
     steps: int = 0
     prompt_tokens: int = 0
@@ -38,6 +42,8 @@ class Counters:
     decoded_tokens: int = 0
     preemptions: int = 0
     recomputed: int = 0
+    aborts: int = 0
+    abort_steps: int = 0
 
 
 class Engine:
@@ -56,7 +62,7 @@ class Engine:
         self.model, self.tokenizer, self.cache = model, tokenizer, cache
         self.max_batch, self.chunk = max_batch, chunk
         self.rows = Rows(model.shape, row_tokens)
-        self.inbox: deque[tuple[Task, bool]] = deque()
+        self.inbox: deque[tuple[Task, int | None]] = deque()
         self.waiting: list[Run] = []
         self.running: list[Run] = []
         self.counters = Counters()
@@ -72,11 +78,14 @@ class Engine:
 
     def submit(self, task: Task) -> None:
         """Queue *task*; may be called from any thread."""
-        self.inbox.append((task, True))
+        self.inbox.append((task, None))
 
     def abort(self, task: Task) -> None:
-        """Drop *task* before the next step; may be called from any thread."""
-        self.inbox.append((task, False))
+        """Drop *task* before the next step; may be called from any thread.
+
+        It finishes with what it has; sequences that are cut off end with ``abort``.
+        """
+        self.inbox.append((task, self.counters.steps))
 
     @property
     def idle(self) -> bool:
@@ -105,11 +114,11 @@ class Engine:
     # -- schedule ------------------------------------------------------------------------------
 
     def _receive(self) -> None:
-        dropped: set[Task] = set()
+        dropped: dict[Task, int] = {}
         while self.inbox:
-            task, wanted = self.inbox.popleft()
-            if not wanted:
-                dropped.add(task)
+            task, aborted = self.inbox.popleft()
+            if aborted is not None:
+                dropped.setdefault(task, aborted)
                 continue
             self._order += 1
             task.order = self._order
@@ -118,9 +127,24 @@ class Engine:
                 self._queue(run)
         if dropped:
             self._drop(dropped)
+            for task, step in dropped.items():
+                self._cut_off(task, step)
 
     def _queue(self, run: Run) -> None:
         bisect.insort(self.waiting, run, key=_urgency)
+
+    def _cut_off(self, task: Task, step: int) -> None:
+        """End *task*, which was aborted when *step* steps were done."""
+        if len(task.done) == len(task.live):
+            return
+        self.counters.aborts += 1
+        self.counters.abort_steps = max(self.counters.abort_steps, self.counters.steps - step)
+        for run in task.live:
+            if not run.finish:
+                run.finish = "abort"
+                task.done.append(run)
+                self._pass_on(run)
+        self._out.append(Finished(task, task.response()))
 
     def _drop(self, tasks: Collection[Task]) -> None:
         self.waiting = [run for run in self.waiting if run.task not in tasks]
@@ -152,6 +176,8 @@ class Engine:
         if run.task.options:
             scored = known + len(run.logprobs)
             return Span(row, run.ids[start:end], max(0, min(count, end - scored + 1)))
+        if run.task.to_score is not None:
+            return Span(row, run.ids[start:end], max(0, end - max(start, run.task.to_score)))
         return Span(row, run.ids[start:end], int(end == len(run.ids)))
 
     def _admit(self) -> list[tuple[Run, F32]]:
@@ -209,6 +235,8 @@ class Engine:
         known = len(run.task.prompt)
         if run.forks:
             return known
+        if run.task.to_score is not None:
+            return run.task.to_score
         return known + len(run.logprobs) - 1 if run.task.options else len(run.ids) - 1
 
     def _start(self, run: Run, row: Row) -> F32 | None:
@@ -216,6 +244,8 @@ class Engine:
         run.row, run.behind = row, None
         run.tokens = np.array(run.ids, np.int32)
         run.hold = self.cache.open(run.tokens[: self._reusable(run)], row)
+        if run.cached is None:
+            run.cached = min(run.hold.length, len(run.task.prompt) - 1)
         if run.task.cached is None:
             run.task.cached = run.hold.length
             self.counters.prompt_tokens += len(run.task.prompt)
@@ -270,10 +300,16 @@ class Engine:
         raws: list[F32] = []
         for run, raw in ready:
             task = run.task
+            if task.probe is not None and task.to_score is not None:
+                token = task.prompt[task.to_score + 1]
+                task.scored.append(entry(raw, token, task.probe))
+                continue
             if len(task.live) > 1 and task.first is None and run.fresh:
                 task.first = raw.copy()
             if task.options:
                 self._score(run, raw)
+            elif task.max_tokens == 0:
+                self._end(run, "length")
             else:
                 runs.append(run)
                 raws.append(raw)
@@ -290,6 +326,8 @@ class Engine:
             token, count = picked[at].token, run.task.logprobs
             if count is not None and not run.ends_with(token, self.tokenizer.end):
                 run.logprobs.append(self._logprob(raw[at], token, count))
+            if run.task.probe is not None:
+                run.probed.append(entry(raw[at], token, run.task.probe))
         return [choice.token for choice in picked]
 
     def _pick(self, runs: Sequence[Run], raw: F32) -> list[Picked]:
@@ -302,6 +340,8 @@ class Engine:
                 logits[at, ~run.constraint.mask()] = -np.inf
             if run.task.offer is not None and not run.generated:
                 self._let_call(run.task.offer, logits[at], raw[at])
+            if run.generated < run.task.min_tokens:
+                logits[at, [self.tokenizer.end, *run.task.stop_tokens]] = -np.inf
         draws = [run.task.draws[run.index] for run in runs]
         return pick(logits, draws, [run.generated for run in runs])
 
@@ -357,11 +397,24 @@ class Engine:
         self.counters.decoded_tokens += 1
         finish = self._take(run, token)
         if finish:
-            run.writer.close(cut=finish == "length")
-        if run.task.stream and not run.called and (text := run.writer.take(final=bool(finish))):
-            self._out.append(Piece(run.task, run.index, text))
-        if finish:
-            self._finish(run, finish)
+            self._end(run, finish)
+        else:
+            self._pass_on(run)
+
+    def _end(self, run: Run, reason: str) -> None:
+        """No token of *run* will come any more."""
+        run.finish = reason
+        run.writer.close(cut=reason == "length")
+        self._pass_on(run)
+        self._finish(run, reason)
+
+    def _pass_on(self, run: Run) -> None:
+        """Stream what is there and was not streamed before."""
+        task, final = run.task, bool(run.finish)
+        if task.stream:
+            text = "" if run.called else run.writer.take(final=final)
+            if text or task.each:
+                self._out.append(Piece(task, run.index, text, run.generated, run.finish))
 
     def _take(self, run: Run, token: int) -> str:
         ended = CALLED if run.called else "stop"

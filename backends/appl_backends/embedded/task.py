@@ -13,6 +13,7 @@ from appl.backend import Response, Sample, TokenLogprob, Usage
 from appl_backends.embedded.cache import Hold, Tokens
 from appl_backends.embedded.constraint import Constraint
 from appl_backends.embedded.model import F32, Row
+from appl_backends.embedded.probe import Entry, Probe
 from appl_backends.embedded.sampler import Draw
 from appl_backends.embedded.tokenizer import Writer
 from appl_backends.embedded.tools import CALLED, Offer
@@ -20,7 +21,12 @@ from appl_backends.embedded.tools import CALLED, Offer
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """One request inside the engine: a prompt, and the samples or options wanted of it."""
+    """One request inside the engine: a prompt, and the samples or options wanted of it.
+
+    With no ``max_tokens``, the prompt is computed and nothing more. With ``each``, a stream has a
+    piece for every token, whether or not it brings text. ``scored`` are the prompt's entries that
+    ``probe`` asked for.
+    """
 
     prompt: list[int]
     draws: list[Draw]
@@ -34,11 +40,24 @@ class Task:
     priority: int = 0
     stop_tokens: frozenset[int] = frozenset()
     offer: Offer | None = None
+    probe: Probe | None = None
+    each: bool = False
+    ignore_end: bool = False
+    min_tokens: int = 0
     order: int = 0
     live: list[Run] = field(default_factory=list)
     done: list[Run] = field(default_factory=list)
     first: F32 | None = None
     cached: int | None = None
+    scored: list[Entry] = field(default_factory=list)
+
+    @property
+    def to_score(self) -> int | None:
+        """The position whose logits give the prompt's next entry; ``None`` without such."""
+        if self.probe is None:
+            return None
+        at = self.probe.start + len(self.scored)
+        return at if at < len(self.prompt) - 1 else None
 
     def response(self) -> Response:
         """The answer, once all runs are done: scores of the options, or samples."""
@@ -55,8 +74,8 @@ class Run:
     """One sequence of a task: its ids, and while it runs its row and its place in the cache."""
 
     __slots__ = (
-        "behind", "called", "constraint", "finish", "hold", "ids", "index", "logprobs", "row",
-        "score", "task", "tokens", "writer",
+        "behind", "cached", "called", "constraint", "finish", "hold", "ids", "index", "logprobs",
+        "probed", "row", "score", "task", "tokens", "writer",
     )  # fmt: skip
 
     def __init__(self, task: Task, index: int) -> None:
@@ -67,6 +86,8 @@ class Run:
         self.writer = Writer(task.stop, task.healed)
         self.constraint = task.constraint.fork() if task.constraint else None
         self.logprobs: list[TokenLogprob] = []
+        self.probed: list[Entry] = []
+        self.cached: int | None = None
         self.score = 0.0
         self.row: Row | None = None
         self.hold: Hold | None = None
@@ -96,7 +117,7 @@ class Run:
 
     def ends_with(self, token: int, end: int) -> bool:
         """Whether *token* ends the answer, and is not part of it; *end* is that of a turn."""
-        return token == end or token in self.task.stop_tokens
+        return (token == end and not self.task.ignore_end) or token in self.task.stop_tokens
 
     @property
     def generated(self) -> int:
@@ -123,16 +144,21 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """More text of one sample of a streamed task."""
+    """More text of one sample of a streamed task.
+
+    ``tokens`` is the number that the sample has by now, ``finish`` why it ends with this piece.
+    """
 
     task: Task
     sample: int
     text: str
+    tokens: int
+    finish: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """All of a task is there."""
+    """All of a task is there, or will be: one that was dropped ends with what it had."""
 
     task: Task
     response: Response

@@ -69,16 +69,18 @@ class Tokenizer:
         return ids
 
     def prompt(
-        self, messages: Messages | None, limit: int, *, heal: bool = True, tools: str = ""
-    ) -> Encoded:
+        self, messages: Messages | None, limit: int, *, heal: bool = True, tools: str = "",
+        begun: bool = True,
+    ) -> Encoded:  # fmt: skip
         """The ids that ask for the next assistant message, or continue the one at the end.
 
-        *tools* is said at the end of the system message. Raises ``PromptTooLong`` for more than
-        *limit* tokens, without encoding hopeless texts.
+        Without *begun*, one at the end is complete as well. *tools* is said at the end of the
+        system message. Raises ``PromptTooLong`` for more than *limit* tokens, without encoding
+        hopeless texts.
         """
         parts: list[list[int]] = [[self.start]]
         healed, total = b"", 1
-        open_link = messages if is_begun(messages) else None
+        open_link = messages if begun and is_begun(messages) else None
         links = messages.links() if messages else []
         if tools:
             first = links.pop(0).message if links and links[0].message.role == "system" else None
@@ -186,17 +188,17 @@ class Writer:
     """The growing text of one answer.
 
     Bytes become text only when a character is complete, and text becomes *safe* only when no stop
-    string can begin in it any more; ``stopped`` is true once one is complete (the first to be so,
-    wherever tokens are cut), and the text ends before it.
+    string can begin in it any more; ``stopped`` is true once one is complete (``matched``: the
+    first to be so, wherever tokens are cut), and the text ends before it.
     """
 
-    __slots__ = ("_decoder", "_skip", "_stop", "_taken", "stopped", "text")
+    __slots__ = ("_decoder", "_skip", "_stop", "_taken", "matched", "stopped", "text")
 
     def __init__(self, stop: Sequence[str] = (), skip: bytes = b"") -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stop, self._skip = tuple(filter(None, stop)), len(skip)
         self._taken = 0
-        self.text, self.stopped = "", False
+        self.text, self.stopped, self.matched = "", False, ""
 
     def add(self, data: bytes) -> None:
         """Append the bytes of a token."""
@@ -221,12 +223,13 @@ class Writer:
         before = len(self.text)
         self.text += piece
         found = [
-            (at + len(stop), at)
+            (at + len(stop), at, stop)
             for stop in self._stop
             if (at := self.text.find(stop, max(0, before - len(stop) + 1))) >= 0
         ]
         if found:
-            self.text, self.stopped = self.text[: min(found)[1]], True
+            _, at, self.matched = min(found)
+            self.text, self.stopped = self.text[:at], True
 
     def _safe_end(self) -> int:
         text, held = self.text, 0

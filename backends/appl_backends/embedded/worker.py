@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from appl.backend import Chunk, Emit, Response
+from appl.backend import Response
 from appl.errors import BackendError
 from appl_backends.embedded.engine import Engine
 from appl_backends.embedded.task import Failed, Outcome, Piece, Task
@@ -24,7 +25,7 @@ class _Caller:
 
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Response]
-    emit: Emit | None
+    emit: Callable[[Piece], None] | None
 
 
 class Worker:
@@ -37,8 +38,11 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    async def run(self, task: Task, emit: Emit | None) -> Response:
-        """Have *task* done; cancelling this aborts it before the engine's next step."""
+    async def run(self, task: Task, emit: Callable[[Piece], None] | None = None) -> Response:
+        """Have *task* done; cancelling this aborts it before the engine's next step.
+
+        *emit* gets the pieces of a streamed task, on the loop.
+        """
         loop = asyncio.get_running_loop()
         caller = _Caller(loop, loop.create_future(), emit)
         self._submit(task, caller)
@@ -48,6 +52,11 @@ class Worker:
             if self._callers.pop(task, None) is not None:
                 self._engine.abort(task)
                 self._notify()
+
+    def abort(self, task: Task) -> None:
+        """Have ``run`` of *task* return what is there before the engine's next step."""
+        self._engine.abort(task)
+        self._notify()
 
     def stop(self) -> None:
         """End the thread and fail what is open; later tasks are refused."""
@@ -116,7 +125,7 @@ def _settle(outcomes: list[tuple[_Caller, Outcome]]) -> None:
             continue
         if isinstance(outcome, Piece):
             if caller.emit is not None:
-                caller.emit(Chunk(outcome.sample, outcome.text))
+                caller.emit(outcome)
         elif isinstance(outcome, Failed):
             caller.future.set_exception(outcome.error)
         else:
