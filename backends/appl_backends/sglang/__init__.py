@@ -1,0 +1,5 @@
+"""SGLang, the GPU backend with a radix cache: a native client, and a launcher for the server."""
+
+from appl_backends.sglang.client import SGLang
+
+__all__ = ["SGLang"]

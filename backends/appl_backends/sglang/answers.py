@@ -1,0 +1,91 @@
+"""What the native interface answers, as samples; half an answer is an error.
+
+Invariant: a sample comes from an answer that says how it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from appl.backend import Sample, TokenLogprob, Usage
+from appl.backend_http import error_of_payload
+from appl.errors import BackendUnavailable, MalformedResponse
+
+
+def answers(found: Any, wanted: int, who: str) -> list[Mapping[str, Any]]:
+    """The *wanted* answers in what the server sent, each complete. Raises ``BackendError``."""
+    listed = found if isinstance(found, list) else [found]
+    if len(listed) < wanted:
+        raise MalformedResponse(f"{who} gave {len(listed)} answers where {wanted} were asked for")
+    for each in listed:
+        check(each, who)
+    return listed
+
+
+def check(answer: Any, who: str) -> None:
+    """Refuse an *answer* that is none, was aborted, or does not say how it ended."""
+    try:
+        ended = answer["meta_info"]["finish_reason"]
+        kind = ended["type"]
+        answer["text"], answer["output_ids"]
+    except (KeyError, TypeError):
+        raise _no_answer(answer, who) from None
+    if kind == "abort":
+        if isinstance(ended.get("status_code"), int):
+            raise error_of_payload({"error": ended}, who)
+        said = ended.get("message") or "it does not say why"
+        raise BackendUnavailable(f"{who} broke the answer off: {said}")
+
+
+def _no_answer(answer: Any, who: str) -> Exception:
+    if isinstance(answer, Mapping) and "error" in answer:
+        return error_of_payload(answer, who)
+    missing = "an answer without a finish reason" if _is_half(answer) else "no answer"
+    return MalformedResponse(f"{who} gave {missing}: {answer!r:.200}")
+
+
+def _is_half(answer: Any) -> bool:
+    return isinstance(answer, Mapping) and "text" in answer
+
+
+def sample(answer: Mapping[str, Any]) -> Sample:
+    """The sample in a complete *answer*."""
+    meta = answer["meta_info"]
+    logprobs = meta.get("output_token_logprobs")
+    said = None if logprobs is None else _logprobs(logprobs, meta.get("output_top_logprobs"))
+    return Sample(answer["text"], meta["finish_reason"]["type"], said)
+
+
+def _logprobs(found: Sequence[Any], tops: Sequence[Any] | None) -> tuple[TokenLogprob, ...]:
+    several = tops or [None] * len(found)
+    return tuple(
+        TokenLogprob(text or "", value, tuple((t or "", v) for v, _, t in top or ()))
+        for (value, _, text), top in zip(found, several, strict=False)
+    )
+
+
+def generated(answer: Mapping[str, Any]) -> list[int]:
+    """The ids of the answer's text, without the token that ended it."""
+    ids: list[int] = answer["output_ids"]
+    matched = answer["meta_info"]["finish_reason"].get("matched")
+    return ids[:-1] if ids and isinstance(matched, int) and ids[-1] == matched else ids
+
+
+def usage(found: Sequence[Mapping[str, Any]]) -> Usage:
+    """The tokens of several answers to one prompt."""
+    metas = [each["meta_info"] for each in found]
+    cached = [meta.get("cached_tokens") for meta in metas]
+    return Usage(
+        metas[0].get("prompt_tokens"),
+        sum(meta.get("completion_tokens") or 0 for meta in metas),
+        None if None in cached else min(cached),
+    )
+
+
+def scores(answer: Mapping[str, Any], skipped: int, who: str) -> list[float]:
+    """The log-probabilities of the input's tokens, the first *skipped* of them left out."""
+    found = answer["meta_info"].get("input_token_logprobs")
+    if not isinstance(found, list) or any(entry[0] is None for entry in found[skipped:]):
+        raise MalformedResponse(f"{who} gave no log-probabilities of the input: {found!r:.200}")
+    return [entry[0] for entry in found[skipped:]]

@@ -1,0 +1,165 @@
+"""Requests as the bytes that the native interface takes.
+
+Invariant: what two requests have in common is written once: sampling parameters by their canonical
+text, token ids by their place in the prompt chain.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from appl.backend import Request, Sampling, canonical
+from appl.errors import InvalidOption, Unsupported
+
+SAMPLED: Mapping[str, str] = {
+    "frequency_penalty": "frequency_penalty", "ignore_eos": "ignore_eos",
+    "logit_bias": "logit_bias", "min_p": "min_p", "min_tokens": "min_new_tokens",
+    "presence_penalty": "presence_penalty", "repetition_penalty": "repetition_penalty",
+    "stop_regex": "stop_regex", "structural_tag": "structural_tag", "top_k": "top_k",
+}  # fmt: skip
+"""Options of ``gen`` that are sampling parameters of the server, by their names there."""
+
+ROUTED: Mapping[str, str] = {
+    "lora": "lora_path", "cache_salt": "cache_salt", "extra_key": "extra_key",
+    "routing_key": "routing_key",
+}  # fmt: skip
+"""Options of ``gen`` that say where and under which name a request is served."""
+
+OPTIONS = frozenset({*SAMPLED, *ROUTED})
+
+_MOST = 1024
+
+
+class Parameters:
+    """The sampling parameters of requests as JSON.
+
+    *defaults* are those of the model, *max_tokens* bounds what a request does not bound itself;
+    seeds are sent to *seeded* servers.
+    """
+
+    def __init__(
+        self, defaults: Mapping[str, Any], *, max_tokens: int | None = None, seeded: bool = False
+    ) -> None:
+        self._defaults = {"max_new_tokens": max_tokens, **defaults}
+        self._seeded = seeded
+        self._known: dict[str, tuple[bytes, bytes]] = {}
+
+    def of(self, sampling: Sampling) -> tuple[bytes, bytes]:
+        """The members of ``sampling_params`` without brackets, and further members of the body."""
+        key = sampling.canonical()
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            found = self._known[key] = self._made(sampling)
+        return found
+
+    def _made(self, sampling: Sampling) -> tuple[bytes, bytes]:
+        given = dict(self._defaults)
+        pairs = (("max_tokens", "max_new_tokens"), ("temperature",) * 2, ("top_p",) * 2)
+        for here, there in pairs:
+            if (value := getattr(sampling, here)) is not None:
+                given[there] = value
+        if sampling.stop:
+            given["stop"] = list(sampling.stop)
+        if sampling.stop_tokens:
+            given["stop_token_ids"] = list(sampling.stop_tokens)
+        given |= _form(sampling)
+        if sampling.seed is not None and self._seeded:
+            given["sampling_seed"] = sampling.seed
+        around = routed(sampling)
+        for name, value in sampling.extra:
+            if name in SAMPLED:
+                given[SAMPLED[name]] = _as_text(name, value)
+        if sampling.logprobs is not None:
+            around |= {"return_logprob": True, "return_text_in_logprobs": True}
+            around["top_logprobs_num"] = sampling.logprobs
+        return _members(given), _members(around)
+
+
+def routed(sampling: Sampling) -> dict[str, Any]:
+    """The members of a body that say where and under which name it is served."""
+    return {ROUTED[name]: value for name, value in sampling.extra if name in ROUTED}
+
+
+def _form(sampling: Sampling) -> dict[str, Any]:
+    """The constraint on the text; the server takes one."""
+    pairs = (("regex", "regex"), ("grammar", "ebnf"), ("schema", "json_schema"))
+    given = {there: getattr(sampling, here) for here, there in pairs}
+    found = {name: value for name, value in given.items() if value is not None}
+    if len(found) + any(name == "structural_tag" for name, _ in sampling.extra) > 1:
+        raise Unsupported(
+            "an answer has one form: regex, grammar, response_format or structural_tag"
+        )
+    return found
+
+
+def _as_text(name: str, value: Any) -> Any:
+    if name != "structural_tag" or isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return canonical(value)
+    raise InvalidOption(f"gen(structural_tag=...) takes a dict or JSON text, got {value!r:.80}")
+
+
+def _members(given: Mapping[str, Any]) -> bytes:
+    return json.dumps(given, separators=(",", ":")).encode("ascii")[1:-1]
+
+
+def ask(
+    request: Request, prompt: bytes, parameters: Parameters, rid: str, more: bytes = b""
+) -> bytes:
+    """The body that asks *request* under the name *rid*.
+
+    *prompt* is the member that holds the prompt, *more* are further members, each with a comma
+    before it.
+    """
+    inner, around = parameters.of(request.sampling)
+    several = b',"n":%d' % request.n if request.n > 1 else b""
+    return b"".join([
+        b"{", prompt, b',"sampling_params":{', inner, several, b'},"rid":"', rid.encode("ascii"),
+        b'"', more, b"," + around if around else b"", b"}",
+    ])  # fmt: skip
+
+
+def ask_each(
+    request: Request, ids: bytes, parameters: Parameters, rid: str, seed: int, more: bytes = b""
+) -> bytes:
+    """The body that asks for every sample of *request* with a seed of its own, from *seed* on."""
+    inner, around = parameters.of(request.sampling)
+    prompts = b",".join([b"[" + ids + b"]"] * request.n)
+    seeds = range(seed, seed + request.n)
+    given = b",".join(b'{%b,"sampling_seed":%d}' % (inner, each) for each in seeds)
+    return b"".join([
+        b'{"input_ids":[', prompts, b'],"sampling_params":[', given, b'],"rid":"',
+        rid.encode("ascii"), b'"', more, b"," + around if around else b"", b"}",
+    ])  # fmt: skip
+
+
+def of_ids(ids: bytes) -> bytes:
+    """The member that holds a prompt of token ids."""
+    return b'"input_ids":[' + ids + b"]"
+
+
+def ask_scores(whole: Sequence[Sequence[int]], start: int, sampling: Sampling, rid: str) -> bytes:
+    """The body that asks for the log-probabilities of several texts from token *start* on."""
+    return canonical({
+        **routed(sampling), "input_ids": [list(ids) for ids in whole], "rid": rid,
+        "sampling_params": {"max_new_tokens": 0, "temperature": 0},
+        "return_logprob": True, "logprob_start_len": max(0, start - 1),
+    }).encode("ascii")  # fmt: skip
+
+
+def ask_nothing(ids: Sequence[int], sampling: Sampling, rid: str) -> bytes:
+    """The body that has *ids* computed and kept, and nothing generated."""
+    return canonical({
+        **routed(sampling), "input_ids": list(ids), "rid": rid,
+        "sampling_params": {"max_new_tokens": 0, "temperature": 0},
+    }).encode("ascii")  # fmt: skip
+
+
+def ask_to_stop(rid: str) -> bytes:
+    """The body that aborts the request *rid*."""
+    return b'{"rid":"%b"}' % rid.encode("ascii")

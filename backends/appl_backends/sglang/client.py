@@ -1,0 +1,313 @@
+"""The client of an SGLang server: native requests of token ids over one pool of connections.
+
+Invariant: a request that was sent is answered, or has failed, or was told to stop; and a prompt
+that goes on from an answer begins with the very tokens that the server has generated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import resource
+import secrets
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from appl.backend import Emit, Profile, Request, Response, Sample, Usage
+from appl.errors import (
+    BackendUnavailable,
+    ConfigError,
+    InvalidOption,
+    ModelNotFound,
+    PromptTooLong,
+    Unsupported,
+    nearest,
+)
+from appl_backends.sglang import answers, asking
+from appl_backends.sglang.folder import defaults_of, folder_of
+from appl_backends.sglang.probe import Server, probe
+from appl_backends.sglang.template import load_template
+from appl_backends.sglang.tokens import Prompts, Run, Tokenizer
+from appl_backends.sglang.wire import Wire
+
+URL = "http://127.0.0.1:30000"
+FEATURES = frozenset(
+    {
+        "choices",
+        "grammar",
+        "images",
+        "logprobs",
+        "n",
+        "prefill",
+        "prefix_cache",
+        "reasoning",
+        "regex",
+        "schema",
+        "seed",
+        "stop_tokens",
+        "stream",
+        "tools",
+    }
+)
+TIE = 1e-6
+_LONG = 32768
+_COLD = 256
+
+
+class SGLang:
+    """A :class:`~appl.backend.Backend` that asks the SGLang server at *url*.
+
+    *url* and *api_key* default to ``SGLANG_URL`` and ``SGLANG_API_KEY``. *tokenizer* is the folder
+    with the model's ``tokenizer.json`` and chat template (default: where the server says that it
+    has it); *template* is another chat template: ``plain``, a Jinja file, or the template itself.
+    *max_tokens* bounds answers that say nothing themselves (default: the room in the context).
+    *connections* is how many requests are on their way at once, *connect_timeout* the seconds in
+    which a connection must be made. *advise* is told, once, what the server could be set to.
+    """
+
+    def __init__(
+        self,
+        *,
+        url: str | None = None,
+        api_key: str | None = None,
+        model: str | None = None,
+        tokenizer: str | os.PathLike[str] | None = None,
+        template: str | None = None,
+        max_tokens: int | None = None,
+        connections: int = 1024,
+        connect_timeout: float = 10.0,
+        advise: Callable[[str], None] | None = None,
+    ) -> None:
+        if connections < 1 or connect_timeout <= 0:
+            raise InvalidOption("connections and connect_timeout must be positive")
+        connections = min(connections, _most_files() // 2)
+        key = api_key or os.environ.get("SGLANG_API_KEY")
+        self._wire = Wire(
+            url or os.environ.get("SGLANG_URL") or URL, key, connections, connect_timeout
+        )
+        self._tokenizer = Path(tokenizer).expanduser() if tokenizer is not None else None
+        self._template, self._max_tokens, self._model = template, max_tokens, model
+        self._advise = advise or _say
+        self._name = f"appl-{secrets.token_hex(4)}-"
+        self._numbers = itertools.count(1)
+        self._ready: _Ready | None = None
+        self._known: _Ready | None = None
+        self._connecting: asyncio.Task[_Ready] | None = None
+        self._aborts: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self.profile = Profile(
+            "sglang", FEATURES, asking.OPTIONS, default_model=model, concurrency=connections
+        )
+
+    # -- what it offers
+
+    async def connect(self) -> None:
+        """Ask the server what it is, and load its tokenizer. Raises ``BackendError``."""
+        await self._connected()
+
+    @property
+    def server(self) -> Server | None:
+        """What the server said when it was asked; ``None`` before that."""
+        return self._known.server if self._known is not None else None
+
+    @property
+    def cache_tokens(self) -> int | None:
+        """How many tokens the server's prefix cache holds; ``None`` when that is not known."""
+        return self._known.server.cache_tokens if self._known is not None else None
+
+    def prompt_tokens(self, request: Request) -> Sequence[int]:
+        """The ids of the prompt of *request*; none before the server was asked what it is."""
+        if self._known is None:
+            return ()
+        return self._known.prompts.of(request.messages, request.sampling.tools).all_ids()
+
+    async def warm(self, request: Request, tokens: int) -> None:
+        """Have the first *tokens* tokens of the prompt in the server's cache."""
+        ready = self._ready or await self._connected()
+        prompt = await self._prompt(ready, request)
+        rid = self._rid()
+        body = asking.ask_nothing(prompt.all_ids()[:tokens], request.sampling, rid)
+        await self._asked(rid, self._wire.post("/generate", body))
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        """Answer *request*; with *emit*, also pass on text as it comes."""
+        ready = self._ready or await self._connected()
+        self._check(request, ready.server)
+        prompt = await self._prompt(ready, request)
+        if request.sampling.choices is not None:
+            return await self._choose(ready, request, prompt)
+        rid = self._rid()
+        body = self._body(ready, request, prompt, rid)
+        found = await self._asked(rid, self._wire.post("/generate", body))
+        return self._response(ready, request, found)
+
+    async def aclose(self) -> None:
+        """Close the connections, after what was cancelled has been told to stop."""
+        self._closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        await asyncio.gather(*self._aborts, return_exceptions=True)
+        await self._wire.aclose()
+
+    # -- being ready
+
+    async def _connected(self) -> _Ready:
+        if self._closed:
+            raise BackendUnavailable(f"the connections to {self._wire.who} are closed")
+        if self._connecting is None:
+            self._connecting = asyncio.ensure_future(self._connect())
+            self._connecting.add_done_callback(self._connect_over)
+        return await asyncio.shield(self._connecting)
+
+    def _connect_over(self, task: asyncio.Task[_Ready]) -> None:
+        self._connecting = None
+        if not task.cancelled():
+            task.exception()  # every waiter raises it; without one nobody need know
+
+    async def _connect(self) -> _Ready:
+        server = await probe(self._wire)
+        self._wire.names(server.model)
+        known = self._known
+        if known is None or known.server.tokenizer != server.tokenizer:
+            made = await asyncio.to_thread(self._loaded, server)
+        else:
+            made = _Ready(server, known.prompts, known.parameters)
+        for line in server.advice() if known is None else ():
+            self._advise(f"the SGLang server at {self._wire.url}: {line}")
+        self._ready = self._known = made
+        return made
+
+    def _loaded(self, server: Server) -> _Ready:
+        folder = self._tokenizer or folder_of(server.tokenizer)
+        if folder is None:
+            raise ConfigError(
+                f"the tokenizer of {server.tokenizer or 'the model'} is not on this machine; give "
+                "the backend tokenizer=<the folder with its tokenizer.json and chat template>"
+            )
+        prompts = Prompts(Tokenizer(folder), load_template(folder, self._template))
+        parameters = asking.Parameters(
+            defaults_of(folder), max_tokens=self._max_tokens, seeded=server.deterministic
+        )
+        return _Ready(server, prompts, parameters)
+
+    # -- asking
+
+    def _rid(self) -> str:
+        return f"{self._name}{next(self._numbers)}"
+
+    async def _prompt(self, ready: _Ready, request: Request) -> Run:
+        """The tokens of the prompt; long texts are encoded off the loop."""
+        messages, tools = request.messages, request.sampling.tools
+        if messages is not None and messages.size > _LONG:
+            prompt = await asyncio.to_thread(ready.prompts.of, messages, tools)
+        else:
+            prompt = ready.prompts.of(messages, tools)
+        room = ready.server.context
+        if room is not None and prompt.size >= room:
+            raise PromptTooLong(
+                f"the prompt has {prompt.size} tokens, and {ready.server.model} has a context of "
+                f"{room} with the answer; shorten the prompt"
+            )
+        return prompt
+
+    def _body(self, ready: _Ready, request: Request, prompt: Run, rid: str) -> bytes:
+        more = b',"priority":%d' % request.priority if ready.server.priority else b""
+        ids = prompt.all_text()
+        seed = request.sampling.seed
+        if seed is not None and request.n > 1 and ready.server.deterministic:
+            return asking.ask_each(request, ids, ready.parameters, rid, seed, more)
+        return asking.ask(request, asking.of_ids(ids), ready.parameters, rid, more)
+
+    async def _asked(self, rid: str, answer: Awaitable[Any]) -> Any:
+        """What is answered to the request *rid*; who is cancelled meanwhile has it aborted."""
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self._abort(rid)
+            raise
+        except BackendUnavailable:
+            self._ready = None  # it may come back as another one
+            raise
+
+    def _abort(self, rid: str) -> None:
+        if self._closed:
+            return
+        task = asyncio.ensure_future(self._wire.tell("/abort_request", asking.ask_to_stop(rid)))
+        self._aborts.add(task)
+        task.add_done_callback(self._abort_over)
+
+    def _abort_over(self, task: asyncio.Task[None]) -> None:
+        self._aborts.discard(task)
+        if not task.cancelled():
+            task.exception()  # a server that is gone has stopped as well
+
+    def _check(self, request: Request, server: Server) -> None:
+        names = {"", server.model, Path(server.model).name, self._model}
+        if request.model not in names:
+            raise ModelNotFound(
+                f"{self._wire.who} serves {server.model!r}, not {request.model!r}"
+                f"{nearest(request.model, [server.model])}; an adapter is chosen by gen(lora=...)"
+            )
+        if request.n < 1:
+            raise Unsupported(f"n must be at least 1, got {request.n}")
+        if server.images is False and request.messages is not None and request.messages.needs:
+            raise Unsupported(f"{server.model} does not take images: say what is in them as text")
+
+    # -- answering
+
+    def _response(self, ready: _Ready, request: Request, found: Any) -> Response:
+        listed = answers.answers(found, request.n, self._wire.who)
+        for each in listed:
+            ready.prompts.answered(request.messages, each["text"], answers.generated(each))
+        samples = tuple(map(answers.sample, listed))
+        return Response(samples, answers.usage(listed), ready.server.model)
+
+    async def _choose(self, ready: _Ready, request: Request, prompt: Run) -> Response:
+        """The choice that is most probable as the whole answer, its end included."""
+        choices, sampling = request.sampling.choices, request.sampling
+        assert choices is not None
+        if not choices:
+            raise Unsupported("there are no options to choose from")
+        start, whole = ready.prompts.options(request.messages, prompt, choices)
+        if prompt.size * (len(choices) - 1) > _COLD:
+            await self.warm(request, start)
+        rid = self._rid()
+        body = asking.ask_scores(whole, start, sampling, rid)
+        found = await self._asked(rid, self._wire.post("/generate", body))
+        listed = answers.answers(found, len(choices), self._wire.who)
+        entries = [answers.scores(each, 1, self._wire.who) for each in listed]
+        scores = tuple(map(sum, entries))
+        if sampling.normalize == "token":
+            scores = tuple(total / len(each) for total, each in zip(scores, entries, strict=True))
+        best = next(at for at, score in enumerate(scores) if score >= max(scores) - TIE)
+        cached = answers.usage(listed).cached_tokens
+        return Response(
+            (Sample(choices[best], "stop"),) * request.n,
+            Usage(prompt.size, 0, cached),
+            ready.server.model,
+            scores=scores,
+            choice_method="logprob",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A server that was probed, and what requests to it are made with."""
+
+    server: Server
+    prompts: Prompts
+    parameters: asking.Parameters
+
+
+def _most_files() -> int:
+    """How many files this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 2**20 if soft == resource.RLIM_INFINITY else soft
+
+
+def _say(line: str) -> None:
+    print(f"appl: {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,145 @@
+"""What a server says about itself when it is first asked, and what that costs or forbids.
+
+Invariant: nothing is guessed: what a server does not say is ``None`` here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from appl.errors import BackendError, BackendRefused, Unsupported
+from appl_backends.sglang.wire import Wire
+
+OLDEST = (0, 5, 4)
+"""The oldest version whose native interface is the one that the client speaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """An SGLang server as it was when it was probed; ``None`` is "it does not say".
+
+    ``cache_tokens`` is what its prefix cache holds, ``context`` the most tokens of prompt and
+    answer together, ``running`` how many answers it decodes at once. ``facts`` is everything that
+    it said.
+    """
+
+    version: str = ""
+    model: str = ""
+    tokenizer: str = ""
+    policy: str | None = None
+    radix: bool | None = None
+    cache_tokens: int | None = None
+    context: int | None = None
+    running: int | None = None
+    priority: bool = False
+    deterministic: bool = False
+    incremental: bool = False
+    lora: bool = False
+    images: bool | None = None
+    reasoning: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def advice(self) -> list[str]:
+        """What could be set otherwise on the server, and what that would be worth."""
+        found = []
+        if self.radix is False:
+            found.append(
+                "its prefix cache is off (--disable-radix-cache): what calls share is computed for "
+                "each of them"
+            )
+        if self.radix and self.policy == "fcfs" and not self.priority:
+            found.append(
+                "it serves first come, first served; with --schedule-policy lpm calls that share a "
+                "prompt are served together"
+            )
+        if self.facts.get("constrained_json_disable_any_whitespace") is False:
+            found.append(
+                "its JSON may hold any white space, which models can go on with for ever: "
+                "--constrained-json-disable-any-whitespace"
+            )
+        if not self.incremental and self.facts:
+            found.append(
+                "it streams the whole text with every token; --incremental-streaming-output sends "
+                "what is new"
+            )
+        return found
+
+
+async def probe(wire: Wire) -> Server:
+    """Ask the server about itself. Raises ``BackendError``, ``Unsupported`` for one too old."""
+    model = await _either(wire, "/model_info", "/get_model_info")
+    facts = await _either(wire, "/server_info", "/get_server_info")
+    found = _server(model, facts, await _context(wire))
+    check_version(found.version, wire.who)
+    if model.get("is_generation") is False:
+        raise Unsupported(f"{wire.who} is no model that generates text")
+    if facts.get("skip_tokenizer_init"):
+        raise Unsupported(
+            f"{wire.who} runs without a tokenizer (--skip-tokenizer-init) and cannot answer texts"
+        )
+    return found
+
+
+def check_version(version: str, who: str) -> None:
+    """Refuse what is too old. Raises ``Unsupported``."""
+    numbers = tuple(map(int, re.findall(r"\d+", version)[:3]))
+    if numbers and numbers < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise Unsupported(
+            f"{who} is SGLang {version}; {oldest} is the oldest that is supported: "
+            'pip install "sglang>=0.5.17"'
+        )
+
+
+def _server(model: Mapping[str, Any], facts: Mapping[str, Any], context: int | None) -> Server:
+    inner = _first(facts.get("internal_states"))
+    off = facts.get("disable_radix_cache")
+    return Server(
+        version=str(facts.get("version") or ""),
+        model=str(facts.get("served_model_name") or model.get("model_path") or ""),
+        tokenizer=str(model.get("tokenizer_path") or model.get("model_path") or ""),
+        policy=facts.get("schedule_policy"),
+        radix=None if off is None else not off,
+        cache_tokens=_number(facts.get("max_total_num_tokens")) if off is False else None,
+        context=context or _number(facts.get("context_length")),
+        running=_number(inner.get("effective_max_running_requests_per_dp"))
+        or _number(facts.get("max_running_requests")),
+        priority=bool(facts.get("enable_priority_scheduling")),
+        deterministic=bool(facts.get("enable_deterministic_inference")),
+        incremental=bool(facts.get("incremental_streaming_output")),
+        lora=bool(facts.get("enable_lora") or facts.get("lora_paths")),
+        images=model.get("has_image_understanding"),
+        reasoning=bool(facts.get("reasoning_parser")),
+        facts=facts,
+    )
+
+
+async def _either(wire: Wire, path: str, older: str) -> Mapping[str, Any]:
+    """What the server says at *path*, or at the *older* one; nothing where a router has neither."""
+    for each in (path, older):
+        try:
+            found = await wire.get(each)
+        except BackendRefused:
+            continue
+        return found if isinstance(found, Mapping) else {}
+    return {}
+
+
+async def _context(wire: Wire) -> int | None:
+    try:
+        found = await wire.get("/v1/models")
+        return _number(_first(found["data"]).get("max_model_len"))
+    except (BackendError, KeyError, TypeError):
+        return None
+
+
+def _first(found: Any) -> Mapping[str, Any]:
+    first = found[0] if isinstance(found, list) and found else found
+    return first if isinstance(first, Mapping) else {}
+
+
+def _number(found: Any) -> int | None:
+    return found if isinstance(found, int) and not isinstance(found, bool) else None

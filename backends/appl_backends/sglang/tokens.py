@@ -1,0 +1,368 @@
+"""Conversations to token ids, kept with the links of the prompt chain; answers keep their own ids.
+
+Invariant: the ids of a prompt are those of its whole text under the model's template, but for two
+deviations that are meant: an answer of this model stands in a later prompt with the ids that it was
+generated with, and text in a message that spells a special token is encoded as text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import tokenizers
+
+from appl.errors import ConfigError, Unsupported
+from appl.prompt import Message, Messages
+from appl_backends.sglang.template import (
+    ChatTemplate,
+    as_data,
+    conversations,
+    layout_of,
+    tools_as_data,
+)
+
+MARK = "\ufdd0"
+"""A noncharacter of Unicode that is set into what looks like a special token, for a while."""
+
+_SEGMENTS = 4096
+_ANSWERS = 256
+
+
+class Run:
+    """Some tokens of a prompt, after those of *before*: as ids, and as the JSON of their list.
+
+    ``size`` counts the tokens up to here.
+    """
+
+    __slots__ = ("before", "ids", "size", "text")
+
+    def __init__(self, before: Run | None, ids: Sequence[int]) -> None:
+        self.before, self.ids = before, ids
+        self.text = "".join([f"{token}," for token in ids]).encode("ascii")
+        self.size: int = len(ids) + (before.size if before is not None else 0)
+
+    def all_ids(self) -> list[int]:
+        """All ids up to here."""
+        return [token for run in reversed(self._runs()) for token in run.ids]
+
+    def all_text(self) -> bytes:
+        """``1,2,3``: all ids up to here as JSON without the brackets."""
+        runs = self._runs()
+        runs.reverse()
+        return b"".join([run.text for run in runs])[:-1]
+
+    def _runs(self) -> list[Run]:
+        found: list[Run] = []
+        run: Run | None = self
+        while run is not None:
+            found.append(run)
+            run = run.before
+        return found
+
+
+class Tokenizer:
+    """The tokenizer of a model folder."""
+
+    def __init__(self, folder: Path) -> None:
+        file = folder / "tokenizer.json"
+        if not file.is_file():
+            raise ConfigError(
+                f"there is no tokenizer in {folder} (no file tokenizer.json); give the backend "
+                "tokenizer=<the folder that has it>"
+            )
+        source = file.read_text("utf-8")
+        self.fingerprint = hashlib.blake2b(source.encode(), digest_size=8).hexdigest()
+        self._inner = tokenizers.Tokenizer.from_str(source)
+        self._blind = tokenizers.Tokenizer.from_str(source)
+        self._blind.encode_special_tokens = True
+        added = self._inner.get_added_tokens_decoder()
+        self.special = {token.content: at for at, token in added.items() if token.special}
+        words = sorted((re.escape(token.content) for token in added.values()), key=len)
+        self._words = re.compile("|".join(reversed(words)) or r"(?!)")
+        self._segments: dict[str, list[int]] = {}
+        self._guard, self._guarded = "", 0
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of *text*, special tokens in it included."""
+        if not text:
+            return []
+        given = self._guard + clean(text)
+        found: list[int] = self._inner.encode(given, add_special_tokens=False).ids
+        return found[self._guarded :]
+
+    def encode_said(self, text: str) -> list[int]:
+        """The ids of *text* that somebody said: special tokens written in it are text as well."""
+        if not self.has_words(text):
+            return self.encode(text)
+        found: list[int] = self._blind.encode(clean(text), add_special_tokens=False).ids
+        return found
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of *ids*, special tokens left out."""
+        found: str = self._inner.decode(list(ids), skip_special_tokens=True)
+        return found
+
+    def has_words(self, text: str) -> bool:
+        """Whether something in *text* would be taken for a special token."""
+        return self._words.search(text) is not None
+
+    def marked(self, text: str) -> str:
+        """*text* with a mark in everything that would be taken for a special token."""
+        return self._words.sub(lambda found: found[0][0] + MARK + found[0][1:], text)
+
+    def encode_marked(self, text: str) -> list[int]:
+        """The ids of *text*, encoded from special token to special token; marked ones are text."""
+        found: list[int] = []
+        begun = 0
+        for each in self._words.finditer(text):
+            found += self._segment(text[begun : each.start()])
+            begun = each.start()
+        return found + self._segment(text[begun:])
+
+    def guards(self, texts: Sequence[str]) -> bool:
+        """See to it that *texts* can be encoded in segments; whether they can."""
+        for guard in ("", *self.special):
+            self._guard, self._guarded = "", 0
+            whole = [self.encode(text) for text in texts]
+            self._guarded = len(self.encode(guard))
+            self._guard = guard
+            self._segments.clear()
+            if all(map(list.__eq__, map(self.encode_marked, texts), whole)):
+                return True
+        self._guard, self._guarded = "", 0
+        return False
+
+    def _segment(self, text: str) -> list[int]:
+        found = self._segments.get(text)
+        if found is None:
+            found = self._segments[text] = self._fresh(text)
+            if len(self._segments) > _SEGMENTS:
+                self._segments.pop(next(iter(self._segments)), None)
+        return found
+
+    def _fresh(self, text: str) -> list[int]:
+        if MARK not in text:
+            return self.encode(text)
+        word = self._words.match(text)
+        end = word.end() if word is not None else 0
+        return self.encode(text[:end]) + self.encode_said(text[end:].replace(MARK, ""))
+
+
+class Prompts:
+    """The ids of prompts under one tokenizer and one template.
+
+    ``incremental`` says whether a prompt costs what is new in it, and not all of it;
+    ``segmented`` whether parts of a text can be encoded by themselves, answers among them.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate) -> None:
+        self.tokenizer, self.template = tokenizer, template
+        self._layout = layout_of(template)
+        self.segmented = tokenizer.guards(_samples(template))
+        key = ("sglang", tokenizer.fingerprint, hash(template.source))
+        self._asked_key, self._closed_key, self._said_key = (*key, 0), (*key, 1), (*key, 2)
+        self._opening: list[int] = []
+        self._end = self._ends()
+        if self._layout is not None:
+            self._opening = tokenizer.encode(self._layout.opening)
+        self.incremental = self.segmented and self._layout is not None and self._adds_up()
+
+    def of(self, messages: Messages | None, tools: tuple[str, ...] = ()) -> Run:
+        """The prompt that asks for the next assistant message, or goes on with a begun one.
+
+        Raises ``Unsupported`` for what the template refuses.
+        """
+        if messages is None:
+            return Run(None, self._whole(None, tools))
+        key = (*self._asked_key, tools) if tools else self._asked_key
+        known = messages.cache.get(key)
+        if isinstance(known, Run):
+            return known
+        made = self._asked(messages) if self.incremental and not tools else None
+        if made is None:
+            made = Run(None, self._whole(messages, tools))
+        messages.cache[key] = made
+        return made
+
+    def answered(self, messages: Messages | None, text: str, ids: Sequence[int]) -> None:
+        """Keep that *ids* are the tokens of *text*, which the model answered to *messages*."""
+        if messages is None or not text or not ids or not self.segmented:
+            return
+        place: Messages | None = messages
+        if begun(messages):
+            before, place = messages.message.content, messages.parent
+            ids, text = [*self._answer(place, before), *ids], before + text
+        if place is None:
+            return
+        answers = _answers(place, self._said_key)
+        answers[text] = tuple(ids)
+        if len(answers) > _ANSWERS:
+            del answers[next(iter(answers))]
+
+    def options(
+        self, messages: Messages | None, prompt: Run, choices: Sequence[str]
+    ) -> tuple[int, list[list[int]]]:
+        """The prompt with each of *choices* as its answer, and where these begin to be scored.
+
+        A begun answer is encoded together with each choice, because tokens may span the two: then
+        scoring begins where the first of them differs from the prompt.
+        """
+        ids = prompt.all_ids()
+        if messages is None or not begun(messages):
+            whole = [[*ids, *self.tokenizer.encode_said(each), *self._end] for each in choices]
+            return len(ids), whole
+        said = messages.message.content
+        trunk = ids[: len(ids) - len(self._answer(messages.parent, said))]
+        whole = [
+            [*trunk, *self._answer(messages.parent, said + each), *self._end] for each in choices
+        ]
+        return min(_common(ids, each) for each in whole), whole
+
+    def text(self, messages: Messages | None, tools: tuple[str, ...] = ()) -> str:
+        """The text that the template makes of the conversation, for servers that encode it."""
+        links = messages.links() if messages is not None else []
+        return self._rendered(links, [link.message for link in links], tools)
+
+    def _ends(self) -> list[int]:
+        """The special token that ends an answer, where there is one."""
+        after = self._layout.joins["assistant", "user"] if self._layout is not None else ""
+        ids = self.tokenizer.encode(after)[:1] or [
+            self.tokenizer.special.get(self.template.tokens.get("eos_token", ""), -1)
+        ]
+        return [each for each in ids if each in self.tokenizer.special.values()]
+
+    # -- message by message
+
+    def _asked(self, messages: Messages) -> Run | None:
+        role = messages.outline.role
+        if role != "user" and not begun(messages):
+            return None
+        closed = self._closed(messages)
+        return Run(closed, self._opening) if role == "user" and closed is not None else closed
+
+    def _closed(self, messages: Messages) -> Run | None:
+        """The tokens up to the end of the last message's text; ``None`` if one does not fit."""
+        todo: list[Messages] = []
+        link: Messages | None = messages
+        while link is not None and self._closed_key not in link.cache:
+            todo.append(link)
+            link = link.parent
+        run = link.cache[self._closed_key] if link is not None else None
+        for each in reversed(todo):
+            if each.parent is None or run is not None:
+                run = self._after(run, each)  # type: ignore[arg-type]
+            each.cache[self._closed_key] = run
+        return run if isinstance(run, Run) else None
+
+    def _after(self, run: Run | None, link: Messages) -> Run | None:
+        assert self._layout is not None
+        message = link.message
+        before = link.parent.outline.role if link.parent is not None else None
+        join = self._layout.joins.get((before, message.role))
+        if join is None or not self._layout.fits(message):
+            return None
+        if message.role == "assistant":
+            ids = self.tokenizer.encode(join) + self._answer(link.parent, message.content)
+            return Run(run, ids)
+        text = self._layout.written(message)
+        if self.tokenizer.has_words(text):
+            return Run(run, self.tokenizer.encode_marked(join + self.tokenizer.marked(text)))
+        return Run(run, self.tokenizer.encode(join + text))
+
+    def _answer(self, before: Messages | None, text: str) -> list[int]:
+        """The ids of an assistant's *text*: those of answers to *before* as they were generated."""
+        known, ids = "", tuple[int, ...]()
+        answers = _answers(before, self._said_key) if before is not None else {}
+        if text in answers:
+            return list(answers[text])
+        for each, its in answers.items():
+            if len(each) > len(known) and text.startswith(each):
+                known, ids = each, its
+        if not ids and self._layout is not None and "assistant" in self._layout.trimmed:
+            return self.tokenizer.encode_said(text.lstrip())
+        return [*ids, *self.tokenizer.encode_said(text[len(known) :])]
+
+    def _adds_up(self) -> bool:
+        return all(
+            self._asked(chain).all_ids() == self.tokenizer.encode(self._layout.text(messages))  # type: ignore[union-attr]
+            for messages in conversations()
+            if (chain := Messages.of(messages)) is not None
+        )
+
+    # -- all at once
+
+    def _whole(self, messages: Messages | None, tools: tuple[str, ...]) -> list[int]:
+        links = messages.links() if messages is not None else []
+        said = [self._marked(link.message) for link in links]
+        text = self._rendered(links, said, tools)
+        if not self.segmented:
+            return self.tokenizer.encode(text.replace(MARK, ""))
+        ids: list[int] = []
+        done = at = 0
+        for link, message in zip(links, said, strict=True):
+            found = text.find(message.content, at) if message.content else -1
+            if found < 0:
+                continue
+            at = found + len(message.content)
+            if self._is_ours(link):
+                ids += self.tokenizer.encode_marked(text[done:found])
+                ids += self._answer(link.parent, link.message.content)
+                done = at
+        return ids + self.tokenizer.encode_marked(text[done:])
+
+    def _is_ours(self, link: Messages) -> bool:
+        """Whether *link* is an answer of ours, or begins with one."""
+        if link.outline.role != "assistant" or link.parent is None:
+            return False
+        text = link.message.content
+        return any(map(text.startswith, _answers(link.parent, self._said_key)))
+
+    def _rendered(self, links: list[Messages], said: list[Message], tools: tuple[str, ...]) -> str:
+        is_begun = bool(links) and begun(links[-1])
+        data = [as_data(each) for each in (said[:-1] if is_begun else said)]
+        text = self.template.render(data, tools=tools_as_data(tools))
+        return text + said[-1].content if is_begun else text
+
+    def _marked(self, message: Message) -> Message:
+        if not self.tokenizer.has_words(message.content) or message.media:
+            return message
+        return replace(message, content=self.tokenizer.marked(message.content))
+
+
+def begun(messages: Messages) -> bool:
+    """Whether the conversation ends with an answer that is to be continued."""
+    return messages.outline.role == "assistant" and not messages.outline.tool_calls
+
+
+def clean(text: str) -> str:
+    """*text* with lone surrogates replaced by U+FFFD (pairs of them are joined)."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _common(ids: Sequence[int], other: Sequence[int]) -> int:
+    """How many ids at the beginning of two lists are the same."""
+    pairs = zip(ids, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(ids), len(other)))
+
+
+def _answers(place: Messages, key: object) -> dict[str, tuple[int, ...]]:
+    found = place.cache.get(key)
+    if not isinstance(found, dict):
+        found = place.cache[key] = {}
+    return found
+
+
+def _samples(template: ChatTemplate) -> list[str]:
+    """Texts of the template, as far as it takes the conversations."""
+    found = []
+    for messages in conversations():
+        with contextlib.suppress(Unsupported):
+            found.append(template.render([each.as_dict() for each in messages]))
+    return found
