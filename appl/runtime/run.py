@@ -224,6 +224,7 @@ class Run:
         try:
             if error is not None:
                 structure.cancel_all(self.started())
+            self._drop_as_recorded()
             if self.quiet is not None:
                 self.quiet.joins(hub_here())
             failure = structure.join(self._awaited())
@@ -243,6 +244,7 @@ class Run:
         try:
             if error is not None:
                 structure.cancel_all(self.started())
+            self._drop_as_recorded()
             failure = await structure.ajoin(self._awaited())
             if error is None and failure is not None:
                 raise failure.seen()
@@ -277,6 +279,18 @@ class Run:
         if spared is not None and spared.subscribe(lambda _: ended.set()):
             spared.cancel()
             ended.wait(seconds)
+
+    def _drop_as_recorded(self) -> None:
+        """Cancel what a generator left that was collected when this run was recorded.
+
+        When it is collected is up to the collector; in a replay it may be there still.
+        """
+        dropped = getattr(self.backend, "dropped", None)
+        if dropped is None:
+            return
+        for frame in self.suspended:
+            left = [pending for pending in frame.started if dropped(pending.address)]
+            structure.cancel_all(left)
 
     def _awaited(self) -> list[Pending]:
         return [pending for pending in self.started() if pending is not self._spared]

@@ -172,6 +172,14 @@ class Replayer:
             self._park((call.delivered, _DELIVERED), go)
         return call.outcome is not None
 
+    def dropped(self, address: str) -> bool:
+        """Whether a call at *address* or below was cancelled then."""
+        return any(
+            call.outcome == "cancelled"
+            for call in self.trace.calls
+            if call.address == address or call.address.startswith(f"{address}/")
+        )
+
     def _diverged(self, error: Any) -> Any:
         if self.divergence is None:
             self.divergence = error

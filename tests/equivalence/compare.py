@@ -11,6 +11,7 @@ import random
 import re
 import sys
 import tempfile
+import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from typing import Any
 from appl import render
 from appl.errors import CallCancelled
 from appl.prompt import Message
+from appl.runtime.crossing import io_thread
 from appl.runtime.event import CallEnded, CallStarted, Event
 from appl.runtime.future import Future, Generation
 from appl.runtime.rendering import Rendered
@@ -35,6 +37,8 @@ from .plain import outcome as outcome_of
 from .plain import shown as in_form
 from .programs import Program
 from .world import World
+
+HOPS = 20  # of the I/O loop, in which a call that was cancelled has ended
 
 
 @dataclass
@@ -102,8 +106,20 @@ def run_compiled(
                 outcome.value = settled(module["main"]())
     except Exception as error:
         outcome.failed(error)
-    outcome.left = sorted(getattr(backend, "running", ()))
+    outcome.left = left_running(backend)
     return outcome
+
+
+def left_running(backend: Any) -> list[str]:
+    """The calls that *backend* still runs when what was sent to it before has been done."""
+    running: set[str] = getattr(backend, "running", set())
+    for _ in range(HOPS):
+        if not running:
+            break
+        done = threading.Event()
+        io_thread().send(done.set)
+        done.wait(1)
+    return sorted(running)
 
 
 async def _run_async(main: Any, backend: Any, outcome: Outcome, options: dict[str, Any]) -> None:

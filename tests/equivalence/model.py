@@ -89,8 +89,8 @@ def reply(messages: Messages, sampling: Mapping[str, Any], sample: int = 0) -> R
     word = f"{WORDS[digest[1] % 12]}{digest[2] % 10}"
     if "choices" in sampling:
         return Reply(sampling["choices"][digest[3] % len(sampling["choices"])])
-    if options := NUMBERS.search("\n".join(message.content for message in messages)):
-        return _chosen(len(options[1].splitlines()), last, digest)
+    if options := NUMBERS.findall("\n".join(message.content for message in messages)):
+        return _chosen(len(options[-1].splitlines()), last, digest)
     shape = _shape(messages, sampling)
     if shape is not None:
         if shape == "list" and "max_tokens" in sampling and (digest[7] % 3 or CUT.search(last)):

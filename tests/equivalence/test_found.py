@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,9 @@ from appl import (
 )
 from appl.errors import BackendError
 from appl.runtime.event import CallEnded, CallStarted
+from appl.runtime.run import Run
 from appl.testing import Echo, Log, Scripted, Seeded, calling, running, said
+from appl.tracing import Recorder, Replayer
 
 BOTH = pytest.mark.parametrize("sequential", [True, False], ids=["naive", "scheduled"])
 
@@ -298,3 +301,33 @@ def test_an_answer_that_calls_tools_is_not_the_systems(sequential: bool) -> None
         found = list(a_system_that_looks_up().all())
     assert [m.role for m in found] == ["system", "assistant", "user"]
     assert found[0].content == "rules\nmore"
+
+
+@ppl
+def prepared(question: str) -> Any:
+    f"{question}"
+    answer = gen()
+    while True:
+        yield question
+        f"{answer}"
+
+
+@ppl
+def leaves_to_the_collector(kept: list[Any]) -> None:
+    answers = prepared("fine")
+    next(answers)
+    kept.append(answers)
+
+
+def test_a_generator_that_was_collected_then_may_be_there_still_in_a_replay(tmp_path: Path) -> None:
+    recorder, log = Recorder(tmp_path / "t.trace", durability="process"), Log()
+    with Run(Seeded(1), instruments=[recorder, log], gate=recorder.gate):
+        kept: list[Any] = []
+        leaves_to_the_collector(kept)
+        kept.clear()
+    recorder.close()
+    assert [type(event.error).__name__ for event in log.of(CallEnded)] == ["CallCancelled"]
+    replayer = Replayer(recorder.path)
+    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+        leaves_to_the_collector(kept)
+    replayer.finish()
