@@ -290,12 +290,27 @@ def ppl(
         raise ValueError(f"@ppl(docstring_as={docstring_as!r}): it is 'user' or 'system'")
     if default_return not in (None, "prompt"):
         raise ValueError(f"@ppl(default_return={default_return!r}): only 'prompt' is known")
+    _check_told(model=model, parallel=parallel, auto_prime=auto_prime, new_ctx_func=new_ctx_func)
     told = Decoration(
         _context("@ppl(ctx=", ctx), compositor_of(compositor, "@ppl(compositor=...)"),
         _ROLES.get(docstring_as or ""), default_return, parallel, auto_prime, model,
         None if new_ctx_func is PromptContext else new_ctx_func,
     )  # fmt: skip
     return lambda f: _decorate(f, told)
+
+
+def _check_told(*, model: Any, parallel: Any, auto_prime: Any, new_ctx_func: Any) -> None:
+    """Refuse impossible values of the decorator's options."""
+    if model is not None and not (isinstance(model, str) and model):
+        raise InvalidOption(f"@ppl(model=...) takes the name of a model, got {model!r:.80}")
+    for name, value in (("parallel", parallel), ("auto_prime", auto_prime)):
+        if not isinstance(value, bool):
+            raise InvalidOption(f"@ppl({name}=...) is True or False, got {value!r:.80}")
+    if new_ctx_func is not None and not callable(new_ctx_func):
+        raise InvalidOption(
+            "@ppl(new_ctx_func=...) takes a function that makes a PromptContext, got "
+            f"{new_ctx_func!r:.80}"
+        )
 
 
 def _decorate(f: Any, told: Decoration) -> Any:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Any, TypeVar
 
+from appl.errors import InvalidOption
+
 D = TypeVar("D", bound="Definition")
 
 
@@ -35,6 +37,16 @@ def _named(kind: type) -> str | None:
         if each.__doc__ and each.__doc__.strip():
             return each.__doc__.strip().splitlines()[0]
     return None
+
+
+_NO_TEXT = (bool, int, float, complex, bytes, list, tuple, dict, set)
+
+
+def _check_text(where: str, value: Any) -> None:
+    if isinstance(value, _NO_TEXT):
+        raise InvalidOption(
+            f"{where} is the concept's name, a text, got {value!r:.80}; what states it is desc=..."
+        )
 
 
 class Definition(metaclass=DefinitionType):
@@ -67,6 +79,7 @@ class Definition(metaclass=DefinitionType):
         fstr: str | None = None,
         var_name: str | None = None,
     ) -> None:
+        _check_text(f"{type(self).__name__}(name)", name)
         found = name or _named(type(self))
         if not found:
             kind = type(self).__name__
@@ -115,5 +128,7 @@ def define_bracketed(def_name: str) -> type[BracketedDefinition]:
 
 def _defined(kind: type[D], name: str, fields: dict[str, Any]) -> type[D]:
     """A subclass of *kind* that belongs to the module of whoever defines it."""
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidOption(f'a concept needs a name, as in define("Goal"), got {name!r:.80}')
     module = sys._getframe(2).f_globals.get("__name__", __name__)
     return DefinitionType(name, (kind,), {**fields, "__module__": module})  # type: ignore[return-value]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 from urllib.parse import unquote_to_bytes
 
-from appl.errors import InvalidOption
+from appl.errors import InvalidOption, nearest
 from appl.prompt.digest import digest_of
 
 Kind = Literal["image", "audio"]
@@ -39,6 +39,18 @@ _SUFFIXES = {
 }  # fmt: skip
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _FORMATS = {"audio/mpeg": "mp3", "audio/x-wav": "wav", "audio/wave": "wav"}
+
+
+_DETAILS = ("low", "high", "auto")
+
+
+def _check_detail(detail: Any) -> None:
+    """Refuse what is nearly a known word; a model may know others."""
+    if detail and detail not in _DETAILS:
+        hint = nearest(detail, _DETAILS, 0.7) if isinstance(detail, str) else " "
+        if hint:
+            known = ", ".join(_DETAILS)
+            raise InvalidOption(f"Image(detail={detail!r:.80}) is one of {known}{hint.rstrip()}")
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -72,6 +84,7 @@ class _Media:
                     f"these bytes are no {self.kind} that is known ({mime or 'unknown type'}); to "
                     f'name the type write {type(self).__name__}.from_bytes(data, "{self.kind}/...")'
                 )
+        _check_detail(detail)
         self._fill(url, data, mime, detail or None)
 
     def _fill(self, url: str | None, data: bytes, mime: str, detail: str | None) -> None:

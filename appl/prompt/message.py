@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast, get_args
 
-from appl.errors import InvalidOption
+from appl.errors import InvalidOption, nearest
 from appl.prompt.media import Audio, Image, Media, as_media
 from appl.prompt.older import told_once
 
@@ -59,6 +59,15 @@ class Message:
     tool_call_id: str | None = None
     name: str | None = None
     has_error: bool = False
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise InvalidOption(
+                f"a message has one of the roles {', '.join(ROLES)}, got {self.role!r:.80}"
+                f"{nearest(str(self.role), ROLES)}"
+            )
+        if type(self.content) is not str and isinstance(self.content, _NO_CONTENT):
+            raise _wrong_content(self.content)
 
     @property
     def bare(self) -> bool:

@@ -15,13 +15,21 @@ from appl.errors import InvalidOption
 from appl.runtime import choice, relay
 from appl.runtime.demand import schema_for
 from appl.runtime.explicit import Said
-from appl.runtime.frame import Frame
+from appl.runtime.frame import Frame, Scribe
 from appl.runtime.future import finished
 from appl.runtime.models import named
 from appl.runtime.older import of_gen
-from appl.runtime.options import check_number, require, sampling_of, stops
+from appl.runtime.options import check_number, require, sampling_of, stops, switched
 from appl.runtime.shape import Shape, shape_of
 from appl.runtime.toolbox import Toolbox
+
+
+def _check_context(given: Any) -> None:
+    if given is not None and not isinstance(given, Scribe):
+        raise InvalidOption(
+            f"gen(_ctx=...) takes a PromptContext, got {given!r:.80}; for messages write "
+            "gen(messages=...)"
+        )
 
 
 @dataclass(slots=True)
@@ -81,6 +89,7 @@ class Asked:
     def _complete(self, frame: Frame) -> None:
         """Find the model, and let its default options fill in what was left open."""
         if self.extra:
+            _check_context(self.extra.get("_ctx"))
             words = of_gen(self.extra)
             self.model = words.get("model", self.model)
             self.messages = words.get("messages", self.messages)
@@ -97,6 +106,8 @@ class Asked:
             check_number("n", self.n, 1, whole=True)
             check_number("timeout", self.timeout, 0)
             check_number("priority", self.priority, None)
+        if type(self.stream) is not bool:
+            self.stream = switched("gen(stream=...)", self.stream)
         for name in ("regex", "grammar", "tools", "stop_tokens"):
             if self.fields.get(name) not in (None, ()):
                 require(profile, name, name)

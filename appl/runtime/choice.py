@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from appl.backend import Profile, Response, Sampling
 from appl.errors import ChoiceError, InvalidOption, Unsupported
@@ -26,6 +26,8 @@ def checked(options: Sequence[str]) -> tuple[str, ...]:
     """The options as plain strings; none, an empty one or a duplicate is an error."""
     if isinstance(options, str):
         raise InvalidOption(f"choices takes a list of strings, got the string {options!r}")
+    if not isinstance(options, Iterable):
+        raise InvalidOption(f"choices takes a list of strings, got {options!r:.80}")
     found = tuple(str.__str__(str(each)) for each in options)
     if not found:
         raise InvalidOption("choices is empty: give at least one string")

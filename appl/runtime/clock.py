@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from asyncio import TimerHandle
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
+from appl.errors import InvalidOption
 from appl.runtime.crossing import io_thread
 from appl.runtime.fiber import arrive, strand_here, wait
 from appl.runtime.pending import Error, Home, Outcome, Pending, Value
@@ -135,6 +137,13 @@ class Alarm:
         if self._handle is not None and self._quiet is not None:
             self._quiet.timers -= 1
         self._handle = None
+
+
+def seconds(where: str, value: Any) -> float:
+    """*value* as a time in seconds; ``InvalidOption`` about *where* when it is none."""
+    if isinstance(value, bool) or not isinstance(value, Real) or value != value:
+        raise InvalidOption(f"{where} is a number of seconds, got {value!r:.80}")
+    return float(value)
 
 
 def _nothing() -> None:

@@ -6,11 +6,14 @@ and by several programs at once; each entry is a level of its own, whose numbers
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from appl.errors import InvalidOption, RunError
+from appl.errors import InvalidOption, RunError, UnknownOption, nearest
 from appl.prompt import USER, Format, Indexing, Level, Prompt, RoleName, Voice
 from appl.runtime.context import PromptRecords
 from appl.runtime.frame import FRAME, Frame, Scribe
@@ -20,6 +23,14 @@ from appl.runtime.roles import AIRole, Role, Spoken, SystemRole, ToolRole, UserR
 T = TypeVar("T")
 Indent = str | int
 """The text of an indentation, or its width in spaces."""
+
+
+class _Signature:
+    """The signature of a class: that of its ``__init__``."""
+
+    def __get__(self, instance: object, kind: type) -> inspect.Signature:
+        whole = inspect.signature(kind.__init__)  # type: ignore[misc]
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 
 class Compositor(Spoken):
@@ -35,6 +46,14 @@ class Compositor(Spoken):
     """
 
     format: ClassVar[Format] = Format()
+
+    if not TYPE_CHECKING:
+        __signature__ = _Signature()
+
+        def __new__(cls, *args, **settings):
+            if settings:
+                _check_settings(cls, settings)
+            return super().__new__(cls)
 
     def __init_subclass__(
         cls,
@@ -81,8 +100,13 @@ def _changed(
     """*format* with the settings that are given; of the two indents, the one given counts."""
     changes: dict[str, Any] = {}
     if sep is not None:
-        changes["sep"] = sep
+        changes["sep"] = _text(f"{name}(sep=...)", sep)
     if indexing is not None:
+        if not isinstance(indexing, Indexing | str):
+            raise InvalidOption(
+                f'{name}(indexing=...) is a method such as "number", or Indexing(...), got '
+                f"{indexing!r:.80}"
+            )
         changes["indexing"] = Indexing(indexing) if isinstance(indexing, str) else indexing
     if indent is not None:
         changes |= {"indent": _spaces(indent, name), "new_indent": None}
@@ -94,8 +118,37 @@ def _changed(
             )
         changes |= {"indent": "", "new_indent": _spaces(new_indent, name)}
     if is_inline is not None:
+        if not isinstance(is_inline, bool):
+            raise InvalidOption(f"{name}(is_inline=...) is True or False, got {is_inline!r:.80}")
         changes["inline"] = is_inline
     return replace(format, **changes) if changes else format
+
+
+@lru_cache(maxsize=512)
+def _settings_of(kind: type[Compositor]) -> tuple[str, ...] | None:
+    """The settings that *kind* takes by name; ``None`` when it takes any."""
+    parameters = inspect.signature(kind).parameters.values()
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return None
+    return tuple(each.name for each in parameters)
+
+
+def _check_settings(kind: Any, given: Iterable[str]) -> None:
+    """Refuse a setting that the compositor does not have, naming the nearest that it has."""
+    known = _settings_of(kind)
+    for name in given:
+        if known is not None and name not in known:
+            settings = [each for each in known if not each.startswith("_")]
+            raise UnknownOption(
+                f"{kind.__name__} has no setting {name!r}{nearest(name, settings)} "
+                f"(it has: {', '.join(settings)})"
+            )
+
+
+def _text(where: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidOption(f"{where} is text, got {value!r:.80}")
+    return value
 
 
 def _spaces(indent: Indent, name: str) -> str:
@@ -194,8 +247,9 @@ class Logged(LineSeparated):
         _ctx: Scribe | None = None,
     ) -> None:
         super().__init__(indent=indent, role=role, _ctx=_ctx)
-        self.prolog, self.epilog = prolog, epilog
         name, inner = type(self).__name__, replace(self.format, indent="", new_indent=None)
+        self.prolog = _text(f"{name}(prolog=...)", prolog)
+        self.epilog = _text(f"{name}(epilog=...)", epilog)
         if indent_inside is not None and new_indent is None:
             inner = _changed(inner, name, indent=indent_inside)
         self._inner = _changed(inner, name, sep, indexing, None, new_indent, is_inline)
@@ -235,12 +289,28 @@ class Tagged(Logged):
         role: RoleName | Role | None = None,
         _ctx: Scribe | None = None,
     ) -> None:
+        _check_tag(type(self).__name__, tag, attrs)
         shown = "".join(f' {name}="{_escaped(value)}"' for name, value in (attrs or {}).items())
         super().__init__(
             sep, indexing, prolog=tag_begin.format(tag, shown), epilog=tag_end.format(tag),
             indent_inside=indent_inside, indent=indent, new_indent=new_indent,
             is_inline=is_inline, role=role, _ctx=_ctx,
         )  # fmt: skip
+
+
+_NO_TAG = re.compile(r"[<>\n]")
+_NO_ATTRIBUTE = re.compile(r"[<>\s\"'=]|^$")
+
+
+def _check_tag(name: str, tag: Any, attrs: Any) -> None:
+    """Refuse what would not be read as one tag."""
+    if not isinstance(tag, str) or not tag.strip() or _NO_TAG.search(tag):
+        raise InvalidOption(f'{name}(tag) is the name alone, as in {name}("note"), got {tag!r:.80}')
+    if not isinstance(attrs, Mapping | None):
+        raise InvalidOption(f"{name}(attrs=...) takes a dict, got {attrs!r:.80}")
+    for each in attrs or {}:
+        if not isinstance(each, str) or _NO_ATTRIBUTE.search(each):
+            raise InvalidOption(f"{name}(attrs=...): {each!r:.80} is no name of an attribute")
 
 
 _ENTITIES = str.maketrans(
@@ -295,6 +365,8 @@ def iter(lst: Iterable[T], compositor: Compositor | type[Compositor] | None = No
 
 def empty_line(num_lines: int = 1) -> PromptRecords:
     """Empty lines, as a value to say: without index or indent, whatever compositor is around."""
+    if type(num_lines) is not int or num_lines < 0:
+        raise InvalidOption(f"empty_line(num_lines) is how many, at least 0, got {num_lines!r:.80}")
     scribe = Scribe("", Prompt())
     voice = USER._replace(level=Level(None, NoIndent.format))
     for _ in range(num_lines):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, SupportsIndex, overload
 
+from appl.errors import InvalidOption
 from appl.prompt import Message, Messages, Prompt, parts_of
 from appl.prompt.shown import Bundle, dialogue
 from appl.runtime.messages import settled
@@ -33,7 +34,8 @@ class Conversation:
         self._current = False  # whether the chain says what the lists say
         self._lists: tuple[list[Message], list[Message]] | None = ([], [])
         self._lent = False  # whether somebody may change the lists behind our back
-        given = [*(system_messages or ()), *_every(messages or ())]
+        system = () if system_messages is None else _every(system_messages)
+        given = [*system, *(() if messages is None else _every(messages))]
         for each in given:
             self._add(settled(each))
 
@@ -87,7 +89,7 @@ class Conversation:
 
     def set_system_messages(self, messages: Iterable[Given]) -> None:
         """Replace the system's messages."""
-        self._split()[0][:] = [settled(message) for message in messages]
+        self._split()[0][:] = [settled(message) for message in _every(messages)]
         self._current = False
 
     def collapse(self) -> Conversation:
@@ -179,4 +181,11 @@ class Conversation:
 
 def _every(messages: Iterable[Given]) -> Iterable[Given]:
     """The messages in *messages*; iterating over a conversation leaves the system's out."""
-    return messages.all() if isinstance(messages, Conversation) else messages
+    if isinstance(messages, Conversation):
+        return messages.all()
+    if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
+        raise InvalidOption(
+            'a conversation is made of a list of messages, as in [UserMessage("...")], got '
+            f"{messages!r:.80}"
+        )
+    return messages

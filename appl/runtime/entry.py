@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
-from appl.errors import CallCancelled
+from appl.errors import CallCancelled, InvalidOption
 from appl.runtime.fiber import Fiber, arrive, hub_here, in_coroutine, run_on
 from appl.runtime.future import awaited
 from appl.runtime.parallel import is_async
@@ -28,6 +28,11 @@ def run(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     Everything that it started has ended when it returns, unless *f* returns the ``text_stream`` of
     an answer: that goes on, and the record is complete when it has ended.
     """
+    if not callable(f):
+        raise InvalidOption(
+            f"appl.run(f, ...) takes a function and its arguments, got {f!r:.80}; write "
+            "appl.run(f, x), not appl.run(f(x))"
+        )
     if in_coroutine():
         return _run_in_loop(f, args, kwargs)
     with importlib.import_module("appl.session").record() as session:

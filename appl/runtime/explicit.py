@@ -70,7 +70,13 @@ def _listed(messages: Any) -> list[Any]:
         return [messages]
     if not isinstance(messages, Iterable):
         raise InvalidOption(f"gen(messages=...) takes text or a list, got {messages!r:.80}")
-    return list(messages)
+    given = list(messages)
+    if not given:
+        raise InvalidOption(
+            'gen(messages=[]) says nothing: write gen(messages="..."), or leave it out to continue '
+            "the prompt of the running function"
+        )
+    return given
 
 
 def _kept(message: Any) -> Message:

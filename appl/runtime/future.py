@@ -129,8 +129,10 @@ class Deferred(Proxy):
 
     def result(self, timeout: float | None = None) -> Any:
         """The value, waiting for it; ``TimeoutError`` after *timeout* seconds."""
-        if timeout is not None and clock.expired(self._pending, timeout):
-            raise TimeoutError(f"{self._pending.address} has no answer after {timeout} s")
+        if timeout is not None:
+            timeout = clock.seconds("result(timeout=...)", timeout)
+            if clock.expired(self._pending, timeout):
+                raise TimeoutError(f"{self._pending.address} has no answer after {timeout} s")
         return result_of(self._pending)
 
     def done(self) -> bool:

@@ -119,7 +119,7 @@ def gen(
     }  # fmt: skip
     asked = Asked(
         model, messages, fields, backend_options, n, timeout, priority, choices, normalize, method,
-        bool(stream), cache=cache,
+        stream, cache=cache,
     )  # fmt: skip
     if max_relay_rounds:
         check_number("max_relay_rounds", max_relay_rounds, 0, whole=True)

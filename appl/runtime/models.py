@@ -132,4 +132,8 @@ def named(value: Any) -> str | None:
     """*value* as the name of a model: a string, or nothing."""
     if value is not None and not isinstance(value, str):
         raise InvalidOption(f"gen(model=...) takes the name of a model, got {value!r:.80}")
+    if value == "":
+        raise InvalidOption(
+            "gen(model='') names no model; leave it out, or write None, for the usual"
+        )
     return str.__str__(value) if value is not None else None

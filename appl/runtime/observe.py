@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-from appl.runtime.clock import asleep, sleep_now
+from appl.runtime import clock
 from appl.runtime.fiber import in_coroutine
 from appl.runtime.run import here
 
@@ -71,8 +71,9 @@ def observe(look: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
 
 def sleep(seconds: float) -> Awaitable[None] | None:
     """Let others go on for *seconds*; ``await`` it in a coroutine."""
+    seconds = clock.seconds("sleep(seconds)", seconds)
     frame = here(lambda: "sleep")
     if in_coroutine():
-        return asleep(frame.run, frame.address, seconds)
-    sleep_now(frame.run, frame.address, seconds)
+        return clock.asleep(frame.run, frame.address, seconds)
+    clock.sleep_now(frame.run, frame.address, seconds)
     return None

@@ -91,6 +91,14 @@ def check_number(
         raise InvalidOption(f"gen({name}=...) must be {limits}, got {value!r}")
 
 
+def switched(where: str, value: Any) -> bool:
+    """*value* as on or off, of the option *where*; ``None`` is off."""
+    value = finished(value)
+    if value is not None and not isinstance(value, bool):
+        raise InvalidOption(f"{where} is True or False, got {value!r:.80}")
+    return bool(value)
+
+
 def stops(value: Any) -> tuple[str, ...]:
     """``stop=`` as a tuple of strings."""
     value = finished(value)

@@ -164,7 +164,7 @@ def map(
     """
     if on_error not in ("raise", "collect"):
         raise InvalidOption(f"map(on_error={on_error!r}): it is 'raise' or 'collect'")
-    if concurrency is not None and concurrency < 1:
+    if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
         raise InvalidOption(f"map(concurrency={concurrency!r}): at least 1, or None for no limit")
     every = list(zip(finished(items), *more, strict=False)) if more else [
         (item,) for item in finished(items)

@@ -7,12 +7,15 @@ import itertools
 import linecache
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 
 from appl.errors import PromptTypeError
 
 _LONGEST = 60
+_GROWN = re.compile(r"((?:\S+\.)?)grow\((.+)\)", re.DOTALL)
+"""The explicit form of a statement, with what it says."""
+
 _SIMPLE = re.compile(rf"""[^"{{}}\\#]{{1,{_LONGEST}}}""")
 """What can stand in the braces of an f-string, in every Python."""
 
@@ -31,6 +34,10 @@ class _Statement:
     def written(self) -> str:
         return self.line[self.start : self.stop]
 
+    def part(self, start: int, stop: int) -> _Statement:
+        """Only what is written from *start* to *stop*."""
+        return replace(self, start=self.start + start, stop=self.start + stop)
+
     def pointed_at(self) -> str:
         """File, line and caret, as Python shows them."""
         text = self.line.rstrip()
@@ -44,13 +51,19 @@ def refused(value: object, said: object) -> PromptTypeError:
     """The error for *value*, which the statement of *said* holds or is."""
     statement = _statement()
     kind = type(value).__name__
-    written = _argument(statement.written) if statement is not None else "value"
+    grown = _GROWN.fullmatch(statement.written) if statement is not None else None
+    if statement is not None and grown is not None:
+        statement = statement.part(*grown.span(2))
+    written = statement.written if statement is not None else "value"
     if value is said:
         what = f"a bare expression of type {kind} is not prompt text"
         correction = _correction(value, written if _SIMPLE.fullmatch(written) else "value")
     else:
         what = f"a value of type {kind} in a bare {type(said).__name__} is not prompt text"
         correction = _inside(written if len(written) <= _LONGEST else "value")
+    if grown is not None:
+        what = f"a value of type {kind} is not prompt text, which {grown[1]}grow() takes"
+        correction = correction.partition(", or _ = ")[0]
     where = [statement.pointed_at()] if statement is not None else []
     return PromptTypeError("\n".join([f"{what} (got {value!r:.80})", *where, correction]))
 
@@ -67,12 +80,6 @@ def _correction(value: object, shown: str) -> str:
 
 def _inside(shown: str) -> str:
     return f'write [f"{{item}}" for item in {shown}] to say them, or _ = {shown} to leave them out'
-
-
-def _argument(written: str) -> str:
-    """What is said: the statement itself, or what it gives to ``grow``."""
-    given = re.fullmatch(r"(?:\w+\.)?grow\((.*)\)", written)
-    return given[1] if given else written
 
 
 def _statement() -> _Statement | None:

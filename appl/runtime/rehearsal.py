@@ -18,6 +18,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from appl.backend import Emit, Profile, Request, Response
+from appl.errors import InvalidOption
 from appl.runtime.call import Call
 from appl.runtime.crossing import io_thread
 from appl.runtime.effects import LiveEffects
@@ -45,6 +46,11 @@ def render(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Rendering:
     own Python runs, except ``appl.input`` and ``appl.observe``; no model is asked and nothing is
     recorded. Of a generator, all that it yields is taken, and nothing is sent in.
     """
+    if not callable(f):
+        raise InvalidOption(
+            f"appl.render(f, ...) takes a function and its arguments, got {f!r:.80}; write "
+            "appl.render(f, x), not appl.render(f(x))"
+        )
     outer = current()
 
     def rehearse() -> Rendering:

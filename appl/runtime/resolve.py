@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from typing import Any, TypeVar
 
 from appl.compiler.names import program_of
+from appl.prompt import Message
 from appl.runtime.future import awaited, result_of
 from appl.runtime.pending import Pending, Proxy
 from appl.runtime.tasks import OWN_CODE
@@ -137,7 +138,7 @@ _CONTAINERS = (list, dict, collections.deque, collections.OrderedDict, collectio
 _QUEUES = (queue.Queue, queue.LifoQueue, queue.PriorityQueue, queue.SimpleQueue)
 _AS_THEY_ARE: tuple[Any, ...] = (
     len, zip, enumerate, reversed, isinstance, id, type, list, tuple, dict,
-    types.SimpleNamespace,
+    types.SimpleNamespace, Message,
 )  # fmt: skip
 _TAKERS: set[int] = {id(each) for each in _AS_THEY_ARE}
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from appl.errors import RunError
+from appl.runtime import clock
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import Observed
 from appl.runtime.fiber import Hub, hub_here, in_coroutine, run_on, strand_here
@@ -28,7 +29,7 @@ class timeout:
     """
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self._seconds = clock.seconds("timeout(seconds)", seconds)
         self._over = False
         self._timer: asyncio.TimerHandle | None = None
 

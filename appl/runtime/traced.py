@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar, overload
 
 from appl.compiler import program_of
+from appl.errors import InvalidOption
 from appl.runtime import activation
 from appl.runtime.activation import Manner
 from appl.runtime.body import Body, marked
@@ -93,6 +94,14 @@ def traceable(func: Any = None, /, *, metadata: Mapping[str, Any] | None = None)
     ``@traceable``, ``@traceable("name")`` or ``@traceable(metadata={…})``; *metadata* (plain data)
     is recorded with each call of it. On a ``@ppl`` function it only adds the *metadata*.
     """
+
+    if not (func is None or isinstance(func, str) or callable(func)):
+        raise InvalidOption(
+            f"traceable(...) takes a function, or a name for one, got {func!r:.80}; write "
+            '@traceable or @traceable("name")'
+        )
+    if not isinstance(metadata, Mapping | None):
+        raise InvalidOption(f"traceable(metadata=...) takes a dict, got {metadata!r:.80}")
 
     def decorate(f: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:
         program = program_of(f)

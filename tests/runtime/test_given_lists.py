@@ -52,8 +52,9 @@ def test_what_is_sent_is_what_the_list_holds_now(said: list[tuple[str, int]]) ->
                 history[:] = [dict(m) if isinstance(m, dict) else m for m in history]
             elif kind == "answer":
                 history.append({"role": "assistant", "content": gen(messages="?").result()})
-            str(gen(messages=history))
-            assert sent(seen) == [as_message(message) for message in history]
+            if history:
+                str(gen(messages=history))
+                assert sent(seen) == [as_message(message) for message in history]
 
 
 def test_a_list_that_goes_on_is_the_same_conversation_going_on() -> None:
