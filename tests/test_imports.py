@@ -27,6 +27,7 @@ MAY = {
     "function": ["compiler", "runtime", "prompt", "backend", "errors"],
     "mcp": ["runtime", "prompt", "errors"],
     "config": ["errors"],
+    "serving": [],
     "appl_backends": ["backend", "backend_http", "prompt", "errors"],
 }
 ALL = ["session", "cli", "testing", "__init__", "__main__", *("compositor", "func", "types")]

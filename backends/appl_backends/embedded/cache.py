@@ -53,5 +53,8 @@ class Cache(Protocol):
     def close(self, hold: Hold) -> None:
         """Unlock *hold*; it may be evicted from now on."""
 
+    def clear(self) -> None:
+        """Evict all that is not locked."""
+
     def report(self) -> CacheReport:
         """What is held now."""

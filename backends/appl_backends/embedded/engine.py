@@ -87,6 +87,13 @@ class Engine:
         """
         self.inbox.append((task, self.counters.steps))
 
+    def flush(self) -> bool:
+        """Empty the cache if there is nothing to do; may be called by who submits the tasks."""
+        if self.idle:
+            self.cache.clear()
+            return True
+        return False
+
     @property
     def idle(self) -> bool:
         """Whether there is nothing to do."""

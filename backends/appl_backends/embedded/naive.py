@@ -28,6 +28,9 @@ class NaiveCache:
     def close(self, hold: Hold) -> None:
         """End a sequence."""
 
+    def clear(self) -> None:
+        """There is nothing to evict."""
+
     def report(self) -> CacheReport:
         """All zero."""
         return CacheReport()

@@ -116,6 +116,10 @@ class RadixCache:
         self._unlock(hold.node)
         hold.node, hold.length = self.root, 0
 
+    def clear(self) -> None:
+        """Evict all that is not locked."""
+        self._evict(self.count)
+
     def report(self) -> CacheReport:
         """What is held now; may be called from any thread."""
         return CacheReport(

@@ -1,0 +1,11 @@
+"""The embedded engine behind HTTP: SGLang's native interface, and OpenAI's.
+
+Needs aiohttp, the extra ``serve``. Invariant: what is answered here is what the backend answers in
+the program's own process; only the way there differs.
+"""
+
+from appl_backends.embedded.server.app import Server
+from appl_backends.embedded.server.keys import Keys
+from appl_backends.embedded.server.process import Address, serve
+
+__all__ = ["Address", "Keys", "Server", "serve"]

@@ -1,0 +1,168 @@
+"""The routes of the server, and who may use them.
+
+Invariant: every failure becomes an answer here; an unexpected one is logged, and says no more than
+that it happened.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from appl.errors import ApplError
+from appl_backends.embedded import Embedded
+from appl_backends.embedded.sampler import Draw
+from appl_backends.embedded.server import refusal as refusals
+from appl_backends.embedded.server.chat import Chat
+from appl_backends.embedded.server.completions import Completions
+from appl_backends.embedded.server.fields import parsed
+from appl_backends.embedded.server.info import Info
+from appl_backends.embedded.server.jobs import Job, Jobs
+from appl_backends.embedded.server.keys import Keys
+from appl_backends.embedded.server.native import Generate
+from appl_backends.embedded.server.refusal import Refusal, refusal_of
+from appl_backends.embedded.server.words import Words
+from appl_backends.embedded.task import Task
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_LOG = logging.getLogger("appl.serve")
+_ADMIN = frozenset({"/flush_cache", "/shutdown"})
+
+
+class Server:
+    """The embedded engine behind HTTP; ``app`` is what aiohttp runs, *stop* ends the process."""
+
+    def __init__(
+        self,
+        backend: Embedded,
+        keys: Keys,
+        stop: Callable[[], None],
+        *,
+        queue: int = 1024,
+        most_bytes: int = 16 << 20,
+        incremental: bool = False,
+    ) -> None:
+        self._backend, self._keys, self._stop, self._most = backend, keys, stop, most_bytes
+        self.jobs = Jobs(backend, queue)
+        self._words = Words(backend.tokenizer, backend.engine.model.shape.vocab)
+        self._info = Info(self.jobs, {"incremental_streaming_output": incremental})
+        self.app = web.Application(
+            client_max_size=most_bytes, middlewares=[self._guarded, self._answered]
+        )
+        generate = Generate(self.jobs, self._words, incremental=incremental)
+        chat, completions = Chat(self.jobs, self._words), Completions(self.jobs, self._words)
+        both = ("GET", "POST")
+        self._add("/generate", generate, "POST", "PUT")
+        self._add("/v1/chat/completions", chat, "POST")
+        self._add("/v1/completions", completions, "POST")
+        self._add("/v1/models", _json(self._info.models), "GET")
+        self._add("/v1/models/{model}", self._model, "GET")
+        self._add("/v1/loads", _json(self._info.loads), "GET")
+        for path in ("/model_info", "/get_model_info"):
+            self._add(path, _json(self._info.model), "GET")
+        for path in ("/server_info", "/get_server_info"):
+            self._add(path, _json(self._info.server), "GET")
+        for path in ("/tokenize", "/v1/tokenize"):
+            self._add(path, self._tokenize, "POST")
+        for path in ("/detokenize", "/v1/detokenize"):
+            self._add(path, self._detokenize, "POST")
+        self._add("/health", self._health, "GET")
+        self._add("/health_generate", self._health_generate, "GET")
+        self._add("/metrics", self._metrics, "GET")
+        self._add("/abort_request", self._abort, "POST")
+        self._add("/flush_cache", self._flush, *both)
+        self._add("/shutdown", self._shutdown, "POST")
+
+    def _add(self, path: str, handler: Handler, *methods: str) -> None:
+        for method in methods:
+            self.app.router.add_route(method, path, handler)
+
+    # -- around every request -------------------------------------------------------------------
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.headers.get("Authorization")
+        if not self._keys.allow(request.path, given, admin=request.path in _ADMIN):
+            return web.json_response({"error": "Unauthorized"}, status=401)
+        return await handler(request)
+
+    @web.middleware
+    async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        say = refusals.openai if request.path.startswith("/v1/") else refusals.native
+        try:
+            return await handler(request)
+        except Refusal as refusal:
+            return say(refusal)
+        except ApplError as error:
+            return say(refusal_of(error))
+        except web.HTTPRequestEntityTooLarge:
+            return say(Refusal(f"the body is larger than {self._most} bytes", 413))
+        except web.HTTPException as error:
+            return web.json_response({"detail": error.reason}, status=error.status)
+        except ConnectionError:
+            raise  # nobody is there to be answered
+        except Exception:
+            _LOG.exception("the request %s %s failed", request.method, request.path)
+            return say(Refusal("the server failed inside; its log says more", 500))
+
+    # -- short routes ---------------------------------------------------------------------------
+
+    async def _model(self, request: web.Request) -> web.Response:
+        card = self._info.card()
+        if request.match_info["model"] != card["id"]:
+            raise Refusal("The model does not exist", 404, param="model", code="model_not_found")
+        return web.json_response(card)
+
+    async def _health(self, request: web.Request) -> web.Response:
+        return web.Response()
+
+    async def _health_generate(self, request: web.Request) -> web.Response:
+        job = Job("HEALTH_CHECK", Task([self._backend.tokenizer.start], [Draw(0.0, 1.0, 0, 0)], 1))
+        await self._backend.worker.run(job.task)
+        return web.Response()
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        return web.Response(text=self._info.metrics())
+
+    async def _abort(self, request: web.Request) -> web.Response:
+        given = parsed(await request.read())
+        if not given.flag("abort_all"):
+            self.jobs.abort(given.text("rid", "") or "")
+        elif not self._keys.allow(request.path, request.headers.get("Authorization"), admin=True):
+            return web.json_response({"error": "Unauthorized"}, status=401)
+        else:
+            self.jobs.abort_all()
+        return web.Response()
+
+    async def _flush(self, request: web.Request) -> web.Response:
+        if self.jobs.open or not self._backend.engine.flush():
+            raise Refusal("Cache not flushed because there are pending requests.")
+        return web.Response(text="Cache flushed.\n")
+
+    async def _shutdown(self, request: web.Request) -> web.Response:
+        self._stop()
+        return web.Response()
+
+    async def _tokenize(self, request: web.Request) -> web.Response:
+        given = parsed(await request.read())
+        prompt = given.text("prompt")
+        if prompt is None:
+            raise given.wrong("prompt", "a string")
+        tokens, room = self._words.encode(prompt), self._backend.engine.context
+        return web.json_response({"tokens": tokens, "count": len(tokens), "max_model_len": room})
+
+    async def _detokenize(self, request: web.Request) -> web.Response:
+        given = parsed(await request.read())
+        return web.json_response(
+            {"text": self._words.decode(given.tokens("tokens", self._words.vocab))}
+        )
+
+
+def _json(facts: Callable[[], dict[str, Any]]) -> Handler:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(facts())
+
+    return answer

@@ -1,0 +1,149 @@
+"""Requests on their way through the engine: a bounded number, each with a name to abort it by.
+
+Invariant: a job is known by its name exactly while somebody waits for it, and nobody waiting any
+more aborts it before the engine's next step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+
+from appl.errors import BackendError
+from appl_backends.embedded import Embedded
+from appl_backends.embedded.server.refusal import Refusal
+from appl_backends.embedded.task import Piece, Task
+
+BUSY = "The request queue is full."
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One prompt on its way; ``began`` is the time of its request in seconds."""
+
+    rid: str
+    task: Task
+    began: float = field(default_factory=time.perf_counter)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """More of the job number ``at`` of a stream, or why there will be no more."""
+
+    at: int
+    piece: Piece | None
+    error: BackendError | None = None
+
+
+class Jobs:
+    """All open jobs; at most *limit* sequences wait for a place in the batch."""
+
+    def __init__(self, backend: Embedded, limit: int) -> None:
+        self.backend, self.limit = backend, limit
+        self._open: dict[str, Job] = {}
+        self.finished = 0
+        self.refused = 0
+
+    @property
+    def open(self) -> int:
+        """How many jobs are on their way."""
+        return len(self._open)
+
+    @property
+    def waiting(self) -> int:
+        """How many sequences wait for a place in the batch."""
+        engine = self.backend.engine
+        return len(engine.waiting) + len(engine.inbox)
+
+    async def answer(self, jobs: Sequence[Job]) -> None:
+        """Have *jobs* done. Raises ``Refusal`` if there is no room, or the engine's error."""
+        with self._named(jobs):
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for job in jobs:
+                        group.create_task(self._run(job))
+            except BaseExceptionGroup as failed:
+                raise failed.exceptions[0] from None
+
+    @asynccontextmanager
+    async def stream(self, jobs: Sequence[Job]) -> AsyncIterator[AsyncIterator[Update]]:
+        """The pieces of *jobs* as they come, until all have finished."""
+        with self._named(jobs):
+            updates: asyncio.Queue[Update] = asyncio.Queue()
+            running = [
+                asyncio.create_task(self._follow(at, job, updates)) for at, job in enumerate(jobs)
+            ]
+            try:
+                yield self._updates(updates, len(running))
+            finally:
+                for task in running:
+                    task.cancel()
+                await asyncio.gather(*running, return_exceptions=True)
+
+    def abort(self, rid: str) -> bool:
+        """End the job *rid*, and those of its batch, with what they have; false for none."""
+        found = [job for name, job in self._open.items() if name == rid or _batch(name) == rid]
+        for job in found:
+            self.backend.worker.abort(job.task)
+        return bool(found)
+
+    def abort_all(self) -> None:
+        """End every job with what it has."""
+        for job in self._open.values():
+            self.backend.worker.abort(job.task)
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def _named(self, jobs: Sequence[Job]) -> Iterator[None]:
+        self._admit(jobs)
+        self._open |= {job.rid: job for job in jobs}
+        try:
+            yield
+        finally:
+            for job in jobs:
+                del self._open[job.rid]
+
+    def _admit(self, jobs: Sequence[Job]) -> None:
+        names = [job.rid for job in jobs]
+        taken = set(self._open)
+        for rid in names:
+            if rid in taken:
+                raise Refusal(f"Duplicate request ID detected: {rid[:80]}")
+            taken.add(rid)
+        wanted = sum(len(job.task.draws) for job in jobs)
+        room = self.limit + self.backend.engine.max_batch
+        if wanted > room:
+            raise Refusal(f"the request asks for {wanted} samples, more than {room} at once")
+        if self.waiting + wanted > room:
+            self.refused += 1
+            raise Refusal(BUSY, 503, retry_after=1)
+
+    async def _run(self, job: Job) -> None:
+        await self.backend.worker.run(job.task)
+        self.finished += 1
+
+    async def _follow(self, at: int, job: Job, updates: asyncio.Queue[Update]) -> None:
+        try:
+            await self.backend.worker.run(
+                job.task, lambda piece: updates.put_nowait(Update(at, piece))
+            )
+            self.finished += 1
+            updates.put_nowait(Update(at, None))
+        except BackendError as error:
+            updates.put_nowait(Update(at, None, error))
+
+    async def _updates(self, updates: asyncio.Queue[Update], left: int) -> AsyncIterator[Update]:
+        while left:
+            update = await updates.get()
+            left -= update.piece is None
+            if update.piece is not None or update.error is not None:
+                yield update
+
+
+def _batch(rid: str) -> str:
+    """The name of the request that the job *rid* is a part of."""
+    return rid.rpartition("_")[0]

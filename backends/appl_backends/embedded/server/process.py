@@ -1,0 +1,95 @@
+"""A server from its start to its clean end.
+
+Invariant: it listens on the given address alone, says that it is ready when it is, and at its end
+finishes what it has begun with what is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from appl_backends.embedded import Embedded
+from appl_backends.embedded.server.app import Server
+from appl_backends.embedded.server.keys import Keys
+
+GRACE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens, and the keys that open it."""
+
+    url: str
+    keys: Keys
+
+
+async def serve(
+    backend: Embedded,
+    keys: Keys,
+    ready: Callable[[Address], None],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    queue: int = 1024,
+    most_bytes: int = 16 << 20,
+    incremental: bool = False,
+    until_eof: bool = False,
+) -> None:
+    """Serve *backend* until SIGTERM, SIGINT or ``/shutdown``, then close it.
+
+    Port 0 is a free one; *ready* gets the address once requests are taken. At most *queue*
+    sequences wait, a body has at most *most_bytes*. With *until_eof*, the end of standard input
+    stops the server too, so that it does not outlive the program that started it.
+    """
+    over = asyncio.Event()
+    server = Server(
+        backend, keys, over.set, queue=queue, most_bytes=most_bytes, incremental=incremental
+    )
+    runner = web.AppRunner(
+        server.app, handler_cancellation=True, access_log=None, shutdown_timeout=GRACE
+    )
+    await runner.setup()
+    try:
+        with _stopping(over, until_eof):
+            site = web.TCPSite(runner, host, port)
+            await site.start()
+            ready(Address(_url(host, runner.addresses[0][1]), keys))
+            await over.wait()
+            await site.stop()
+            server.jobs.abort_all()
+    finally:
+        await runner.cleanup()
+        await backend.aclose()
+
+
+@contextlib.contextmanager
+def _stopping(over: asyncio.Event, until_eof: bool) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, over.set)
+    if until_eof:
+        loop.add_reader(sys.stdin.fileno(), _read_on, over)
+    try:
+        yield
+    finally:
+        if until_eof:
+            loop.remove_reader(sys.stdin.fileno())
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def _read_on(over: asyncio.Event) -> None:
+    if not os.read(sys.stdin.fileno(), 4096):
+        over.set()
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
