@@ -89,7 +89,8 @@ def unreachable(
     error: BaseException, who: str, *, begun: bool = False, secrets: Iterable[str] = ()
 ) -> BackendUnavailable:
     """The error for a connection that could not be made, or (*begun*) broke off."""
-    cause = masked(str(error) or type(error).__name__, secrets)[:EXCERPT]
+    said = excerpt(str(error), secrets)
+    cause = said if said and said[0] != "<" else type(error).__name__
     what = "broke the connection off" if begun else "cannot be reached"
     advice = "" if begun else "; is it running, and is its URL right?"
     return BackendUnavailable(f"{who} {what} ({cause}){advice}")

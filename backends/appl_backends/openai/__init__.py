@@ -1,0 +1,151 @@
+"""Any server that speaks OpenAI's chat interface, through the openai SDK.
+
+OpenAI, Azure, vLLM, SGLang, llama.cpp, Ollama, and gateways. Invariant: an answer is complete, or a
+``BackendError`` says what is wrong with it; the SDK retries nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+
+from appl.backend import Emit, Profile, Request, Response, check_media
+from appl.backend_http import asked_of
+from appl.errors import ConfigError, ModelNotFound
+from appl_backends.openai.answer import Assembly, Events, response_of
+from appl_backends.openai.body import OPTIONS, body_of
+from appl_backends.openai.connection import Address, Connection
+from appl_backends.openai.prices import Prices
+from appl_backends.openai.servers import Kind, server_for
+
+
+class OpenAI:
+    """A :class:`~appl.backend.Backend` that asks one server with OpenAI's chat interface.
+
+    Without ``base_url`` the server is OpenAI's, or the one that ``OPENAI_BASE_URL`` names, and the
+    key is that of ``OPENAI_API_KEY``; with it, a key is sent only if ``api_key`` gives one. Azure:
+    ``azure_endpoint`` and ``api_version``, the model is the name of the deployment. ``server`` says
+    what is at the other end, so that it is asked only for what it can do; ``features`` and
+    ``without`` correct that. ``model`` is the default, ``models`` the only ones that may be asked.
+    ``prices`` gives for a model ``input``, ``cached`` and ``output`` in units of currency for a
+    million tokens. ``connect`` is in seconds, ``concurrency`` the most calls at once.
+    ``name`` is what the backend is called in traces and errors.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        organization: str | None = None,
+        project: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        azure_endpoint: str | None = None,
+        azure_ad_token: str | None = None,
+        api_version: str | None = None,
+        server: Kind | None = None,
+        features: Sequence[str] = (),
+        without: Sequence[str] = (),
+        models: Sequence[str] = (),
+        prices: Mapping[str, Mapping[str, float]] | None = None,
+        connect: float = 10.0,
+        concurrency: int | None = None,
+        name: str = "openai",
+    ) -> None:
+        base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
+        if api_key is None and base_url == os.environ.get("OPENAI_BASE_URL"):
+            api_key = os.environ.get("OPENAI_API_KEY") or None
+        _check_url(base_url)
+        self._address = Address(
+            base_url, api_key, organization, project, dict(headers or {}), azure_endpoint,
+            azure_ad_token, api_version, connect,
+        )  # fmt: skip
+        kind = server or ("azure" if self._address.is_azure else None)
+        self._server = server_for(kind, base_url or azure_endpoint, features, without)
+        self._prices = Prices(prices or {})
+        self._connection = Connection(self._address)
+        self._only: str | None = None
+        self._profile = Profile(
+            name, self._server.features, OPTIONS, tuple(models), model, concurrency
+        )
+
+    @property
+    def profile(self) -> Profile:
+        """What this backend is and can do."""
+        return self._profile
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        """Answer *request*; with *emit*, also pass on text as it comes."""
+        check_media(self._profile, request.messages)
+        model = request.model or await self._default_model()
+        who = self._who(model)
+        streamed = emit is not None and "stream" in self._server.features
+        body = body_of(request, model, self._server, stream=streamed)
+        if emit is None or not streamed:
+            answer = await self._connection.post(body, model, who)
+            response = response_of(
+                answer.body, request, who, content_type=answer.content_type, secrets=self._secrets
+            )
+        else:
+            response = await self._streamed(request, body, model, emit)
+        return self._priced(response, model)
+
+    async def _streamed(self, request: Request, body: bytes, model: str, emit: Emit) -> Response:
+        who = self._who(model)
+        async with self._connection.stream(body, model, who) as (content_type, pieces):
+            if "text/event-stream" not in content_type:  # it did not stream, or it is no answer
+                whole = b"".join([piece async for piece in pieces])
+                return response_of(
+                    whole, request, who, content_type=content_type, secrets=self._secrets
+                )
+            events, assembly = Events(), Assembly(request, emit, who, self._secrets)
+            async for piece in pieces:
+                for event in events.feed(piece):
+                    if assembly.take(event):
+                        return assembly.response()
+            return assembly.response()
+
+    async def list_models(self) -> list[str]:
+        """The models that the server lists. Raises ``BackendError``."""
+        return await self._connection.models(self._who(""))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._connection.aclose()
+
+    @property
+    def _secrets(self) -> tuple[str, ...]:
+        return self._address.secrets
+
+    def _who(self, model: str) -> str:
+        url = self._address.azure_endpoint or self._address.base_url or "https://api.openai.com"
+        return asked_of(self._profile.name, model, url)
+
+    async def _default_model(self) -> str:
+        """The only model that the server has. Raises ``ModelNotFound`` when there are several."""
+        if self._only is None:
+            found = await self.list_models()
+            if len(found) != 1:
+                has = f"it has: {', '.join(found[:20])}" if found else "it lists none"
+                raise ModelNotFound(
+                    f"{self._who('')}: which model? ({has}); write model = "
+                    f'"{self._profile.name}/NAME" into appl.toml'
+                )
+            self._only = found[0]
+        return self._only
+
+    def _priced(self, response: Response, model: str) -> Response:
+        if response.cost is not None:
+            return response
+        cost = self._prices.cost(model, response.model, response.usage)
+        return response if cost is None else dataclasses.replace(response, cost=cost)
+
+    def __repr__(self) -> str:
+        return f"<OpenAI {self._who(self._profile.default_model or '')}>"
+
+
+def _check_url(url: str | None) -> None:
+    if url is not None and not url.startswith(("http://", "https://")):
+        raise ConfigError(f"base_url must begin with http:// or https://, got {url!r}")

@@ -1,0 +1,183 @@
+"""A request as the JSON body of a chat completion.
+
+Invariant: a message is encoded once and kept with its link of the conversation, so that a growing
+chat costs what was added to it; schemas and tools, which are JSON text already, are put in as they
+are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from appl.backend import Request, Sampling
+from appl.errors import Unsupported
+from appl.prompt import Messages
+from appl_backends.openai.servers import Server
+
+OPTIONS = frozenset(
+    {
+        "chat_template_kwargs", "extra_body", "frequency_penalty", "logit_bias", "metadata",
+        "min_p", "modalities", "parallel_tool_calls", "prediction", "presence_penalty",
+        "prompt_cache_key", "reasoning_effort", "repetition_penalty", "safety_identifier",
+        "service_tier", "store", "top_k", "user", "verbosity",
+    }
+)  # fmt: skip
+"""The further options of ``gen``; ``extra_body`` is a table of fields that are sent as they are."""
+
+_KEY = "openai.message"
+
+
+def body_of(request: Request, model: str, server: Server, *, stream: bool = False) -> bytes:
+    """The body that asks *server* for *request*. Raises ``Unsupported``."""
+    sampling = request.sampling
+    fields = {"model": _json(model), "messages": _messages(request.messages)}
+    fields |= _options(sampling, server)
+    if request.n > 1:
+        fields["n"] = str(request.n)
+    if sampling.seed is not None:
+        shift = request.sample if "n" in server.features else 0
+        fields["seed"] = str(sampling.seed + shift)
+    if stream:
+        fields["stream"], fields["stream_options"] = "true", '{"include_usage":true}'
+    if server.takes_cache_key and "prompt_cache_key" not in fields:
+        fields["prompt_cache_key"] = _json(cache_key(request.messages))
+    fields |= _continued(request.messages, server)
+    for name, value in sampling.extra:
+        fields |= _table(value) if name == "extra_body" else {name: _json(value)}
+    return _bytes("{" + ",".join(f'"{name}":{text}' for name, text in fields.items()) + "}")
+
+
+def cache_key(messages: Messages | None) -> str:
+    """A name that all conversations with the same first message share."""
+    first = messages
+    while first is not None and first.parent is not None:
+        first = first.parent
+    return f"appl-{first.digest.hex()[:16]}" if first is not None else "appl"
+
+
+def _messages(messages: Messages | None) -> str:
+    """The JSON list of *messages*; each but the last, which may go on, is kept as text."""
+    if messages is None:
+        raise Unsupported("a chat needs a message: the prompt is empty")
+    links = messages.links()
+    texts = [_kept(link) for link in links[:-1]]
+    return f"[{','.join([*texts, _json(messages.message.as_dict())])}]"
+
+
+def _kept(link: Messages) -> str:
+    text = link.cache.get(_KEY)
+    if not isinstance(text, str):
+        text = link.cache[_KEY] = _json(link.message.as_dict())
+    return text
+
+
+def _options(sampling: Sampling, server: Server) -> dict[str, str]:
+    return dict(_given(sampling, server))
+
+
+def _given(sampling: Sampling, server: Server) -> Iterator[tuple[str, str]]:
+    if sampling.max_tokens is not None:
+        yield server.max_tokens, str(sampling.max_tokens)
+    for name in ("temperature", "top_p"):
+        if getattr(sampling, name) is not None:
+            yield name, _json(getattr(sampling, name))
+    if sampling.stop:
+        yield "stop", _json(list(sampling.stop))
+    if sampling.logprobs is not None:
+        yield "logprobs", "true"
+        if sampling.logprobs:
+            yield "top_logprobs", str(sampling.logprobs)
+    if sampling.stop_tokens:
+        yield "stop_token_ids", _json(list(sampling.stop_tokens))
+    if sampling.tools:
+        yield "tools", "[" + ",".join(map(_tool, sampling.tools)) + "]"
+    if sampling.tool_choice is not None:
+        yield "tool_choice", _tool_choice(sampling.tool_choice)
+    yield from _constraint(sampling, server)
+
+
+def _constraint(sampling: Sampling, server: Server) -> Iterator[tuple[str, str]]:
+    """What the answer must look like, in the words of *server*."""
+    if sampling.schema is not None:
+        strict = "true" if is_strict(sampling.schema) else "false"
+        named = f'{{"name":"answer","schema":{sampling.schema},"strict":{strict}}}'
+        yield "response_format", f'{{"type":"json_schema","json_schema":{named}}}'
+    for name in ("regex", "grammar"):
+        text = getattr(sampling, name)
+        if text is None:
+            continue
+        if server.kind == "vllm":
+            yield "structured_outputs", _json({name: text})
+        else:
+            yield ("ebnf" if name == "grammar" and server.kind == "sglang" else name), _json(text)
+
+
+def _tool(text: str) -> str:
+    return f'{{"type":"function","function":{text}}}'
+
+
+def _tool_choice(choice: str) -> str:
+    if choice in ("auto", "none", "required"):
+        return _json(choice)
+    return _json({"type": "function", "function": {"name": choice}})
+
+
+def _continued(messages: Messages | None, server: Server) -> dict[str, str]:
+    """What makes a server go on with the assistant's message that ends the prompt."""
+    begun = messages is not None and messages.outline.role == "assistant"
+    if not begun or "prefill" not in server.features:
+        return {}
+    go_on = {"continue_final_message": "true"}
+    return go_on if server.kind == "sglang" else {**go_on, "add_generation_prompt": "false"}
+
+
+def _table(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise Unsupported(f"extra_body takes a table of fields, got {value!r:.80}")
+    return {str(name): _json(given) for name, given in value.items()}
+
+
+@lru_cache(maxsize=256)
+def is_strict(schema: str) -> bool:
+    """Whether OpenAI's strict mode takes *schema*: every object closed, all its fields required.
+
+    Source: OpenAI's guide "Structured model outputs", section "Supported schemas".
+    """
+    value = json.loads(schema)
+    return value.get("type") == "object" and "anyOf" not in value and _is_strict(value)
+
+
+_LOOSE = frozenset({"allOf", "not", "patternProperties", "prefixItems", "if", "maxProperties",
+                    "minProperties"})  # fmt: skip
+_NAMED = ("properties", "$defs", "definitions")
+
+
+def _is_strict(schema: Any) -> bool:
+    if not isinstance(schema, dict) or schema.keys() & _LOOSE:
+        return False
+    if schema.get("type") == "object" or "properties" in schema:
+        named = schema.get("properties", {})
+        if schema.get("additionalProperties") is not False:
+            return False
+        if set(named) != set(schema.get("required", ())):
+            return False
+    elif not schema.keys() & {"type", "anyOf", "enum", "const", "$ref"}:
+        return False  # any value at all
+    inner = [each for name in _NAMED for each in schema.get(name, {}).values()]
+    inner += schema.get("anyOf", [])
+    inner += [schema["items"]] if "items" in schema else []
+    return all(map(_is_strict, inner))
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can hold
+        return json.dumps(json.loads(text), separators=(",", ":")).encode()

@@ -1,0 +1,258 @@
+"""The openai SDK as a way to send bytes: addresses, keys and connections, and nothing else of it.
+
+Invariant: the SDK is imported off the I/O loop at the first call, its client made on the loop; it
+neither retries nor reads answers. Whatever it raises becomes a ``BackendError`` without the
+request, whose headers hold the key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from appl.backend_http import errors_of_http, excerpt, unreachable
+from appl.errors import (
+    AuthenticationFailed,
+    BackendError,
+    BackendNotFound,
+    BackendTimeout,
+    MalformedResponse,
+)
+
+IDLE_S = 4.0
+"""How long a connection is kept: less than the 5 s after which most servers close it."""
+
+_LIBRARIES = frozenset({"openai", "httpx", "httpx2", "httpcore", "httpcore2", "aiohttp", "anyio"})
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the server is and who asks: what the SDK's client is made of. ``repr`` shows no key."""
+
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    organization: str | None = None
+    project: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    azure_endpoint: str | None = None
+    azure_ad_token: str | None = field(default=None, repr=False)
+    api_version: str | None = None
+    connect_s: float = 10.0
+
+    @property
+    def is_azure(self) -> bool:
+        """Whether it is reached as Azure is: by deployments and versions of the interface."""
+        return bool(self.azure_endpoint or self.api_version)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be shown."""
+        found = (self.api_key, self.azure_ad_token, *self.headers.values())
+        return tuple(secret for secret in found if secret and len(secret) > 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer with status 200."""
+
+    body: bytes
+    content_type: str
+
+
+class Connection:
+    """The connections to one server. All methods run on one loop."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._client: asyncio.Task[_Client] | None = None
+
+    async def post(self, body: bytes, model: str, who: str) -> Answer:
+        """Send *body* for *model*, and read the whole answer. Raises ``BackendError``."""
+        client = await self._ready(who)
+        path = _path(self._address, "chat/completions", model)
+        try:
+            response = await client.sdk.post(
+                path, cast_to=client.response, content=body, options=_JSON
+            )
+            return Answer(response.content, response.headers.get("content-type", ""))
+        except Exception as error:
+            failed = self._typed(error, who, begun=False)
+        raise failed from None
+
+    @asynccontextmanager
+    async def stream(
+        self, body: bytes, model: str, who: str
+    ) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
+        """Send *body*; the content type of the answer, and its bytes as they come."""
+        client = await self._ready(who)
+        path = _path(self._address, "chat/completions", model)
+        failed: BackendError | None = None
+        response: Any = None
+        try:
+            response = await client.sdk.post(
+                path, cast_to=client.response, content=body, options=_JSON, stream=True,
+                stream_cls=client.stream,
+            )  # fmt: skip
+            yield response.headers.get("content-type", ""), response.aiter_bytes()
+        except Exception as error:
+            failed = self._typed(error, who, begun=response is not None)
+        finally:
+            if response is not None:
+                await response.aclose()
+        if failed is not None:
+            raise failed from None
+
+    async def models(self, who: str) -> list[str]:
+        """The models that the server lists. Raises ``BackendError``."""
+        client = await self._ready(who)
+        try:
+            page = await client.sdk.get("/models", cast_to=client.response)
+            return [str(each["id"]) for each in page.json()["data"]]
+        except (KeyError, TypeError, ValueError):
+            return []
+        except Exception as error:
+            failed = self._typed(error, who, begun=False)
+        raise failed from None
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        task, self._client = self._client, None
+        if task is not None and not task.cancelled():
+            client = await task
+            await client.sdk.close()
+
+    async def _ready(self, who: str) -> _Client:
+        task = self._client
+        if task is None:
+            task = self._client = asyncio.ensure_future(_made(self._address, who))
+        try:
+            return await asyncio.shield(task)
+        except BackendError:
+            self._client = None
+            raise
+
+    def _typed(self, error: Exception, who: str, *, begun: bool) -> BackendError:
+        """*error* as one of ours; one that neither SDK nor network raised is raised again."""
+        if isinstance(error, BackendError):
+            return error
+        secrets = self._address.secrets
+        status = getattr(error, "status_code", None)
+        response = getattr(error, "response", None)
+        if status is not None and response is not None:
+            return errors_of_http(status, response.headers, response.text, who, secrets=secrets)
+        network = _network(error, who, begun, secrets)
+        if network is None:
+            raise error
+        return network
+
+
+_LATE = frozenset({"APITimeoutError", "TimeoutException", "TimeoutError"})
+_UNMADE = frozenset({"ClientConnectorError", "ConnectError", "ConnectionRefusedError", "gaierror"})
+_UNMADE_IN_TIME = frozenset({"ConnectTimeout", "ConnectionTimeoutError"})
+_BROKEN = frozenset({"ClientPayloadError", "ServerDisconnectedError"})
+_GARBLED = frozenset({"BadHttpMessage", "BadStatusLine", "HttpProcessingError", "DecodingError"})
+
+
+def _network(
+    error: BaseException, who: str, begun: bool, secrets: tuple[str, ...]
+) -> BackendError | None:
+    """What a library says of the network, as one of ours; ``None`` for a bug.
+
+    The libraries wrap each other's exceptions, now and then as another kind: whatever aiohttp or
+    the system said first is what counts.
+    """
+    chain = [error]
+    while (before := chain[-1].__cause__ or chain[-1].__context__) is not None:
+        chain.append(before)
+    if not any(_is_foreign(each) for each in chain):
+        return None
+    near = [each for each in chain if _is_near(each)] or chain
+    names = {kind.__name__ for each in near for kind in type(each).__mro__}
+    if names & _GARBLED and not names & _BROKEN:
+        return MalformedResponse(f"{who} sent what is no HTTP ({excerpt(str(near[-1]), secrets)})")
+    if names & _LATE:
+        deadline = "connect" if names & _UNMADE_IN_TIME else "first token"
+        return BackendTimeout(f"{who} took too long ({deadline})", deadline=deadline)
+    return unreachable(near[0], who, begun=begun or not names & _UNMADE, secrets=secrets)
+
+
+def _is_near(error: BaseException) -> bool:
+    return type(error).__module__.startswith("aiohttp") or isinstance(error, OSError | EOFError)
+
+
+def _is_foreign(error: BaseException) -> bool:
+    library = type(error).__module__.partition(".")[0]
+    return library in _LIBRARIES or isinstance(error, OSError | EOFError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """The SDK's client, and the classes by which it is asked for what the server sent."""
+
+    sdk: Any
+    response: type[Any]
+    stream: type[Any]
+
+
+_JSON = {"headers": {"Content-Type": "application/json"}}
+
+
+def _path(address: Address, name: str, model: str) -> str:
+    return f"/deployments/{quote(model, safe='')}/{name}" if address.is_azure else f"/{name}"
+
+
+async def _made(address: Address, who: str) -> _Client:
+    """The client for *address*; the import takes up to a second, so it is done off the loop."""
+    try:
+        openai = await asyncio.to_thread(importlib.import_module, "openai")
+    except ImportError as error:
+        raise BackendNotFound(
+            f"the backend 'openai' needs the openai SDK ({error}): pip install 'appl[openai]'"
+        ) from None
+    failure = ""
+    try:
+        return _client(openai, address)
+    except RuntimeError as error:  # the SDK says that its extra is missing
+        raise BackendNotFound(f"{error}: pip install 'appl[openai]'") from None
+    except openai.OpenAIError as error:
+        failure = str(error).split("\n")[0]
+    raise AuthenticationFailed(
+        f"{who}: no key ({failure}); set OPENAI_API_KEY, or write "
+        'api_key = {env = "NAME_OF_A_VARIABLE"} into its settings'
+    )
+
+
+def _client(openai: Any, address: Address) -> _Client:
+    http = importlib.import_module("httpx" if openai.__version__[:2] == "2." else "httpx2")
+    common: dict[str, Any] = {
+        "organization": address.organization,
+        "project": address.project,
+        "default_headers": dict(address.headers),
+        "max_retries": 0,
+        "timeout": openai.Timeout(None, connect=address.connect_s),
+        "http_client": openai.DefaultAioHttpClient(
+            limits=http.Limits(max_connections=0, keepalive_expiry=IDLE_S),
+            timeout=openai.Timeout(None, connect=address.connect_s),
+        ),
+    }
+    if address.is_azure:
+        where = {"azure_endpoint": address.azure_endpoint} if address.azure_endpoint else {}
+        sdk = openai.AsyncAzureOpenAI(
+            **where, api_version=address.api_version, api_key=address.api_key,
+            azure_ad_token=address.azure_ad_token, **common,
+        )  # fmt: skip
+        return _Client(sdk, http.Response, openai.AsyncStream)
+    if address.base_url is not None and address.api_key is None:
+        # The key in the environment is for api.openai.com, and goes to no other server.
+        common["api_key"] = "none"
+        common["default_headers"] = {"Authorization": openai.Omit(), **common["default_headers"]}
+    else:
+        common["api_key"] = address.api_key
+    return _Client(
+        openai.AsyncOpenAI(base_url=address.base_url, **common), http.Response, openai.AsyncStream
+    )
