@@ -87,7 +87,7 @@ class Recent:
 
 def _common(one: list[Any], other: list[Any]) -> int:
     """How many messages both begin with."""
-    if all(map(operator.is_, one, other)):
+    if not any(map(operator.is_not, one, other)):
         return min(len(one), len(other))
     pairs = enumerate(zip(one, other, strict=False))
     return next(i for i, (a, b) in pairs if a is not b)
