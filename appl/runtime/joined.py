@@ -58,6 +58,11 @@ class _Joined(Pending):
     def blockers(self) -> Iterable[Pending]:
         return [p._pending for p in self._parts if isinstance(p, Proxy) and not p._pending.done]
 
+    def answered_by(self) -> tuple[str, ...]:
+        """Those of its parts, the nearest first."""
+        lasts = (part._pending.last() for part in reversed(self._parts) if isinstance(part, Proxy))
+        return tuple(dict.fromkeys(at for last in lasts for at in last.answered_by()))
+
     def cancel(self) -> None:
         self.looked = True
 

@@ -164,7 +164,9 @@ class Answers(Plain):
             for each in todo:
                 reply = each.given.replies[each.number]
                 text = json_in(reply.text, shape)
-                if text is None:
+                if reply.calls:  # no answer yet
+                    found[each.place] = reply, None
+                elif text is None:
                     wrong.append(each)
                 else:
                     found[each.place] = reply._replace(text=text), self.object_of(text, shape)
@@ -174,7 +176,7 @@ class Answers(Plain):
             todo = []
             for each in wrong:
                 asked += 1
-                said = AGAIN.format(NO_JSON if shape in ("list", "Point") else NO_VALUE)
+                said = AGAIN.format(NO_JSON if shape in JSON else NO_VALUE)
                 todo.append(self.again(each, f"{question.address}/ask.{asked}", said, rounds))
             if todo:
                 used += [each.given.used for each in todo]
@@ -188,12 +190,10 @@ class Answers(Plain):
     def object_of(self, text: str, shape: str) -> Any:
         if shape == "word":
             return text
+        if shape == "Heat":
+            return self.names["Heat"](text)
         value = json.loads(text)
-        return self.made("Point", value) if shape == "Point" else value
-
-    def made(self, kind: str, fields: dict[str, Any]) -> Any:
-        """An object of a class of the program."""
-        return self.names[kind](**fields)
+        return self.names["Point"](**value) if shape == "Point" else value
 
     names: dict[str, Any]
 
@@ -250,13 +250,18 @@ def box_of(tools: Any) -> dict[str, Any]:
 def shape_of(wanted: Any) -> str | None:
     if wanted is None:
         return None
-    known = {int: "int", bool: "bool", Literal["red", "green"]: "word", list[int]: "list"}
+    known = {
+        int: "int", bool: "bool", float: "float", Literal["red", "green"]: "word",
+        list[int]: "list", list[str]: "words",
+    }  # fmt: skip
     return known.get(wanted) or str(wanted.__name__)
 
 
 VALUES = {
     "int": r"\d+", "bool": "true|false", "word": "red|green", "list": r"\[.*\]", "Point": r"\{.*\}",
+    "float": r"\d+\.\d+", "Heat": "hot|cold", "words": r"\[.*\]",
 }  # fmt: skip
+JSON = ("list", "words", "Point")
 
 
 def json_in(text: str, shape: str) -> str | None:

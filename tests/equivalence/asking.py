@@ -10,6 +10,9 @@ from .tree import Stmt, both, mark, said
 NUMBERS = {
     "int": ["‹{}› + 1", "‹{}› > 4", "[‹{}›]", "{}"],
     "bool": ["not ‹{}›", "[‹{}›]", "{}"],
+    "float": ["‹{}› * 2", "round(‹{}›)", "{}"],
+    "Heat": ["‹{}›.name", "‹{}› == Heat.HOT", "[‹{}›]"],
+    "list[str]": ["', '.join(‹{}›)", "[w.upper() for w in ‹{}›]", "{}"],
     "list[int]": ["sum(‹{}›)", "len(‹{}›)", "[w for w in ‹{}›]", "{}"],
     "Point": ["‹{}›.x", "‹{}›.x + ‹{}›.y", "[‹{}›]", "{}"],
 }
@@ -107,7 +110,7 @@ def typed(a: Author, s: Scope) -> None:
     """An object for Python, its JSON for prompts."""
     shape = a.random.choice(SHAPES)
     more = a.random.choice(["", "", ", temperature=0.5", ", stream=True", ", max_asks=3"])
-    if not a.able and a.chance(0.4):
+    if not a.able and a.chance(0.7):
         shape, more = "list[int]", more + ", max_tokens=5, max_relay_rounds=2"
         s.add(mark("typed and continued"))
     a.say(s)
@@ -202,6 +205,8 @@ def continued(a: Author, s: Scope) -> None:
     t = a.fresh("t")
     s.add(Stmt(f"{t} = {x}.finish_reason", f"{t} = reply({x}).finish"))
     s.strings += (t,)
+    if a.chance(0.3):
+        s.add(Stmt(f"{t} += str({x}.reasoning)", f"{t} += str(reply({x}).thoughts)"))
     a.bind(s, "gen()")
 
 

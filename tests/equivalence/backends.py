@@ -16,7 +16,7 @@ from . import model
 from .layout import Msg, ToolCall
 from .plain import Asked
 
-POOR = frozenset({"tools", "images"})
+POOR = frozenset({"tools", "images", "audio"})
 ABLE = POOR | {"choices", "schema", "n", "prefill", "stream", "reasoning"}
 
 

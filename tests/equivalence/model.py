@@ -59,6 +59,16 @@ SHAPES: dict[str, tuple[str, Callable[[bytes], Any]]] = {
         '{"items": {"type": "integer"}, "type": "array"}',
         lambda d: [each % 9 for each in d[8 : 10 + d[9] % 2]],
     ),
+    "float": ("Answer with one number, and with nothing else.", lambda d: d[8] % 9 + 0.5),
+    "Heat": (
+        "Answer with one of these, and with nothing else:\n- hot\n- cold",
+        lambda d: ("hot", "cold")[d[8] % 2],
+    ),
+    "words": (
+        "Answer with JSON that fits this JSON schema, and with nothing else:\n"
+        '{"items": {"type": "string"}, "type": "array"}',
+        lambda d: [WORDS[each % 12] for each in d[8 : 9 + d[9] % 3]],
+    ),
     "Point": (
         "Answer with JSON that fits this JSON schema, and with nothing else:\n"
         '{"properties": {"x": {"type": "integer"}, "y": {"type": "integer"}}, '
@@ -73,6 +83,9 @@ SCHEMAS = {
     "bool": '{"type":"boolean"}',
     "word": '{"enum":["red","green"],"type":"string"}',
     "list": '{"items":{"type":"integer"},"type":"array"}',
+    "float": '{"type":"number"}',
+    "Heat": '{"enum":["hot","cold"],"type":"string"}',
+    "words": '{"items":{"type":"string"},"type":"array"}',
     "Point": '{"properties":{"x":{"type":"integer"},"y":{"type":"integer"}},'
     '"required":["x","y"],"type":"object","additionalProperties":false}',
 }
@@ -91,15 +104,15 @@ def reply(messages: Messages, sampling: Mapping[str, Any], sample: int = 0) -> R
         return Reply(sampling["choices"][digest[3] % len(sampling["choices"])])
     if options := NUMBERS.findall("\n".join(message.content for message in messages)):
         return _chosen(len(options[-1].splitlines()), last, digest)
+    if "tools" in sampling and sampling.get("tool_choice") != "none":
+        calls = tuple(_calls(messages, sampling, digest))
+        if calls:
+            return Reply(word, "tool_calls", calls)
     shape = _shape(messages, sampling)
     if shape is not None:
         if shape == "list" and "max_tokens" in sampling and (digest[7] % 3 or CUT.search(last)):
             return _cut_list(last, digest)
         return _of_shape(shape, messages, "schema" in sampling, digest)
-    if "tools" in sampling and sampling.get("tool_choice") != "none":
-        calls = tuple(_calls(messages, sampling, digest))
-        if calls:
-            return Reply(word, "tool_calls", calls)
     thoughts = f"because {WORDS[digest[10] % 12]}" if digest[10] % 4 == 0 else None
     begun = CUT.search(last)
     joint = ("", " ", "-")[digest[4] % 3]
@@ -134,7 +147,7 @@ def _of_shape(shape: str, messages: Messages, exactly: bool, digest: bytes) -> R
     if digest[7] % 3 == 0 and asked < 2:
         return Reply(WRONG)
     value = SHAPES[shape][1](digest)
-    text = value if shape == "word" and not exactly else json.dumps(value)
+    text = value if shape in ("word", "Heat") and not exactly else json.dumps(value)
     return Reply(f"It is {text}." if digest[6] % 2 and not exactly else text)
 
 

@@ -81,6 +81,7 @@ class Scribe:
     start: int = 0
     base: Voice = USER
     begun: bool = False
+    end: int | None = None
 
     @property
     def voice(self) -> Voice:
@@ -89,7 +90,7 @@ class Scribe:
     @property
     def said(self) -> list[Part]:
         """What was said here since it began."""
-        return self.parts[self.start :]
+        return self.parts[self.start : self.end]
 
     def write(self, value: Any, starts: bool = True, form: tuple[str, str] = ("", "")) -> None:
         """Add a part in the voice in force."""
@@ -102,11 +103,6 @@ class Frame(Scribe):
 
     address: str = ""
     counts: Counter[str] = field(default_factory=Counter)
-    end: int | None = None
-
-    @property
-    def said(self) -> list[Part]:
-        return self.parts[self.start : self.end]
 
     def child(self, name: str) -> str:
         self.counts[name] += 1
@@ -124,12 +120,53 @@ class Records:
         as_user = moved(self.scribe.said, self.scribe.base, USER)
         return [replace(part) for part in moved(as_user, USER, voice)]
 
+    def copy(self) -> Records:
+        """What there is of them now."""
+        scribe = self.scribe
+        parts = scribe.parts[: len(scribe.parts) if scribe.end is None else scribe.end]
+        return Records(Scribe(parts, [scribe.voice], scribe.start, scribe.base))
 
-@dataclass(frozen=True)
+
 class Convo:
-    """What ``convo()`` gave: the messages at that moment."""
+    """What ``convo()`` gave: the messages at that moment, and what the program made of them."""
 
-    messages: Messages
+    def __init__(self, messages: Iterable[Msg]) -> None:
+        self.system: list[Msg] = []
+        self.said: list[Msg] = []
+        self.extend(messages)
+
+    @property
+    def messages(self) -> Messages:
+        return (*self.system, *self.said)
+
+    def __iter__(self) -> Iterator[Msg]:
+        return iter(self.said)
+
+    def __len__(self) -> int:
+        return len(self.said)
+
+    def append(self, message: Msg) -> None:
+        (self.system if message.role == "system" else self.said).append(message)
+
+    def extend(self, messages: Iterable[Msg]) -> None:
+        for each in messages:
+            self.append(each)
+
+    def pop(self) -> Msg:
+        return self.said.pop()
+
+    def make_copy(self) -> Convo:
+        return Convo(self.messages)
+
+    def collapse(self) -> Convo:
+        """Join the neighbours of one speaker."""
+        pieces = [piece for each in self.messages for piece in layout.pieces_of(each, False)]
+        self.system, self.said = [], []
+        self.extend(layout.messages(pieces))
+        return self
+
+    def set_system_messages(self, messages: Iterable[Msg]) -> None:
+        self.system = list(messages)
 
 
 @dataclass(frozen=True)
@@ -211,7 +248,7 @@ class Plain:
             if block is not None:
                 block.__enter__()
             if docstring_as:
-                frame.parts.append(Part(Voice("system", None, None), inspect.getdoc(f)))
+                frame.parts.append(Part(Voice(docstring_as, None, None), inspect.getdoc(f)))
 
         def end(frame: Frame, block: Any) -> None:
             if block is not None:
@@ -232,12 +269,13 @@ class Plain:
 
         @functools.wraps(f)
         def run(*args: Any, later: bool = False, _ctx: Scribe | None = None, **kwargs: Any) -> Any:
-            self.marks[f"ctx={ctx}"] += 1
+            self.marks[f"ctx={kwargs.get('ctx_method', ctx)}"] += 1
             block = kwargs.pop("compositor", compositor)
+            manner = kwargs.pop("ctx_method", ctx)
             owner = args[0] if is_method else None
             self.owners.append(owner)
             around = _ctx or self.frames[-1]
-            frame = self.enter(f.__name__, ctx, (run, id(owner)), around, later)
+            frame = self.enter(f.__name__, manner, (run, id(owner)), around, later)
             if inspect.isgeneratorfunction(f):
                 made = Resumed(self, frame, steps(frame, block, f(*args, **kwargs)))
                 if auto_prime:
@@ -247,7 +285,7 @@ class Plain:
             if not (parallel or later):
                 return inside()
             answer = self.later(frame.address, inside)
-            if ctx == "same":
+            if manner == "same":
                 around.write(Place(frame.said, frame.base))
                 del self.said[frame.address]  # where it stands is what it said, not its value
             return answer
@@ -425,6 +463,36 @@ class Plain:
             for item in value:
                 self.say(item, scribe)
 
+    def joined(self, *parts: Any) -> Answer:
+        """A lazy string of texts and answers."""
+        answers = [outcome(part) for part in parts if isinstance(part, Answer)]
+        addresses = tuple(dict.fromkeys(at for each in answers[::-1] for at in each.addresses))
+        error = next((each.error for each in answers if each.error is not None), None)
+        if error is not None:
+            return Answer(error=error, addresses=addresses)
+        texts = [said_by(outcome(p)) if isinstance(p, Answer) else str(p) for p in parts]
+        return Answer("".join(texts), addresses=addresses)
+
+    def traceable(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        """A plain function with an address of its own."""
+
+        def run(*args: Any) -> Any:
+            frame = self.enter(f.__name__, "same", None, self.frames[-1], False)
+            result = self.within(frame, f, *args)
+            frame.end = len(frame.parts)
+            return result
+
+        return run
+
+    def text_of(self, records: Records) -> str:
+        """Records as text."""
+        parts = list(flat(records.parts(USER)))
+        for part in parts:
+            self.v(part.value)
+        found = render(parts)
+        alone = all(each.role == "user" and each.name is None for each in found)
+        return "\n".join(each.content if alone else str(each) for each in found)
+
     def keep(self, value: Answer) -> None:
         """A call statement that gives a task: what it returns is said in its place."""
         frame = self.frames[-1]
@@ -554,10 +622,15 @@ def _pieces(part: Part) -> Iterator[Piece]:
         elif any(part.form):
             content = shown(answer.value, part.form)
         else:
-            content = str(answer.value) if answer.text is None else answer.text
+            content = said_by(answer)
             if calls := calls_of(answer):
                 content = Calling(content, calls)
     yield Piece(part.voice, content, part.starts, part.apart)
+
+
+def said_by(answer: Answer) -> str:
+    """What an answer that has arrived says in a prompt."""
+    return str(answer.value) if answer.text is None else answer.text
 
 
 def calls_of(answer: Answer) -> tuple[ToolCall, ...]:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .around import EFFECTS, VALUES, noted
 from .asking import ASKING
 from .author import Author, Scope, able
 from .holding import HOLDING
 from .statements import ASYNC, SIMPLE, SYNC, Template
-from .structure import STRUCTURE, composed, interrupted, pictures, spaced, speakers
+from .structure import STRUCTURE
 from .tooling import ASYNC_TOOLING, TOOLING
 from .tree import Stmt, both, mark, printed
 
-NEWER: list[Template] = [*STRUCTURE, *ASKING, *TOOLING, *HOLDING]
-NEWER_ASYNC: list[Template] = [
-    *(composed, interrupted, pictures, spaced, speakers), *ASKING, *ASYNC_TOOLING,
-]  # fmt: skip
+NEWER: list[Template] = [*STRUCTURE, *ASKING, *TOOLING, *HOLDING, *VALUES]
+NEWER_ASYNC: list[Template] = [*STRUCTURE, *ASKING, *ASYNC_TOOLING, *HOLDING, *VALUES]
 
 _SHARED = """
 import asyncio, io, json, re
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
+from enum import Enum
+from functools import partial, reduce
 from typing import Any, Literal, NamedTuple
 from types import SimpleNamespace
 from appl.errors import BackendError, OutputError, RunError
@@ -42,6 +43,15 @@ class Point:
     x: int
     y: int
 
+class Heat(Enum):
+    HOT = "hot"
+    COLD = "cold"
+
+LOG = []
+
+def note(*words):
+    LOG.append(" ".join(words))
+
 class Keeper:
     def __init__(self, log):
         self.log = log
@@ -55,9 +65,10 @@ class Keeper:
 _IMPORTS = """
 import appl
 from appl import (
-    AIMessage, AIRole, BracketedDefinition, Definition, Image, Indexing, PromptContext,
-    SystemMessage, SystemRole, UserMessage, UserRole, as_tool, call, convo, empty_line, gen,
-    gen_with_tools, grow, map, ppl, records, reset_context, select,
+    AIMessage, AIRole, Audio, BracketedDefinition, Definition, Image, Indexing, PromptContext,
+    StringFuture, SystemMessage, SystemRole, UserMessage, UserRole, as_tool, call, convo,
+    empty_line, gen, gen_with_tools, grow, map, ppl, promptify, records, reset_context, select,
+    str_future, traceable,
 )
 from appl.compositor import (
     ApplStr, Compositor, DashList, DoubleLineSeparated, IndentedList, InlineTagged, LineSeparated,
@@ -100,12 +111,13 @@ def program(seed: int) -> Program:
     s = Scope(asynchronous=asynchronous)
     if asynchronous:
         s.add(mark("async"))
+    s.add(both("LOG.clear()"))
     a.ask(s)
     for template in chosen(a, asynchronous):
         template(a, s)
         if a.chance(0.4):
             a.random.choice(SIMPLE)(a, s)
-    s.add(both(f"return [{', '.join(results(a, s))}, convo()]"))
+    s.add(both(f"return [{', '.join(results(a, s))}, list(LOG), convo()]"))
     main = both(f"@ppl\n{'⇶' * asynchronous}def main():", s.out)
     return Program(seed, [*a.definitions, main], asynchronous)
 
@@ -115,6 +127,7 @@ def chosen(a: Author, asynchronous: bool) -> list[Template]:
     core, more = (ASYNC, NEWER_ASYNC) if asynchronous else (SYNC, NEWER)
     found = a.random.choices(core, k=a.random.randint(3, 5))
     found += a.random.sample(more, a.random.randint(3, 4))
+    found += [a.random.choice(EFFECTS)] if a.chance(0.5) else [noted] * 2
     return a.random.sample(found, len(found))
 
 

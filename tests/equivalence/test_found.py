@@ -18,6 +18,7 @@ from appl import (
     ppl,
     records,
     select,
+    str_future,
 )
 from appl.errors import BackendError
 from appl.runtime.event import CallEnded, CallStarted
@@ -331,3 +332,20 @@ def test_a_generator_that_was_collected_then_may_be_there_still_in_a_replay(tmp_
     with Run(replayer, instruments=[replayer], effects=replayer.effects):
         leaves_to_the_collector(kept)
     replayer.finish()
+
+
+@ppl
+def joins() -> Any:
+    "question"
+    one, two = gen(), gen(temperature=0.5)
+    f"both: {str_future(', ').join([one, two])}"
+    return gen()
+
+
+@BOTH
+def test_a_lazy_string_in_a_prompt_is_an_edge_to_each_of_its_answers(sequential: bool) -> None:
+    log = Log()
+    with running(Echo(), sequential=sequential, instruments=[log]):
+        joins()
+    edges = {event.request.address: event.edges for event in log.of(CallStarted)}
+    assert edges["/joins.0/gen.2"] == ("/joins.0/gen.1", "/joins.0/gen.0")

@@ -48,11 +48,10 @@ def prompt_tool(a: Author) -> str:
     return a.need("prompt_tool", write)
 
 
-def box(a: Author) -> str:
-    """A list of one to three tools."""
-    kinds = a.random.sample(
-        [plain_tool, plain_tool, prompt_tool, async_tool], a.random.randint(1, 3)
-    )
+def box(a: Author, blocking: bool = False) -> str:
+    """A list of one to three tools; *blocking* ones need no loop that goes on."""
+    known = [plain_tool, plain_tool, prompt_tool]
+    kinds = a.random.sample(known if blocking else [*known, async_tool], a.random.randint(1, 3))
     names = list(dict.fromkeys(kind(a) for kind in kinds))
     if a.chance(0.2):
         names.append(f"as_tool({plain_tool(a)}, name='other', k=3)")
@@ -124,7 +123,7 @@ def by_hand(a: Author, s: Scope) -> None:
 
 def looped(a: Author, s: Scope) -> None:
     """``gen_with_tools`` as a statement, in an f-string, or bound."""
-    tools, x = box(a), a.fresh("x")
+    tools, x = box(a, s.asynchronous), a.fresh("x")
     options = a.random.choice(["", ", parallel=False", ", on_limit='answer', max_steps=1"])
     call = f"gen_with_tools(tools={tools}{options}{choice(a, tools)})"
     a.say(s)
@@ -147,7 +146,7 @@ def looped(a: Author, s: Scope) -> None:
 def limited(a: Author, s: Scope) -> None:
     """A loop that comes to its last step, or is refused."""
     x, inner = a.fresh("x"), s.below()
-    tools = box(a)
+    tools = box(a, s.asynchronous)
     call = f"gen_with_tools(tools={tools}, max_steps={a.random.randint(1, 2)})"
     inner.add(fstring((a.random.choice(["risky", a.word()]), a.future(s).replace('"', "'"))))
     inner.add(walrus(x, call) if a.chance(0.5) else both(f"{x} = {call}"))
@@ -162,7 +161,7 @@ def limited(a: Author, s: Scope) -> None:
 
 def in_a_block(a: Author, s: Scope) -> None:
     """Calls and results inside a list or a role, and as records of another function."""
-    tools, name, x = box(a), a.fresh("asks"), a.fresh("x")
+    tools, name, x = box(a, s.asynchronous), a.fresh("asks"), a.fresh("x")
     shown, plain = run(Scope(), x)
     how = a.random.randrange(2)
     body = [fstring((a.word(), "q"))]
@@ -182,5 +181,41 @@ def in_a_block(a: Author, s: Scope) -> None:
     a.bind(s, "gen()")
 
 
-TOOLING = [called, called_aside, by_hand, looped, looped, limited, in_a_block]
-ASYNC_TOOLING = [called, called_aside, by_hand]
+def typed_calls(a: Author, s: Scope) -> None:
+    """An answer of a type, unless it calls tools first; one of a loop is one in the end."""
+    tools, x = box(a, s.asynchronous), a.fresh("typed")
+    shape = a.random.choice(["int", "Point", "list[int]", "Literal['red', 'green']"])
+    a.say(s)
+    s.add(mark("typed answers with tools"))
+    if a.chance(0.5):
+        s.add(mark("gen_with_tools"))
+        s.add(both(f"{x} = gen_with_tools(tools={tools}, response_format={shape})"))
+        s.add(said(x) if a.chance(0.5) else fstring((a.word(), x)))
+    else:
+        s.add(mark("tools"), both(f"{x} = gen(tools={tools}, response_format={shape})"), said(x))
+        if a.chance(0.6):
+            shown, plain = run(s, x)
+            s.add(Stmt(shown, f"say({plain})"))
+    if a.chance(0.4):
+        tokens(a, s, x)
+    a.store(s, f"str(‹{x}›)")
+    a.bind(s, "gen()")
+
+
+def looped_elsewhere(a: Author, s: Scope) -> None:
+    """A loop that begins with given messages."""
+    x = a.fresh("x")
+    given = a.random.choice([f"[UserMessage({a.value(s)})]", "convo()", a.text(), "records()"])
+    s.add(mark("gen_with_tools"))
+    call = f"gen_with_tools(tools={box(a, s.asynchronous)}, messages={given}, on_limit='answer', max_steps=2)"
+    s.add(walrus(x, call) if a.chance(0.5) else both(f"{x} = {call}"))
+    s.futures += (x,)
+    s.add(fstring((a.word(), x)))
+    a.bind(s, "gen()")
+
+
+TOOLING = [
+    *(called, called_aside, by_hand, looped, looped, limited, in_a_block),
+    *(typed_calls, looped_elsewhere),
+]
+ASYNC_TOOLING = [called, called_aside, by_hand, looped, limited, typed_calls, looped_elsewhere]

@@ -14,7 +14,7 @@ from typing import Any
 from appl.errors import ToolLoopError
 
 from . import spoken
-from .answers import Answers, box_of, total
+from .answers import Answers, box_of, parts_of, total
 from .layout import Msg, ToolCall
 from .plain import (
     ASSISTANT,
@@ -108,6 +108,9 @@ class World(Answers):
         messages: Any = None, parallel: bool = True, **options: Any,
     ) -> Answer:  # fmt: skip
         frame = self.beside("gen_with_tools")
+        if messages is not None:
+            frame.parts = parts_of(messages)
+            frame.start = len(frame.parts)
         options["tools"] = tools
         answers: list[Answer] = []
 
@@ -115,7 +118,7 @@ class World(Answers):
             answers.append(self.gen(**options, **({"tool_choice": choice} if choice else {})))
             return answers[-1]
 
-        def body() -> str:
+        def body() -> Any:
             answer = ask(tool_choice)
             for step in range(1, max_steps + 1):
                 if not calls_of(self.arrived(answer)):
@@ -126,12 +129,14 @@ class World(Answers):
                 self.say(self.run_tool_calls(answer))
                 self.marks["tool steps"] += 1
                 answer = ask("none" if step == max_steps else None)
-            return str(self.v(answer))
+            self.v(answer)
+            return answer.value if answer.text is not None else str(answer.value)
 
         made = self.later(frame.address, lambda: self.within(frame, body))
         last = answers[-1]
         made.place = [*frame.said, Part(replace(ASSISTANT, path=None), made)]
         made.addresses, made.replies = last.addresses, last.replies
+        made.text, made.objects = last.text, last.objects
         made.used = total([each.used for each in answers])
         return made
 
@@ -169,7 +174,8 @@ class World(Answers):
         same = [
             "v", "done", "say", "keep", "begin", "put", "region", "ppl", "gen", "select", "call",
             "map", "records", "convo", "task", "caught", "samples", "objects", "reply", "tokens",
-            "run_tool_calls", "gen_with_tools", "rendered", "reset_context",
+            "run_tool_calls", "gen_with_tools", "rendered", "reset_context", "joined", "traceable",
+            "text_of",
         ]  # fmt: skip
         names: dict[str, Any] = {name: getattr(self, name) for name in same}
         names |= spoken.vocabulary(self)
@@ -181,7 +187,7 @@ class World(Answers):
         names["PromptContext"] = type("PromptContext", (Context,), {"world": self})
         names["Definition"] = spoken.Definition
         names["BracketedDefinition"] = spoken.BracketedDefinition
-        names["Image"] = SimpleNamespace(from_bytes=Picture)
+        names["Image"] = names["Audio"] = SimpleNamespace(from_bytes=Picture)
         for role, name in (
             ("user", "UserMessage"), ("assistant", "AIMessage"), ("system", "SystemMessage"),
         ):  # fmt: skip
