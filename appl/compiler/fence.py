@@ -25,12 +25,26 @@ def require_function(value: Any) -> FunctionType:
     if isinstance(value, FunctionType):
         return value
     if isinstance(value, _SWAPPED):
-        kind = type(value).__name__
-        raise TypeError(
-            f"@ppl was given a {kind} object; swap the two lines: @{kind} above, @ppl right "
-            f"above the def"
-        )
+        raise TypeError(swapped(type(value).__name__))
     raise TypeError(f"@ppl compiles a function written with def, not {_described(value)}")
+
+
+def swapped(kind: str) -> str:
+    """What to say of ``@ppl`` above a decorator that makes a *kind*, which is no function."""
+    return (
+        f"@ppl was given a {kind} object; swap the two lines: @{kind} above, @ppl right above "
+        "the def"
+    )
+
+
+def refuse_wrapper(found: Found) -> PromptSyntaxError:
+    """The error for ``@ppl`` above a decorator that wraps the function *found*."""
+    name = found.node.name
+    return found.source.refusal(
+        _header(found),
+        f"@ppl was given the wrapper that another decorator put around {name}(), and would compile "
+        f"that; move @ppl down, right above `def {name}`",
+    )
 
 
 def fence(found: Found, names: Names, f: FunctionType, *, ctx: str, parallel: bool) -> None:
@@ -66,15 +80,11 @@ def _innermost(found: Found, names: Names, f: FunctionType) -> None:
     if "__wrapped__" not in f.__dict__ or _ppl_decorator(found, names) is not None:
         return
     inner = inspect.unwrap(f)
-    message = (
-        f"@ppl was given the wrapper that another decorator put around {f.__name__}(), and "
-        f"would compile that; move @ppl down, right above `def {f.__name__}`"
-    )
     try:
         there = find(inner) if isinstance(inner, FunctionType) else found
     except (PromptSyntaxError, SourceUnavailable):
         there = found
-    raise there.source.refusal(_header(there), message)
+    raise refuse_wrapper(there)
 
 
 def _may_be_parallel(found: Found, names: Names, ctx: str, generator: bool) -> None:

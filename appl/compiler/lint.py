@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 
 from appl.compiler import rules
 from appl.compiler.callee import Callees, constant_options, static_names
-from appl.compiler.fence import fence_source
+from appl.compiler.fence import fence_source, refuse_wrapper, swapped
 from appl.compiler.graph import build
 from appl.compiler.lower import lower
 from appl.compiler.names import Names, is_ppl
 from appl.compiler.plain import Plain
-from appl.compiler.rules import RULES, Finding, Subject
+from appl.compiler.rules import RULES, Facts, Finding, Subject
 from appl.compiler.source import Found, Module, parse
 from appl.compiler.survey import survey
 from appl.compiler.verify import verify_lowered
@@ -65,7 +65,7 @@ def check_text(
     try:
         module = parse(file, lines)
     except SyntaxError as error:
-        return [_refusal(file, error)]
+        return [_refusal(file, error, _hint(lines, error))]
     except ValueError as error:  # a NUL in the source
         return [Finding(REFUSED, file, 1, 1, 1, 1, str(error), "")]
     chosen = set(select or ALL_RULES) - set(ignore)
@@ -77,31 +77,71 @@ def check_text(
     )
 
 
-def _refusal(file: str, error: SyntaxError) -> Finding:
+def _refusal(file: str, error: SyntaxError, hint: str = "") -> Finding:
     line, column = error.lineno or 1, error.offset or 1
     return Finding(
         REFUSED, file, line, column, error.end_lineno or line, error.end_offset or column,
-        error.msg or "invalid syntax", "",
+        error.msg or "invalid syntax", hint,
     )  # fmt: skip
+
+
+def _hint(lines: Sequence[str], error: SyntaxError) -> str:
+    """What to do about a line of a notebook, which is no Python."""
+    line = error.lineno or 1
+    text = lines[line - 1].strip() if line <= len(lines) else ""
+    if text.startswith(("%", "!")):
+        return (
+            "this is a line of a notebook; `jupyter nbconvert --to script` makes Python of it, or "
+            "leave it out"
+        )
+    return ""
 
 
 def _findings(module: Module) -> Iterator[Finding]:
     outer = static_names(module)
+    prompted = _prompted(module, Names(frozenset(), outer))
+    facts = Facts.of(module, {each.path for group in prompted.values() for each in group})
+    called = {owner: {each.node.name for each in group} for owner, group in prompted.items()}
     for found in module.functions.values():
         names = Names(frozenset(survey(found.node).bound), outer)
         decorator = next((d for d in found.node.decorator_list if is_ppl(d, names)), None)
         if decorator is not None:
-            yield from _of_function(module, found, names, decorator)
+            near = called.get(found.owner, ())
+            methods, programs = (near, ()) if found.owner else ((), near)
+            callees = Callees(names, programs, methods)
+            yield from _of_function(facts, found, callees, decorator)
+
+
+def _innermost(facts: Facts, found: Found, decorator: ast.expr) -> None:
+    """Refuse ``@ppl`` above a decorator that makes something else of the function."""
+    every = found.node.decorator_list
+    for below in every[every.index(decorator) + 1 :]:
+        made = facts.made_by(below)
+        if made == "wrapper":
+            raise refuse_wrapper(found)
+        if made:
+            raise found.source.refusal(decorator, swapped(made))
+
+
+def _prompted(module: Module, names: Names) -> dict[str | None, list[Found]]:
+    """The prompt functions of each class, and those outside classes."""
+    found: dict[str | None, list[Found]] = {}
+    for each in module.functions.values():
+        if any(is_ppl(decorator, names) for decorator in each.node.decorator_list):
+            found.setdefault(each.owner, []).append(each)
+    return found
 
 
 def _of_function(
-    module: Module, found: Found, names: Names, decorator: ast.expr
+    facts: Facts, found: Found, callees: Callees, decorator: ast.expr
 ) -> Iterator[Finding]:
+    names = callees.names
     options = constant_options(decorator)
     either = "docstring_as" in options
     bindings = survey(found.node)
     is_async = isinstance(found.node, ast.AsyncFunctionDef)
     try:
+        _innermost(facts, found, decorator)
         fence_source(
             found, names, ctx=str(options.get("ctx", "new")),
             parallel=options.get("parallel") is True, generator=bindings.yields,
@@ -111,16 +151,8 @@ def _of_function(
     except PromptSyntaxError as error:
         yield _refusal(found.source.file, error)
         return
-    near = [each for each in module.functions.values() if each.owner == found.owner]
-    prompted = [each.node.name for each in near if _is_program(each, names)]
-    methods, programs = (prompted, []) if found.owner else ([], prompted)
-    callees = Callees(names, programs, methods)
     graph = build(found, callees, "async" if is_async else "sync", either)
-    yield from rules.apply(Subject(module, found, graph, callees))
-
-
-def _is_program(found: Found, names: Names) -> bool:
-    return any(is_ppl(decorator, names) for decorator in found.node.decorator_list)
+    yield from rules.apply(Subject(facts, found, graph, callees))
 
 
 # -- comments that silence

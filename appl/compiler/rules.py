@@ -6,13 +6,12 @@ Invariant: a rule speaks only where the source leaves no doubt; it would rather 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from appl.compiler.callee import Callees
 from appl.compiler.ir import OPS, Graph, Node, Region
-from appl.compiler.names import is_ppl
 from appl.compiler.source import Found, Module
 
 LONG_CONSTANT = 200
@@ -38,10 +37,62 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a whole file: the dotted names of what its top level imports, the ordinary
+    functions that say they return text, with their annotations, and those that put a wrapper around
+    a function."""
+
+    imported: dict[str, str]
+    texts: dict[str, str]
+    wrapping: frozenset[str]
+
+    @classmethod
+    def of(cls, module: Module, prompted: Container[str]) -> Facts:
+        """Those of *module*, whose functions at the paths *prompted* are prompt functions."""
+        texts = {
+            each.path: ast.unparse(each.node.returns)
+            for each in module.functions.values()
+            if each.node.returns is not None and each.path not in prompted
+        }
+        imported = _imported(module.tree)
+        wrapping = {
+            each.path.partition(".")[0]
+            for each in module.functions.values()
+            for decorator in each.node.decorator_list
+            if isinstance(decorator, ast.Call) and _dotted(decorator.func, imported) == _WRAPS
+        }
+        texts = {path: kind for path, kind in texts.items() if kind in _TEXTS}
+        functions = {each.path for each in module.functions.values()}
+        return cls(imported, texts, frozenset(wrapping & functions))
+
+    def made_by(self, decorator: ast.expr) -> str:
+        """What *decorator* certainly makes in place of a function: ``wrapper``, ``property``, …"""
+        if isinstance(decorator, ast.Call):
+            decorator = decorator.func
+        if isinstance(decorator, ast.Name) and decorator.id in self.wrapping:
+            return "wrapper"
+        name = decorator.id if isinstance(decorator, ast.Name) else ""
+        path = _dotted(decorator, self.imported) or name
+        return _MADE.get(path, "")
+
+
+_WRAPS = "functools.wraps"
+_MADE = {
+    "property": "property",
+    "functools.cached_property": "cached_property",
+    "functools.lru_cache": "lru_cache",
+    "functools.cache": "cache",
+    "contextlib.contextmanager": "wrapper",
+    "contextlib.asynccontextmanager": "wrapper",
+}
+_TEXTS = ("str", "list[str]", "tuple[str, ...]", "Iterable[str]")
+
+
+@dataclass(frozen=True, slots=True)
 class Subject:
     """A prompt function with what is known of it."""
 
-    module: Module
+    facts: Facts
     found: Found
     graph: Graph
     callees: Callees
@@ -252,15 +303,8 @@ def _returns_text(subject: Subject, func: ast.expr) -> str:
         return ""
     if func.id in _FUNCTIONS and subject.callees.names.is_builtin(func.id):
         return f"`{func.id}()` may return text"
-    for each in subject.module.functions.values():
-        node = each.node
-        if each.path == func.id and not any(
-            is_ppl(decorator, subject.callees.names) for decorator in node.decorator_list
-        ):
-            kind = ast.unparse(node.returns) if node.returns else ""
-            if kind in ("str", "list[str]", "tuple[str, ...]", "Iterable[str]"):
-                return f"`{func.id}()` returns {kind}"
-    return ""
+    kind = subject.facts.texts.get(func.id)
+    return f"`{func.id}()` returns {kind}" if kind else ""
 
 
 def unused_result(subject: Subject) -> Iterator[Finding]:
@@ -312,7 +356,7 @@ _UNDECLARED = {
 
 def undeclared_input(subject: Subject) -> Iterator[Finding]:
     """A clock, dice or the environment is asked, and a replay would not see the same."""
-    imported = _imported(subject.module.tree)
+    imported = subject.facts.imported
     for call in _calls(subject.found.node):
         path = _dotted(call.func, imported)
         if path in _UNDECLARED:
@@ -331,7 +375,7 @@ def undeclared_input(subject: Subject) -> Iterator[Finding]:
 
 def blocking_sleep(subject: Subject) -> Iterator[Finding]:
     """``time.sleep`` stops every program of the thread."""
-    imported = _imported(subject.module.tree)
+    imported = subject.facts.imported
     for call in _calls(subject.found.node):
         if _dotted(call.func, imported) == "time.sleep":
             yield subject.at(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 
 import pytest
@@ -164,3 +165,83 @@ def test_methods_and_nested_functions_are_looked_at() -> None:
         "def g():\n    @ppl\n    def h(x):\n        x.pop()\n"
     )
     assert [f.line for f in check_text("f.py", text)] == [6, 11]
+
+
+def test_a_large_file_costs_what_its_functions_cost():
+    def work(count: int) -> int:
+        """The calls of Python functions that checking *count* functions takes."""
+        body = '@ppl\ndef f{}(x):\n    "a"\n    for k in x:\n        y = gen()\n        if y:\n            "z"\n\n'
+        text = "from appl import gen, ppl\n\n" + "".join(body.format(i) for i in range(count))
+        calls = 0
+
+        def count_calls(frame: object, event: str, arg: object) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        sys.setprofile(count_calls)
+        try:
+            found = check_text("large.py", text)
+        finally:
+            sys.setprofile(None)
+        assert len(found) == count
+        return calls
+
+    work(1)
+    assert work(160) < 4.4 * work(40)
+
+
+WRAPPERS = """\
+import functools
+from contextlib import contextmanager
+from functools import cached_property as kept, wraps
+from appl import gen, ppl
+
+def loud(f):
+    @functools.wraps(f)
+    def inner(*args):
+        return f(*args)
+    return inner
+
+def with_name(name):
+    def outer(f):
+        @wraps(f)
+        def inner(*args):
+            return f(*args)
+        return inner
+    return outer
+
+def registered(f):
+    return f
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("decorators", "said"),
+    [
+        ("@ppl\n@loud", "the wrapper that another decorator put around f(), and would"),
+        ("@ppl(ctx='copy')\n@with_name('x')", "move @ppl down, right above `def f`"),
+        ("@ppl\n@registered\n@loud", "move @ppl down"),
+        ("@ppl\n@contextmanager", "move @ppl down"),
+        ("@ppl\n@functools.lru_cache(maxsize=3)", "given a lru_cache object; swap the two lines"),
+        ("@ppl\n@property", "given a property object; swap the two lines: @property above"),
+        ("@ppl\n@kept", "given a cached_property object"),
+        ("@loud\n@ppl", ""),
+        ("@ppl\n@registered", ""),
+        ("@ppl\n@staticmethod", ""),
+        ("@ppl\n@app.tool", ""),
+    ],
+)
+def test_ppl_stands_right_above_the_def(decorators: str, said: str) -> None:
+    text = f'{WRAPPERS}{decorators}\ndef f():\n    "x"\n    return gen()\n'
+    found = [each.message for each in check_text("a.py", text) if each.rule == "refused"]
+    assert len(found) == bool(said) and said in "".join(found)
+
+
+@pytest.mark.parametrize("magic", ["%matplotlib inline", "!pip install appl"])
+def test_a_line_of_a_notebook_is_told(magic: str) -> None:
+    (finding,) = check_text("a.py", f"import appl\n{magic}\n")
+    assert (finding.rule, finding.line) == ("refused", 2)
+    assert "nbconvert --to script" in finding.hint
+    (other,) = check_text("a.py", "import appl\nx = = 1\n")
+    assert other.hint == ""
