@@ -12,6 +12,8 @@ another seed is another schedule. ``Streamed`` is an answer in pieces, which eac
     with running(Scripted(["Paris"])) as seen:
         assert capital("France") == "Paris"
     assert seen.requests[0].messages ...
+
+``serving`` starts the embedded model behind HTTP in a process of its own, for tests of clients.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from appl.prompt import ToolCall
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import Event
 from appl.runtime.run import Run
+from appl.serving import Served, serving
 
 __all__ = [
     "Echo",
@@ -41,11 +44,13 @@ __all__ = [
     "Log",
     "Scripted",
     "Seeded",
+    "Served",
     "Streamed",
     "calling",
     "response",
     "running",
     "said",
+    "serving",
 ]
 
 

@@ -57,7 +57,7 @@ class Completions:
                 each=stream,
                 ignore_end=wanted.ignore_end,
             )
-            jobs.append(Job(f"{opening['id']}_{at}", task))
+            jobs.append(Job(f"{opening['id']}_{at}", task, opening["id"]))
         if stream:
             return await self._stream(request, jobs, wanted.n, opening, wants_usage(given))
         await self._jobs.answer(jobs)

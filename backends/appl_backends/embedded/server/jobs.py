@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
@@ -22,10 +22,14 @@ BUSY = "The request queue is full."
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One prompt on its way; ``began`` is the time of its request in seconds."""
+    """One prompt on its way; ``began`` is the time of its request in seconds.
+
+    ``group`` is the name of the request where that has several prompts, each with its own.
+    """
 
     rid: str
     task: Task
+    group: str | None = None
     began: float = field(default_factory=time.perf_counter)
 
 
@@ -39,7 +43,7 @@ class Update:
 
 
 class Jobs:
-    """All open jobs; at most *limit* sequences wait for a place in the batch."""
+    """All open jobs; beyond those of a full batch, at most *limit* samples wait."""
 
     def __init__(self, backend: Embedded, limit: int) -> None:
         self.backend, self.limit = backend, limit
@@ -84,8 +88,8 @@ class Jobs:
                 await asyncio.gather(*running, return_exceptions=True)
 
     def abort(self, rid: str) -> bool:
-        """End the job *rid*, and those of its batch, with what they have; false for none."""
-        found = [job for name, job in self._open.items() if name == rid or _batch(name) == rid]
+        """End the job or the group *rid* with what is there; false when there is none."""
+        found = [job for job in self._open.values() if rid in (job.rid, job.group)]
         for job in found:
             self.backend.worker.abort(job.task)
         return bool(found)
@@ -114,11 +118,11 @@ class Jobs:
             if rid in taken:
                 raise Refusal(f"Duplicate request ID detected: {rid[:80]}")
             taken.add(rid)
-        wanted = sum(len(job.task.draws) for job in jobs)
+        wanted = _samples(jobs)
         room = self.limit + self.backend.engine.max_batch
         if wanted > room:
             raise Refusal(f"the request asks for {wanted} samples, more than {room} at once")
-        if self.waiting + wanted > room:
+        if _samples(self._open.values()) + wanted > room:
             self.refused += 1
             raise Refusal(BUSY, 503, retry_after=1)
 
@@ -144,6 +148,5 @@ class Jobs:
                 yield update
 
 
-def _batch(rid: str) -> str:
-    """The name of the request that the job *rid* is a part of."""
-    return rid.rpartition("_")[0]
+def _samples(jobs: Iterable[Job]) -> int:
+    return sum(len(job.task.draws) for job in jobs)

@@ -61,7 +61,8 @@ class Generate:
         stream = given.flag("stream")
         try:
             asked, many = await self._read(given)
-            jobs = [Job(one.rid, await self._task(one, stream)) for one in asked]
+            group = given.raw("rid") if many and isinstance(given.raw("rid"), str) else None
+            jobs = [Job(one.rid, await self._task(one, stream), group) for one in asked]
         except (Refusal, ApplError) as error:
             refusal = error if isinstance(error, Refusal) else refusal_of(error)
             if not stream:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -76,19 +77,20 @@ def _stopping(over: asyncio.Event, until_eof: bool) -> Iterator[None]:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, over.set)
     if until_eof:
-        loop.add_reader(sys.stdin.fileno(), _read_on, over)
+        threading.Thread(target=_read_on, args=(loop, over), daemon=True).start()
     try:
         yield
     finally:
-        if until_eof:
-            loop.remove_reader(sys.stdin.fileno())
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
 
 
-def _read_on(over: asyncio.Event) -> None:
-    if not os.read(sys.stdin.fileno(), 4096):
-        over.set()
+def _read_on(loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
+    """On a thread, since not every kind of input can be waited for by a loop."""
+    while os.read(sys.stdin.fileno(), 4096):
+        continue
+    with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+        loop.call_soon_threadsafe(over.set)
 
 
 def _url(host: str, port: int) -> str:
