@@ -31,7 +31,7 @@ def response_of(
 ) -> Response:
     """The answer to *request* in *body*, which came with status 200. Raises ``BackendError``."""
     data = _object(body, who, content_type, secrets)
-    return _response(data, request, who, secrets)
+    return response_of_data(data, request, who, secrets)
 
 
 def _object(body: bytes | str, who: str, content_type: str, secrets: tuple[str, ...]) -> Any:
@@ -46,9 +46,10 @@ def _object(body: bytes | str, who: str, content_type: str, secrets: tuple[str, 
     return data
 
 
-def _response(
+def response_of_data(
     data: dict[str, Any], request: Request, who: str, secrets: tuple[str, ...]
 ) -> Response:
+    """The answer in the JSON object *data*. Raises ``BackendError``."""
     choices = data.get("choices")
     if not isinstance(choices, list) or len(choices) < request.n:
         got = len(choices) if isinstance(choices, list) else "none"
@@ -188,7 +189,11 @@ class Assembly:
         """Add *event*, and pass on its text; whether it was the last one."""
         if event.startswith("[DONE]"):
             return True
-        data = _object(event, self._who, "", self._secrets)
+        self.take_data(_object(event, self._who, "", self._secrets))
+        return False
+
+    def take_data(self, data: dict[str, Any]) -> None:
+        """Add the JSON object of an event."""
         for key in ("id", "model", "usage"):
             if data.get(key):
                 self._data[key] = data[key]
@@ -200,7 +205,6 @@ class Assembly:
                 f"{self._who} streamed JSON of another form ({type(error).__name__}: {error})",
                 status=200,
             ) from None
-        return False
 
     def _add(self, choice: dict[str, Any]) -> None:
         if choice.get("error"):
@@ -227,7 +231,7 @@ class Assembly:
                 "text: the answer was cut off", status=200,
             )  # fmt: skip
         choices = [sample.choice() for sample in self._samples.values()]
-        return _response(
+        return response_of_data(
             {**self._data, "choices": choices}, self._request, self._who, self._secrets
         )
 

@@ -1,0 +1,360 @@
+"""A hundred providers, through litellm: Anthropic, Google, Bedrock, Mistral and the rest.
+
+Invariant: litellm is imported at the first call, off the I/O loop, without a network; it neither
+retries, nor drops what a provider does not take, nor keeps or reports anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import importlib
+import json
+import logging
+import os
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from appl.backend import Emit, Profile, Request, Response, Sampling, check_media
+from appl.backend_http import asked_of, errors_of_http, excerpt, unreachable
+from appl.errors import (
+    BackendError,
+    BackendNotFound,
+    BackendRefused,
+    BackendTimeout,
+    MalformedResponse,
+    ModelNotFound,
+    PromptTooLong,
+    Unsupported,
+)
+from appl.prompt import Messages
+from appl_backends.openai.answer import Assembly, response_of_data
+from appl_backends.openai.body import OPTIONS, is_strict
+
+FEATURES = frozenset(
+    {"audio", "images", "logprobs", "prefix_cache", "reasoning", "schema", "schema_object", "seed",
+     "stream", "tools"}
+)  # fmt: skip
+MARKS = 4
+"""The most places at which Anthropic's interface lets a cached prefix end."""
+
+_MARK = {"type": "ephemeral"}
+_OPTIONS = (OPTIONS - {"extra_body", "chat_template_kwargs"}) | {"thinking"}
+
+
+class LiteLLM:
+    """A :class:`~appl.backend.Backend` that asks the provider that a model's name begins with.
+
+    ``model`` is the default, as in ``anthropic/claude-sonnet-4-5``; ``models`` are the only ones
+    that may be asked. Keys are read by litellm from the providers' own variables
+    (``ANTHROPIC_API_KEY``, …), unless ``api_key`` gives one. ``parameters`` go with every call as
+    they are (``vertex_project``, ``aws_region_name``, …). ``cache_marks`` says whether the ends of
+    prompt prefixes are marked for providers that cache only what is marked. ``without`` names
+    features that the models do not have. ``name`` is what the backend is called in traces.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        api_version: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        cache_marks: bool = True,
+        without: Sequence[str] = (),
+        models: Sequence[str] = (),
+        concurrency: int | None = None,
+        name: str = "litellm",
+    ) -> None:
+        common = {
+            "api_key": api_key, "base_url": base_url, "api_version": api_version,
+            "extra_headers": dict(headers) if headers else None, **(parameters or {}),
+        }  # fmt: skip
+        self._common = {key: value for key, value in common.items() if value is not None}
+        self._url, self._cache_marks = base_url or "", cache_marks
+        secrets = (api_key, *(headers or {}).values())
+        self._secrets = tuple(secret for secret in secrets if secret and len(secret) > 3)
+        self._library: asyncio.Task[Any] | None = None
+        self._profile = Profile(
+            name, FEATURES - frozenset(without), _OPTIONS, tuple(models), model, concurrency
+        )
+
+    @property
+    def profile(self) -> Profile:
+        """What this backend is and can do."""
+        return self._profile
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        """Answer *request*; with *emit*, also pass on text as it comes."""
+        check_media(self._profile, request.messages)
+        if not request.model:
+            raise ModelNotFound(
+                f'{self._profile.name}: which model? write model = "{self._profile.name}/'
+                'PROVIDER/MODEL" into appl.toml'
+            )
+        who = asked_of(self._profile.name, request.model, self._url)
+        litellm = await self._ready()
+        try:
+            if emit is None:
+                response = await self._whole(litellm, request, who)
+            else:
+                response = await self._streamed(litellm, request, emit, who)
+            return response
+        except BackendError:
+            raise
+        except Exception as error:
+            failed = _typed(error, who, self._secrets)
+            if failed is None:
+                raise
+        raise failed from None
+
+    async def aclose(self) -> None:
+        """Let go of litellm's connections."""
+        task, self._library = self._library, None
+        if task is not None and not task.cancelled():
+            litellm = await task
+            await litellm.close_litellm_async_clients()
+
+    async def _ready(self) -> Any:
+        if self._library is None:
+            self._library = asyncio.ensure_future(asyncio.to_thread(_imported))
+        return await asyncio.shield(self._library)
+
+    async def _whole(self, litellm: Any, request: Request, who: str) -> Response:
+        raw: list[Any] = []
+        answer = await litellm.acompletion(
+            **self._arguments(request),
+            logger_fn=lambda details: raw.append(details.get("original_response")),
+        )
+        if raw and _is_cut(raw[-1]):  # litellm would say "stop"
+            raise _cut(f"{who} answered")
+        response = response_of_data(answer.model_dump(), request, who, self._secrets)
+        return _priced(litellm, answer, response, request.model)
+
+    async def _streamed(self, litellm: Any, request: Request, emit: Emit, who: str) -> Response:
+        stream = await litellm.acompletion(
+            **self._arguments(request), stream=True, stream_options={"include_usage": True}
+        )
+        assembly = Assembly(request, emit, who, self._secrets)
+        async for chunk in stream:
+            assembly.take_data(chunk.model_dump())
+        if getattr(stream, "received_finish_reason", "") is None:  # litellm would say "stop"
+            raise _cut(f"{who} ended its stream")
+        response = assembly.response()
+        cost = _stream_cost(litellm, request.model, response)
+        return response if cost is None else dataclasses.replace(response, cost=cost)
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        sampling = request.sampling
+        marked = self._cache_marks and "claude" in request.model.lower()
+        found: dict[str, Any] = {
+            "model": request.model,
+            "messages": messages_of(request.messages, marks=marked),
+            "num_retries": 0,
+            "max_retries": 0,
+            "drop_params": False,
+            **self._common,
+            **dict(_given(sampling)),
+            **dict(sampling.extra),
+        }
+        if request.n > 1:
+            found["n"] = request.n
+        return found
+
+
+def messages_of(messages: Messages | None, *, marks: bool) -> list[dict[str, Any]]:
+    """The messages as litellm takes them; with *marks*, the ends of shared prefixes are marked.
+
+    Marked are the last of the system's messages at the front, and the last message before the new
+    one: what is new is said by the calls that share the rest. Raises ``Unsupported``.
+    """
+    if messages is None:
+        raise Unsupported("a chat needs a message: the prompt is empty")
+    links = messages.links()
+    found = [link.message.as_dict() for link in links]
+    if marks:
+        roles = [link.outline.role for link in links]
+        front = next((at for at, role in enumerate(roles) if role != "system"), len(roles))
+        for at in sorted({front - 1, len(found) - 2} - {-1})[-MARKS:]:
+            found[at] = _marked(found[at])
+    return found
+
+
+def _marked(message: dict[str, Any]) -> dict[str, Any]:
+    content = message.get("content")
+    if message["role"] == "tool" or not content:  # these are marked as a whole
+        return {**message, "cache_control": _MARK}
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+    parts[-1] = {**parts[-1], "cache_control": _MARK}
+    return {**message, "content": parts}
+
+
+def _given(sampling: Sampling) -> Iterator[tuple[str, Any]]:
+    for name in ("max_tokens", "temperature", "top_p", "seed"):
+        if getattr(sampling, name) is not None:
+            yield name, getattr(sampling, name)
+    if sampling.stop:
+        yield "stop", list(sampling.stop)
+    if sampling.logprobs is not None:
+        yield "logprobs", True
+        if sampling.logprobs:
+            yield "top_logprobs", sampling.logprobs
+    if sampling.tools:
+        yield "tools", [{"type": "function", "function": json.loads(t)} for t in sampling.tools]
+    choice = sampling.tool_choice
+    if choice in ("auto", "none", "required"):
+        yield "tool_choice", choice
+    elif choice is not None:
+        yield "tool_choice", {"type": "function", "function": {"name": choice}}
+    if sampling.schema is not None:
+        strict = is_strict(sampling.schema)
+        named = {"name": "answer", "schema": json.loads(sampling.schema), "strict": strict}
+        yield "response_format", {"type": "json_schema", "json_schema": named}
+
+
+# -- the library
+
+_IMPORT = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
+"""What keeps its import from fetching a table of prices, and from reading a file ``.env``."""
+
+_importing = threading.Lock()
+
+
+def _imported() -> Any:
+    with _importing, _environment(_IMPORT):
+        try:
+            litellm: Any = importlib.import_module("litellm")
+        except ImportError as error:
+            raise BackendNotFound(
+                f"the backend 'litellm' needs litellm ({error}): pip install 'appl[litellm]'"
+            ) from None
+    litellm.telemetry = False
+    litellm.suppress_debug_info = True
+    if "LITELLM_LOG" not in os.environ:  # its log shows prompts, and failures that are raised too
+        logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
+    return litellm
+
+
+@contextmanager
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
+    """The variables *wanted* for the time of the block, where nobody set them otherwise."""
+    absent = [name for name in wanted if name not in os.environ]
+    os.environ.update({name: wanted[name] for name in absent})
+    try:
+        yield
+    finally:
+        for name in absent:
+            os.environ.pop(name, None)
+
+
+_ENDS = (("choices", "finish_reason"), ("candidates", "finishReason"))
+"""Where providers say how each answer ended: OpenAI's and those like it, and Google."""
+
+
+def _is_cut(raw: object) -> bool:
+    """Whether what the provider sent, as text, lacks the reason why an answer ended."""
+    try:
+        data = json.loads(raw) if isinstance(raw, str) else None
+    except ValueError:
+        return False
+    if not isinstance(data, dict):
+        return False
+    if data.get("type") == "message":  # Anthropic
+        return not data.get("stop_reason")
+    found = [(data.get(answers), reason) for answers, reason in _ENDS]
+    return any(
+        isinstance(each, dict) and not each.get(reason)
+        for answers, reason in found
+        if isinstance(answers, list)
+        for each in answers
+    )
+
+
+def _cut(what: str) -> MalformedResponse:
+    return MalformedResponse(f"{what} without a finish reason: the answer was cut off", status=200)
+
+
+def _priced(litellm: Any, answer: Any, response: Response, model: str) -> Response:
+    hidden = getattr(answer, "_hidden_params", None) or {}
+    cost = hidden.get("response_cost")
+    if cost is None:
+        cost = _cost(litellm, completion_response=answer, model=model)
+    return response if cost is None else dataclasses.replace(response, cost=_millionths(cost))
+
+
+def _stream_cost(litellm: Any, model: str, response: Response) -> int | None:
+    usage = response.usage
+    if usage.prompt_tokens is None or usage.completion_tokens is None:
+        return None
+    try:
+        asked, answered = litellm.cost_per_token(
+            model=model, prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cache_read_input_tokens=usage.cached_tokens or 0,
+        )  # fmt: skip
+    except Exception:  # a model that its table does not have
+        return None
+    return _millionths(asked + answered)
+
+
+def _cost(litellm: Any, **about: Any) -> float | None:
+    try:
+        return float(litellm.completion_cost(**about))
+    except Exception:  # a model that its table does not have
+        return None
+
+
+def _millionths(cost: float) -> int:
+    return round(cost * 1_000_000)
+
+
+_KINDS: tuple[tuple[str, type[BackendError]], ...] = (
+    ("ContextWindowExceededError", PromptTooLong),
+    ("ContentPolicyViolationError", BackendRefused),
+    ("UnsupportedParamsError", Unsupported),
+    ("JSONSchemaValidationError", MalformedResponse),
+    ("APIResponseValidationError", MalformedResponse),
+)
+
+
+def _typed(error: Exception, who: str, secrets: tuple[str, ...]) -> BackendError | None:
+    """What litellm raised, as one of ours; ``None`` for an error that is not about the call."""
+    names = [kind.__name__ for kind in type(error).__mro__]
+    said = excerpt(_said(error), secrets)
+    for name, kind in _KINDS:
+        if name in names:
+            return kind(f"{who}: {said}")
+    if "Timeout" in names or isinstance(error, TimeoutError):
+        return BackendTimeout(f"{who} took too long", deadline="first token")
+    if "APIConnectionError" in names or isinstance(error, OSError) or said == "Connection error.":
+        return unreachable(ConnectionError(said), who, begun=True, secrets=secrets)
+    if "LLM Provider NOT provided" in str(error):
+        return ModelNotFound(f"{who}: begin the model's name with its provider: PROVIDER/MODEL")
+    status = getattr(error, "status_code", None)
+    if not isinstance(status, int):
+        return None
+    return errors_of_http(status, _headers(error), _said(error), who, secrets=secrets)
+
+
+_WRAPPING = re.compile(r"(?:litellm\.)?\w+(?:Error|Exception)(?::| -) ")
+
+
+def _said(error: Exception) -> str:
+    """What the provider said, without litellm's names for its exceptions before it."""
+    text = str(getattr(error, "message", "") or error)
+    while (wrapping := _WRAPPING.match(text)) is not None:
+        text = text[wrapping.end() :]
+    return text
+
+
+def _headers(error: Exception) -> Mapping[str, str]:
+    for held in (getattr(error, "litellm_response_headers", None),
+                 getattr(getattr(error, "response", None), "headers", None)):  # fmt: skip
+        if held:
+            return dict(held)
+    return {}
