@@ -32,7 +32,11 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help="files or folders")
     parser.add_argument(
-        "--select", action="append", default=[], metavar="RULE", help="only this rule; repeatable"
+        "--select",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="only this rule, of those that --rules lists; repeatable",
     )
     parser.add_argument(
         "--ignore", action="append", default=[], metavar="RULE", help="not this rule; repeatable"
@@ -55,7 +59,10 @@ def command(given: argparse.Namespace) -> int:
             return exits.OK
         for name in (*given.select, *given.ignore):
             if name not in ALL_RULES:
-                raise UsageError(f"there is no rule {name!r}{nearest(name, ALL_RULES)}")
+                raise UsageError(
+                    f"there is no rule {name!r}{nearest(name, ALL_RULES)} "
+                    f"(rules: {', '.join(ALL_RULES)})"
+                )
         files = list(_files(given.paths))
         findings: list[Finding] = []
         for file in files:

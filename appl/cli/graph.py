@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from appl.cli.failure import guarded
-from appl.cli.target import Target, UsageError, load, parse
+from appl.cli.target import HELP, Target, UsageError, load, parse
 from appl.cli.terminal import as_json, out, term_safe
 from appl.compiler.ir import Graph
 
@@ -21,7 +21,7 @@ def add(commands: Any) -> None:
         description="Print what a @ppl function does: parameters, prompt text, generations, "
         "calls, waits and returns, each with its source line. The function is not run.",
     )
-    parser.add_argument("target", metavar="file.py:function")
+    parser.add_argument("target", metavar="file.py:function", help=HELP)
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument("--json", action="store_true", help="the same as --format json")
     parser.set_defaults(command=command)

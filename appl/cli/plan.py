@@ -9,7 +9,7 @@ from typing import Any
 
 from appl.cli import arguments
 from appl.cli.failure import guarded
-from appl.cli.target import Target, load, parse
+from appl.cli.target import HELP, Target, load, parse
 from appl.cli.terminal import as_json, one_line, out, term_safe
 from appl.compiler import Graph, compile_graph
 from appl.compiler.plan import Factor, Plan, Prefix, Site, Totals, make_plan, product, totals
@@ -24,16 +24,17 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "plan",
         help="show which prompts share a prefix, and how many calls a function makes",
-        usage="appl plan file.py:function [--name value …] [--json]",
+        usage="appl plan [-h] [--json] file.py:function [--name value …] [--json]",
         description="Follow a @ppl function and those it calls without running them, and print "
         "the tree of their prompts: what is shared by which calls, how many calls there are, and "
         "how many tokens of constant text need not be computed again. Values given as "
         "--name value fix the number of rounds of loops over them. Ordinary functions are not "
         "followed.",
     )
-    parser.add_argument("target", metavar="file.py:function")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("target", metavar="file.py:function", help=HELP)
+    words = parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    words.required = False
+    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
     parser.set_defaults(command=command)
 
 

@@ -12,7 +12,7 @@ from appl import session as sessions
 from appl.cli import arguments
 from appl.cli.failure import guarded
 from appl.cli.run import entry_of, merged, to_stderr
-from appl.cli.target import Target, load, parse
+from appl.cli.target import HELP, Target, load, parse
 from appl.cli.terminal import as_json, out, say, term_safe
 from appl.config import KEYS
 from appl.config import load as load_config
@@ -38,14 +38,15 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "render",
         help="print the prompts of a function before any call",
-        usage="appl render [options] file.py:function [--name value …] [options]",
+        usage="appl render [-h] [options] file.py:function [--name value …] [options]",
         description="Run a function until it needs an answer, and print the exact prompt of every "
         "call that it has come to; ‹/f.0/gen.0› stands where the text of that answer will stand. "
         "No model is asked and nothing is recorded. Parameters are given as for appl run.",
         parents=[options()],
     )
-    parser.add_argument("target", metavar="file.py:function", help="without a function: main")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.add_argument("target", metavar="file.py:function", help=HELP)
+    words = parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    words.required = False
     parser.set_defaults(command=command)
 
 
@@ -55,7 +56,7 @@ def command(given: argparse.Namespace) -> int:
     with guarded(given.json or peeked.json) as failure:
         target, prog = parse(given.target), f"appl render {given.target}"
         if {"--help", "-h"} & set(given.arguments):
-            arguments.bind(load(target), ["--help"], options(), prog)
+            arguments.bind(load(target, to_call=True), ["--help"], options(), prog)
         told = merged(given, peeked)
         with to_stderr(True):
             rendering = rendered(target, given.arguments, told, prog)
@@ -70,7 +71,7 @@ def rendered(target: Target, words: list[str], given: argparse.Namespace, prog: 
     session = sessions.make_session(config, entry=entry_of(target, words), say=say)
     rehearsal = session.run = Rehearsal(session.run)
     with rehearsal.as_far_as_it_goes(), sessions.hosted(lambda: session):
-        function = load(target)
+        function = load(target, to_call=True)
         values, _ = arguments.bind(function, words, options(), prog)
         rehearsal.perform(function, (), values)
     return rehearsal.rendering()

@@ -20,7 +20,7 @@ from appl import session as sessions
 from appl.cli import arguments
 from appl.cli.display import Display, display
 from appl.cli.failure import Failure, guarded
-from appl.cli.target import Target, UsageError, load, parse
+from appl.cli.target import HELP, Target, UsageError, load, parse
 from appl.cli.terminal import TermSafe, as_json, out, say, show
 from appl.config import KEYS
 from appl.config import load as load_config
@@ -54,14 +54,15 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "run",
         help="run a function as a program",
-        usage="appl run [options] file.py:function [--name value …] [options]",
+        usage="appl run [-h] [options] file.py:function [--name value …] [options]",
         description="Run a function of a file, and print what it returns. Its parameters are given "
         "as --name value; `appl run file.py:function --help` lists them. A parameter with the name "
         "of an option wins after the function; write the option before it then.",
         parents=[options()],
     )
-    parser.add_argument("target", metavar="file.py:function", help="without a function: main")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.add_argument("target", metavar="file.py:function", help=HELP)
+    words = parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    words.required = False
     parser.set_defaults(command=command)
 
 
@@ -85,7 +86,7 @@ def command(given: argparse.Namespace) -> int:
     with guarded(given.json or peeked.json) as failure:
         plan = Plan(parse(given.target), given.arguments, merged(given, peeked))
         if {"--help", "-h"} & set(given.arguments):
-            arguments.bind(load(plan.target), ["--help"], options(), plan.prog)
+            arguments.bind(load(plan.target, to_call=True), ["--help"], options(), plan.prog)
         _run(plan, given, failure)
     return failure.code
 
@@ -101,7 +102,7 @@ def _run(plan: Plan, given: argparse.Namespace, failure: Failure) -> None:
     shower = display(quiet=quiet, answers=plan.given.stream)
     with sessions.hosted(lambda: _session(plan, shower)):
         with to_stderr(plan.given.json):
-            function = load(plan.target)
+            function = load(plan.target, to_call=True)
         values, late = arguments.bind(function, plan.argv, options(), plan.prog)
         plan.given = merged(given, late)
         failure.json = plan.given.json

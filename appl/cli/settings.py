@@ -21,7 +21,7 @@ def add(commands: Any) -> None:
         "the home folder), the environment (APPL_MODEL, APPL_BACKEND, …), appl.init, arguments. "
         "Names for models and settings of backends are checked, and slips are told.",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
     parser.set_defaults(command=command)
 
 

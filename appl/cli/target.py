@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from appl.errors import ApplError, nearest
+
+HELP = "the program; without a function, main"
+"""What a target is, for the help texts of commands."""
 
 
 class UsageError(ApplError):
@@ -46,16 +50,31 @@ def parse(text: str) -> Target:
     return Target(place, function)
 
 
-def load(target: Target) -> Callable[..., Any]:
-    """Import the target's module and return its function. Errors of the module pass through."""
+def load(target: Target, *, to_call: bool = False) -> Callable[..., Any]:
+    """Import the target's module and return its function. Errors of the module pass through.
+
+    Only what can be called without an object, if it is *to_call*.
+    """
     module = _from_file(Path(target.place)) if target.is_file else _by_name(target.place)
     found: Any = module
+    owner: Any = None
     for part in target.function.split("."):
-        found = getattr(found, part, None)
+        owner, found = found, getattr(found, part, None)
     if not callable(found):
         raise UsageError(_missing(target, module))
+    if to_call and isinstance(owner, type):
+        _need_no_object(target, owner)
     function: Callable[..., Any] = found
     return function
+
+
+def _need_no_object(target: Target, owner: type) -> None:
+    name = target.function.rpartition(".")[2]
+    if isinstance(inspect.getattr_static(owner, name, None), FunctionType):
+        raise UsageError(
+            f"{target.function} is a method, which needs an object; write a function that makes "
+            f"one, as in `def main(...): return {owner.__name__}(...).{name}(...)`, and name that"
+        )
 
 
 def _missing(target: Target, module: ModuleType) -> str:

@@ -30,7 +30,7 @@ def add(commands: Any) -> Any:
     own = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     ls = own.add_parser("ls", help="list the recorded runs, newest first")
     ls.add_argument("-n", type=int, default=20, metavar="N", help="at most N runs (default: 20)")
-    ls.add_argument("--json", action="store_true", help="print JSON")
+    ls.add_argument("--json", action="store_true", help="print one JSON document and no more")
     ls.set_defaults(command=list_command)
     show = own.add_parser(
         "show",
@@ -39,7 +39,7 @@ def add(commands: Any) -> Any:
         "answer. RUN is a path, the beginning of a run's name, or 'last'.",
     )
     show.add_argument("names", nargs="*", metavar="[RUN] [CALL]", help="CALL begins with a slash")
-    show.add_argument("--json", action="store_true", help="print JSON")
+    show.add_argument("--json", action="store_true", help="print one JSON document and no more")
     show.add_argument("--salvage", action="store_true", help="show what is before the damage")
     show.set_defaults(command=show_command)
     return own

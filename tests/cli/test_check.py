@@ -81,3 +81,9 @@ def test_a_file_that_is_not_text_does_not_hide_the_others(project: Project) -> N
     assert done.code == 1
     assert "a.py:1:1: error[refused]: this is not UTF-8 text" in done.out
     assert "b.py:1:7: error[refused]" in done.out
+
+
+def test_an_unknown_rule_lists_those_there_are(project: Project) -> None:
+    done = project.appl("check", "--select", "serial-wiat")
+    assert done.code == 2
+    assert "did you mean 'serial-wait'?" in done.err and "late-constant, " in done.err

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from appl.tracing import Trace
 
 from .conftest import Project
@@ -170,3 +172,27 @@ def test_no_model_configured_is_said_in_one_line(project: Project) -> None:
     assert len(lines) == 1
     quiet = project.appl("run", "prog.py:ask", "--model", "embedded")
     assert "no model is configured" not in quiet.err
+
+
+def test_a_method_needs_an_object(project: Project) -> None:
+    project.write(
+        "methods.py",
+        "from appl import gen, ppl\n\nclass Agent:\n"
+        '    @ppl\n    def ask(self):\n        "x"\n        return gen()\n'
+        '    @classmethod\n    @ppl\n    def usual(cls):\n        "x"\n        return gen()\n',
+    )
+    for command in ("run", "render"):
+        done = project.appl(command, "methods.py:Agent.ask")
+        assert done.code == 2
+        assert "Agent.ask is a method, which needs an object" in done.err
+        assert "`def main(...): return Agent(...).ask(...)`" in done.err
+        assert project.appl(command, "methods.py:Agent.usual").code == 0
+    assert project.appl("graph", "methods.py:Agent.ask").code == 0
+    assert project.appl("plan", "methods.py:Agent.ask").code == 0
+
+
+@pytest.mark.parametrize("command", ["run", "render", "plan", "graph"])
+def test_a_program_is_asked_for_in_one_way(project: Project, command: str) -> None:
+    assert "required: file.py:function\n" in project.appl(command).err
+    shown = project.appl(command, "--help").out
+    assert shown.startswith(f"usage: appl {command} [-h]") and "without a function, main" in shown
