@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 from appl.backend import Chunk, Emit, Request, Response, Sample, TokenLogprob, Usage
 from appl.backend_http import error_of_payload, not_json
-from appl.errors import BackendRefused, BackendUnavailable, MalformedResponse
+from appl.errors import BackendError, BackendRefused, BackendUnavailable, MalformedResponse
 from appl.prompt import ToolCall
 
 _FINISH = {
@@ -58,6 +58,8 @@ def response_of_data(
         ordered = sorted(choices[: request.n], key=lambda choice: choice.get("index", 0))
         samples = tuple(_sample(choice, data, who, secrets) for choice in ordered)
         usage, cost = usage_of(data.get("usage"))
+    except BackendError:
+        raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise MalformedResponse(
             f"{who} answered 200 with JSON of another form ({type(error).__name__}: {error})",
@@ -200,6 +202,8 @@ class Assembly:
         try:
             for choice in data.get("choices") or ():
                 self._add(choice)
+        except BackendError:
+            raise
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise MalformedResponse(
                 f"{self._who} streamed JSON of another form ({type(error).__name__}: {error})",

@@ -77,7 +77,7 @@ class Connection:
         path = _path(self._address, "chat/completions", model)
         try:
             response = await client.sdk.post(
-                path, cast_to=client.response, content=body, options=_JSON
+                path, cast_to=client.response, content=body, options=client.options
             )
             return Answer(response.content, response.headers.get("content-type", ""))
         except Exception as error:
@@ -95,8 +95,8 @@ class Connection:
         response: Any = None
         try:
             response = await client.sdk.post(
-                path, cast_to=client.response, content=body, options=_JSON, stream=True,
-                stream_cls=client.stream,
+                path, cast_to=client.response, content=body, options=client.options,
+                stream=True, stream_cls=client.stream,
             )  # fmt: skip
             yield response.headers.get("content-type", ""), response.aiter_bytes()
         except Exception as error:
@@ -111,7 +111,7 @@ class Connection:
         """The models that the server lists. Raises ``BackendError``."""
         client = await self._ready(who)
         try:
-            page = await client.sdk.get("/models", cast_to=client.response)
+            page = await client.sdk.get("/models", cast_to=client.response, options=client.options)
             return [str(each["id"]) for each in page.json()["data"]]
         except (KeyError, TypeError, ValueError):
             return []
@@ -192,14 +192,12 @@ def _is_foreign(error: BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Client:
-    """The SDK's client, and the classes by which it is asked for what the server sent."""
+    """The SDK's client, how each request is sent, and the classes that ask for bytes."""
 
     sdk: Any
+    options: Mapping[str, Any]
     response: type[Any]
     stream: type[Any]
-
-
-_JSON = {"headers": {"Content-Type": "application/json"}}
 
 
 def _path(address: Address, name: str, model: str) -> str:
@@ -240,19 +238,17 @@ def _client(openai: Any, address: Address) -> _Client:
             timeout=openai.Timeout(None, connect=address.connect_s),
         ),
     }
+    headers = {"Content-Type": "application/json"}
     if address.is_azure:
         where = {"azure_endpoint": address.azure_endpoint} if address.azure_endpoint else {}
         sdk = openai.AsyncAzureOpenAI(
             **where, api_version=address.api_version, api_key=address.api_key,
             azure_ad_token=address.azure_ad_token, **common,
         )  # fmt: skip
-        return _Client(sdk, http.Response, openai.AsyncStream)
-    if address.base_url is not None and address.api_key is None:
+    elif address.base_url is not None and address.api_key is None:
         # The key in the environment is for api.openai.com, and goes to no other server.
-        common["api_key"] = "none"
-        common["default_headers"] = {"Authorization": openai.Omit(), **common["default_headers"]}
+        headers["Authorization"] = openai.Omit()
+        sdk = openai.AsyncOpenAI(base_url=address.base_url, api_key="none", **common)
     else:
-        common["api_key"] = address.api_key
-    return _Client(
-        openai.AsyncOpenAI(base_url=address.base_url, **common), http.Response, openai.AsyncStream
-    )
+        sdk = openai.AsyncOpenAI(base_url=address.base_url, api_key=address.api_key, **common)
+    return _Client(sdk, {"headers": headers}, http.Response, openai.AsyncStream)

@@ -1,0 +1,567 @@
+"""The OpenAI-compatible backend: what it sends, what it makes of answers, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from appl.backend import Chunk, Usage
+from appl.errors import (
+    AuthenticationFailed,
+    BackendBusy,
+    BackendError,
+    BackendRefused,
+    BackendUnavailable,
+    ConfigError,
+    MalformedResponse,
+    ModelNotFound,
+    PromptTooLong,
+    Unsupported,
+)
+from appl.prompt import Audio, Image, Message, Messages, ToolCall
+from appl.testing_faults import FAULTS, Fault, FaultServer
+from appl_backends.openai import OpenAI
+from tests.providers.asking import KEY, chat, choice, closing, delta, names, request, says, streams
+
+TOOL = '{"description":"add","name":"add","parameters":{"type":"object"}}'
+PNG = b"\x89PNG\r\n\x1a\nrest"
+
+
+async def sent(at: FaultServer, asked: Any = None, **settings: Any) -> dict[str, Any]:
+    """The body that is sent for a request."""
+    async with closing(OpenAI(base_url=at.openai_url, **settings)) as backend:
+        await backend.complete(asked or request())
+    return dict(at.asks[-1].data)
+
+
+async def answered(at: FaultServer, asked: Any = None, emit: Any = None, **settings: Any) -> Any:
+    """The response to a request."""
+    async with closing(OpenAI(base_url=at.openai_url, **settings)) as backend:
+        return await backend.complete(asked or request(), emit)
+
+
+async def failed(
+    at: FaultServer, asked: Any = None, emit: Any = None, **settings: Any
+) -> BackendError:
+    """The error of a request."""
+    with pytest.raises(BackendError) as caught:
+        await answered(at, asked, emit, **settings)
+    return caught.value
+
+
+# -- what is sent
+
+
+async def test_a_plain_question_is_sent_as_it_is() -> None:
+    with FaultServer() as server:
+        body = await sent(server, request(Message("system", "be brief"), Message("user", "hi")))
+    assert body == {
+        "model": "m",
+        "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi"}],
+    }
+
+
+async def test_sampling_is_sent_under_openais_names() -> None:
+    options = {
+        "max_tokens": 9,
+        "temperature": 0.0,
+        "top_p": 0.5,
+        "seed": 3,
+        "stop": ("\n",),
+        "logprobs": 2,
+    }
+    with FaultServer() as server:
+        body = await sent(server, request(**options), server="vllm")
+        hosted = await sent(server, request(**options), server="openai")
+    assert body["max_tokens"] == hosted["max_completion_tokens"] == 9
+    assert (body["temperature"], body["top_p"], body["seed"], body["stop"]) == (0.0, 0.5, 3, ["\n"])
+    assert body["logprobs"] is True and body["top_logprobs"] == 2
+
+
+async def test_several_samples_are_one_request_and_later_ones_have_other_seeds() -> None:
+    with FaultServer() as server:
+        body = await sent(server, request(n=3, sample=4, seed=10), server="vllm")
+    assert body["n"] == 3 and body["seed"] == 14
+
+
+async def test_tools_are_offered_and_one_may_be_demanded() -> None:
+    with FaultServer() as server:
+        free = await sent(server, request(tools=(TOOL,), tool_choice="required"))
+        named = await sent(server, request(tools=(TOOL,), tool_choice="add"))
+    assert free["tools"] == [{"type": "function", "function": json.loads(TOOL)}]
+    assert free["tool_choice"] == "required"
+    assert named["tool_choice"] == {"type": "function", "function": {"name": "add"}}
+
+
+async def test_tool_calls_and_their_results_are_sent_back() -> None:
+    call = ToolCall("c1", "add", '{"a":1}')
+    said = [
+        Message("user", "1+1"), Message("assistant", "", tool_calls=(call,)),
+        Message("tool", "2", tool_call_id="c1"),
+    ]  # fmt: skip
+    with FaultServer() as server:
+        body = await sent(server, request(*said))
+    assert body["messages"][1] == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [call.as_dict()],
+    }
+    assert body["messages"][2] == {"role": "tool", "content": "2", "tool_call_id": "c1"}
+
+
+async def test_images_and_sounds_are_parts_of_a_message() -> None:
+    message = Message(
+        "user", "look: ", media=((6, Image.from_bytes(PNG)), (6, Audio(b"RIFF0000WAVE", "wav")))
+    )
+    with FaultServer() as server:
+        body = await sent(server, request(message), server="vllm")
+    kinds = [part["type"] for part in body["messages"][0]["content"]]
+    assert kinds == ["text", "image_url", "input_audio"]
+    with FaultServer() as server, pytest.raises(Unsupported, match="sound"):
+        await sent(server, request(message), server="ollama")
+
+
+STRICT = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"],
+          "additionalProperties": False}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        (STRICT, True),
+        ({**STRICT, "properties": {"a": {"anyOf": [{"type": "null"}, STRICT]}}}, True),
+        ({**STRICT, "required": []}, False),
+        ({**STRICT, "additionalProperties": {"type": "integer"}}, False),
+        ({**STRICT, "properties": {"a": {"type": "object"}}}, False),
+        ({**STRICT, "properties": {"a": {}}}, False),
+        ({"type": "array", "items": STRICT}, False),
+        ({"anyOf": [STRICT, STRICT], "type": "object"}, False),
+    ],
+)
+async def test_a_schema_is_strict_where_strict_mode_takes_it(schema: Any, strict: bool) -> None:
+    with FaultServer() as server:
+        body = await sent(server, request(schema=json.dumps(schema)))
+    wanted = {"name": "answer", "schema": schema, "strict": strict}
+    assert body["response_format"] == {"type": "json_schema", "json_schema": wanted}
+
+
+async def test_constraints_are_said_in_the_words_of_each_server() -> None:
+    with FaultServer() as server:
+        vllm = await sent(server, request(regex="a+"), server="vllm")
+        sglang = await sent(server, request(grammar="root ::= x"), server="sglang")
+        llama = await sent(server, request(grammar="root ::= x"), server="llama.cpp")
+    assert vllm["structured_outputs"] == {"regex": "a+"}
+    assert sglang["ebnf"] == llama["grammar"] == "root ::= x"
+
+
+async def test_an_answer_that_is_begun_is_continued_where_the_server_can() -> None:
+    with FaultServer() as server:
+        vllm = await sent(server, request("hi", "Well,"), server="vllm")
+        sglang = await sent(server, request("hi", "Well,"), server="sglang")
+        other = await sent(server, request("hi", "Well,"), server="other")
+    assert vllm["continue_final_message"] is True and vllm["add_generation_prompt"] is False
+    assert sglang["continue_final_message"] is True and "add_generation_prompt" not in sglang
+    assert "continue_final_message" not in other
+
+
+async def test_conversations_with_one_beginning_have_one_cache_key() -> None:
+    with FaultServer() as server:
+        keys = [
+            (await sent(server, request(*said), server="openai"))["prompt_cache_key"]
+            for said in (("a", "b", "c"), ("a", "x"), ("b",))
+        ]
+        given = await sent(server, request(extra=(("prompt_cache_key", "mine"),)), server="openai")
+        other = await sent(server, request(), server="vllm")
+    assert keys[0] == keys[1] != keys[2] and given["prompt_cache_key"] == "mine"
+    assert "prompt_cache_key" not in other
+
+
+async def test_options_of_the_server_and_fields_of_ones_own_are_sent() -> None:
+    extra = (("extra_body", {"x": [1]}), ("reasoning_effort", "low"))
+    with FaultServer() as server:
+        body = await sent(server, request(extra=extra))
+    assert body["reasoning_effort"] == "low" and body["x"] == [1]
+
+
+async def test_any_text_arrives_as_it_was() -> None:
+    text = 'quote " slash \\ newline \n nul \0 \u2028 é 漢 🙂'
+    with FaultServer() as server:
+        assert (await sent(server, request(text)))["messages"][0]["content"] == text
+        half = await sent(server, request("é \ud83d half"))
+    assert half["messages"][0]["content"] == "é \ud83d half"
+
+
+async def test_a_message_is_encoded_once_for_all_that_follows() -> None:
+    first = Messages.of([Message("user", "long")])
+    with FaultServer() as server:
+        for text in ("a", "b"):
+            asked = request()
+            asked.messages = Messages(
+                Messages(first, Message("assistant", "x")), Message("user", text)
+            )
+            await sent(server, asked)
+    assert first is not None and len(first.cache) == 1
+    assert [ask.data["messages"][0] for ask in server.asks] == [
+        {"role": "user", "content": "long"}
+    ] * 2
+
+
+# -- keys and addresses
+
+
+async def test_the_key_is_sent_and_never_shown(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    refusal = json.dumps({"error": {"message": f"Incorrect API key provided: {KEY}"}}).encode()
+    with FaultServer([Fault("401", 401, {}, refusal)]) as server:
+        backend = OpenAI(base_url=server.openai_url, api_key=KEY, headers={"X-Gate": "gate-secret"})
+        async with closing(backend):
+            with pytest.raises(AuthenticationFailed) as caught:
+                await backend.complete(request())
+    assert server.asks[0].headers["authorization"] == f"Bearer {KEY}"
+    assert server.asks[0].headers["x-gate"] == "gate-secret"
+    shown = f"{caught.value} {caught.value!r} {backend!r} {backend._address!r} {caplog.text}"
+    assert KEY not in shown and "gate-secret" not in shown
+    assert caught.value.__cause__ is None and caught.value.__suppress_context__
+
+
+async def test_the_key_of_the_environment_goes_to_no_other_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with FaultServer() as server:
+        await sent(server)
+        assert "authorization" not in server.asks[0].headers
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        async with closing(OpenAI()) as backend:
+            await backend.complete(request())
+        assert server.asks[1].headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_without_a_key_it_is_said_how_to_give_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    async with closing(OpenAI()) as backend:
+        with pytest.raises(AuthenticationFailed, match="OPENAI_API_KEY"):
+            await backend.complete(request())
+
+
+async def test_azure_is_asked_by_deployment_and_version() -> None:
+    with FaultServer() as server:
+        settings = {"azure_endpoint": server.url, "api_version": "2026-01-01", "api_key": KEY}
+        async with closing(OpenAI(**settings)) as backend:
+            await backend.complete(request(model="my deployment"))
+    ask = server.asks[0]
+    assert ask.path == "/openai/deployments/my%20deployment/chat/completions"
+    assert ask.headers["api-key"] == KEY and backend.profile.features >= {"n", "schema"}
+
+
+async def test_a_server_with_one_model_need_not_be_told_which() -> None:
+    with FaultServer(model="only") as server:
+        body = await sent(server, request(model=""))
+        async with closing(OpenAI(base_url=server.openai_url)) as backend:
+            assert await backend.list_models() == ["only"]
+    assert body["model"] == "only"
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"server": "vlm"}, "did you mean 'vllm'"),
+        ({"features": ["tool"]}, "did you mean 'tools'"),
+        ({"without": "n"}, r"without must be a list"),
+        ({"base_url": "localhost:8000"}, "http://"),
+        ({"prices": {"m": {"inptu": 1, "output": 1}}}, "did you mean 'input'"),
+        ({"prices": {"m": {"input": 1}}}, "need input and output"),
+        ({"prices": {"m": {"input": -1, "output": 1}}}, "at least 0"),
+    ],
+)
+def test_a_wrong_setting_says_what_was_meant(settings: dict[str, Any], match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
+        OpenAI(**settings)
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        (None, "openai"), ("https://api.openai.com/v1", "openai"),
+        ("http://localhost:11434/v1", "ollama"), ("https://openrouter.ai/api/v1", "other"),
+        ("https://x.openai.azure.com/openai/v1", "azure"),
+    ],
+)  # fmt: skip
+def test_a_server_is_known_by_its_address(url: str | None, kind: str) -> None:
+    assert (
+        OpenAI(base_url=url).profile.features == OpenAI(base_url=url, server=kind).profile.features
+    )
+
+
+def test_features_can_be_corrected() -> None:
+    profile = OpenAI(base_url="http://x/v1", features=["n"], without=["seed"]).profile
+    assert "n" in profile.features and "seed" not in profile.features
+
+
+# -- answers
+
+
+async def test_an_answer_has_text_reasoning_usage_and_model() -> None:
+    message = {"content": "42", "reasoning_content": "6*7"}
+    usage = {
+        "prompt_tokens": 10,
+        "completion_tokens": 3,
+        "prompt_tokens_details": {"cached_tokens": 8},
+    }
+    with says(chat(message, usage=usage, model="m-2026")) as server:
+        found = await answered(server)
+    assert (found.text, found.samples[0].reasoning, found.model) == ("42", "6*7", "m-2026")
+    assert found.usage == Usage(10, 3, 8)
+
+
+@pytest.mark.parametrize(
+    ("usage", "cached"),
+    [
+        ({"prompt_tokens": 1, "completion_tokens": 1}, None),
+        ({"prompt_tokens": 1, "completion_tokens": 1, "prompt_tokens_details": None}, None),
+        ({"prompt_tokens": 1, "completion_tokens": 1, "prompt_cache_hit_tokens": 0}, 0),
+    ],
+)
+async def test_unknown_cached_tokens_are_not_zero(usage: Any, cached: int | None) -> None:
+    with says(chat(usage=usage)) as server:
+        assert (await answered(server)).usage.cached_tokens == cached
+
+
+async def test_no_usage_is_unknown_usage() -> None:
+    with says(chat()) as server:
+        assert (await answered(server)).usage == Usage()
+
+
+async def test_the_cost_is_that_of_the_table_or_what_the_server_says() -> None:
+    prices = {
+        "m": {"input": 2.0, "cached": 0.5, "output": 10.0},
+        "gpt-*": {"input": 1, "output": 1},
+    }
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 20,
+        "prompt_tokens_details": {"cached_tokens": 60},
+    }
+    with says(
+        chat(usage=usage), chat(usage={**usage, "cost": 0.0125}), chat(usage=usage), chat()
+    ) as server:
+        backend = OpenAI(base_url=server.openai_url, prices=prices)
+        async with closing(backend):
+            costs = [
+                (await backend.complete(request(model=m))).cost for m in ("m", "m", "gpt-9", "m")
+            ]
+    assert costs == [80 + 30 + 200, 12_500, 120, None]
+
+
+async def test_tool_calls_are_as_the_model_wrote_them() -> None:
+    calls = [
+        {"id": "c1", "function": {"name": "add", "arguments": '{"a": 1'}},
+        {"id": "", "function": {"name": "sub", "arguments": {"b": 2}}},
+    ]
+    with says(chat({"content": None, "tool_calls": calls}, "stop")) as server:
+        sample = (await answered(server)).samples[0]
+    assert sample.finish_reason == "tool_calls" and sample.text == ""
+    assert sample.tool_calls[0] == ToolCall("c1", "add", '{"a": 1')
+    assert sample.tool_calls[1] == ToolCall("call_c1_1", "sub", '{"b": 2}')
+
+
+async def test_logprobs_have_their_alternatives() -> None:
+    content = [{"token": "a", "logprob": -0.1, "top_logprobs": [{"token": "b", "logprob": -2}]}]
+    answer = chat()
+    answer["choices"][0]["logprobs"] = {"content": content}
+    with says(answer) as server:
+        (token,) = (await answered(server)).samples[0].logprobs
+    assert (token.token, token.logprob, token.top) == ("a", -0.1, (("b", -2.0),))
+
+
+async def test_samples_come_in_the_order_of_their_index() -> None:
+    choices = [choice({"content": str(index)}, index=index) for index in (2, 0, 1)]
+    with says({**chat(), "choices": choices}) as server:
+        found = await answered(server, request(n=3))
+    assert [sample.text for sample in found.samples] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("said", "finish"),
+    [("stop", "stop"), ("length", "length"), ("eos", "stop"), ("max_tokens", "length"),
+     ("function_call", "tool_calls"), ("strange", "strange")],
+)  # fmt: skip
+async def test_finish_reasons_have_one_name(said: str, finish: str) -> None:
+    with says(chat(finish=said)) as server:
+        assert (await answered(server)).samples[0].finish_reason == finish
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (chat(finish=None), MalformedResponse),
+        (chat(finish=""), MalformedResponse),
+        (chat(finish="content_filter"), BackendRefused),
+        (chat(finish="error"), BackendUnavailable),
+        ({**chat(), "choices": []}, MalformedResponse),
+        ({"id": "x"}, MalformedResponse),
+        ([], MalformedResponse),
+        ("null", MalformedResponse),
+        ("", MalformedResponse),
+        ("<html>login</html>", MalformedResponse),
+        ("[" * 100_000, MalformedResponse),
+        ({"error": {"message": "rate", "code": 429}}, BackendBusy),
+        ({"error": "boom"}, BackendUnavailable),
+        ({**chat(), "choices": [{"finish_reason": "stop"}]}, MalformedResponse),
+        ({**chat(), "choices": ["x"]}, MalformedResponse),
+        (chat({"content": 5}), MalformedResponse),
+        (chat({"content": None, "tool_calls": [{}]}), MalformedResponse),
+    ],
+)  # fmt: skip
+async def test_an_answer_that_is_none_is_an_error(answer: Any, kind: type[BackendError]) -> None:
+    with says(answer) as server:
+        assert type(await failed(server)) is kind
+
+
+async def test_a_content_filter_is_not_asked_again_and_says_so() -> None:
+    with says(chat(finish="content_filter")) as server:
+        error = await failed(server)
+    assert not error.retriable and "content filter" in str(error)
+
+
+async def test_a_prompt_that_is_too_long_and_an_unknown_model_are_told_apart() -> None:
+    long = b'{"error": {"code": "context_length_exceeded", "message": "too long"}}'
+    gone = b'{"error": {"code": "model_not_found", "message": "no such model"}}'
+    with FaultServer([Fault("a", 400, {}, long), Fault("b", 404, {}, gone)]) as server:
+        assert isinstance(await failed(server), PromptTooLong)
+        assert isinstance(await failed(server), ModelNotFound)
+
+
+# -- streams
+
+
+async def test_a_stream_is_passed_on_piece_by_piece() -> None:
+    events = [
+        delta(role="assistant", content=""), delta(reasoning_content="hm"), delta(content="He"),
+        delta(content="llo"), delta(finish="stop"),
+        {"choices": [], "usage": {"prompt_tokens": 2, "completion_tokens": 3}},
+    ]  # fmt: skip
+    seen: list[Chunk] = []
+    with streams(*events) as server:
+        found = await answered(server, request(sample=2), seen.append)
+    assert seen == [Chunk(2, "hm", "reasoning"), Chunk(2, "He"), Chunk(2, "llo")]
+    assert (found.text, found.samples[0].reasoning, found.usage) == (
+        "Hello",
+        "hm",
+        Usage(2, 3, None),
+    )
+    assert server.asks[0].data["stream_options"] == {"include_usage": True}
+
+
+async def test_tool_calls_are_put_together_from_a_stream() -> None:
+    parts = [
+        {"index": 0, "id": "c1", "function": {"name": "add", "arguments": ""}},
+        {"index": 0, "function": {"arguments": '{"a":'}}, {"index": 0, "function": {"arguments": "1}"}},
+        {"index": 1, "id": "c2", "function": {"name": "sub", "arguments": "{}"}},
+    ]  # fmt: skip
+    events = [delta(tool_calls=[part]) for part in parts]
+    with streams(*events, delta(finish="tool_calls")) as server:
+        found = await answered(server, emit=lambda chunk: None)
+    assert found.samples[0].tool_calls == (
+        ToolCall("c1", "add", '{"a":1}'),
+        ToolCall("c2", "sub", "{}"),
+    )
+
+
+async def test_samples_of_a_stream_are_told_apart() -> None:
+    events = [delta(0, content="a"), delta(1, content="b"), delta(1, "stop"), delta(0, "length")]
+    seen: list[Chunk] = []
+    with streams(*events) as server:
+        found = await answered(server, request(n=2), seen.append)
+    assert [(s.text, s.finish_reason) for s in found.samples] == [("a", "length"), ("b", "stop")]
+    assert [chunk.sample for chunk in seen] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("events", "kind"),
+    [
+        ([delta(content="a")], MalformedResponse),
+        ([], MalformedResponse),
+        ([delta(content="a"), "{broken"], MalformedResponse),
+        ([delta(content="a"), {"error": {"message": "slow", "code": 429}}], BackendBusy),
+        ([delta(content="a"), {"error": {"message": "boom"}}], BackendUnavailable),
+        ([delta(4, content="a")], MalformedResponse),
+        ([{"choices": "x"}], MalformedResponse),
+        ([delta(content="a", finish="content_filter")], BackendRefused),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("done", [True, False])
+async def test_a_stream_that_is_not_complete_is_an_error(
+    events: list[Any], kind: type[BackendError], done: bool
+) -> None:
+    with streams(*events, done=done) as server:
+        assert type(await failed(server, emit=lambda chunk: None)) is kind
+
+
+async def test_a_stream_without_its_last_line_is_complete_with_its_finish_reason() -> None:
+    with streams(delta(content="a"), delta(finish="stop"), done=False) as server:
+        assert (await answered(server, emit=lambda chunk: None)).text == "a"
+
+
+async def test_a_server_that_does_not_stream_is_taken_as_it_is() -> None:
+    with says(chat("whole")) as server:
+        assert (await answered(server, emit=lambda chunk: None)).text == "whole"
+
+
+# -- what goes wrong on the way
+
+HANGING = [fault for fault in FAULTS if fault.ends == "hang"]
+FAILING = [fault for fault in FAULTS if fault.ends != "hang"]
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("fault", FAILING, ids=names(FAILING))
+async def test_every_fault_is_an_error_that_may_be_tried_again(
+    fault: Fault, streamed: bool
+) -> None:
+    emit = (lambda chunk: None) if streamed else None
+    with FaultServer([fault]) as server:
+        backend = OpenAI(base_url=server.openai_url, api_key=KEY)
+        async with closing(backend):
+            with pytest.raises(BackendError) as caught:
+                await backend.complete(request("q"), emit)
+            assert caught.value.retriable and KEY not in str(caught.value)
+            again = await backend.complete(request("q"), emit)
+    assert again.text == server.answer("q") and server.answered == {"q": 1}
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("fault", HANGING, ids=names(HANGING))
+async def test_cancelling_lets_go_of_a_server_that_hangs(fault: Fault, streamed: bool) -> None:
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def script(ask: Any) -> Fault | None:
+        loop.call_soon_threadsafe(asked.set)
+        return fault if ask.number == 0 else None
+
+    with FaultServer(script) as server:
+        backend = OpenAI(base_url=server.openai_url)
+        async with closing(backend):
+            task = asyncio.ensure_future(
+                backend.complete(request("q"), (lambda c: None) if streamed else None)
+            )
+            await asked.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (await backend.complete(request("q"))).text == server.answer("q")
+
+
+async def test_a_server_that_is_not_there_cannot_be_reached_and_may_come_back() -> None:
+    with FaultServer() as server:
+        backend = OpenAI(base_url=server.openai_url)
+        async with closing(backend):
+            server.kill()
+            with pytest.raises(BackendUnavailable, match="cannot be reached"):
+                await backend.complete(request())
+            server.revive()
+            assert (await backend.complete(request())).text == server.answer("hello")
