@@ -12,6 +12,7 @@ from typing import Any
 
 from appl.backend import Request, Sampling, canonical
 from appl.errors import InvalidOption, Unsupported
+from appl_backends.sglang.tools import Offer
 
 SAMPLED: Mapping[str, str] = {
     "frequency_penalty": "frequency_penalty", "ignore_eos": "ignore_eos",
@@ -46,17 +47,20 @@ class Parameters:
         self._seeded = seeded
         self._known: dict[str, tuple[bytes, bytes]] = {}
 
-    def of(self, sampling: Sampling) -> tuple[bytes, bytes]:
-        """The members of ``sampling_params`` without brackets, and further members of the body."""
+    def of(self, sampling: Sampling, offer: Offer | None = None) -> tuple[bytes, bytes]:
+        """The members of ``sampling_params`` without brackets, and further members of the body.
+
+        *offer* is what *sampling* offers under the template of the model.
+        """
         key = sampling.canonical()
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _MOST:
                 self._known.clear()
-            found = self._known[key] = self._made(sampling)
+            found = self._known[key] = self._made(sampling, offer)
         return found
 
-    def _made(self, sampling: Sampling) -> tuple[bytes, bytes]:
+    def _made(self, sampling: Sampling, offer: Offer | None) -> tuple[bytes, bytes]:
         given = dict(self._defaults)
         pairs = (("max_tokens", "max_new_tokens"), ("temperature",) * 2, ("top_p",) * 2)
         for here, there in pairs:
@@ -67,6 +71,8 @@ class Parameters:
         if sampling.stop_tokens:
             given["stop_token_ids"] = list(sampling.stop_tokens)
         given |= _form(sampling)
+        if offer is not None:
+            given |= _demand(offer)
         if sampling.seed is not None and self._seeded:
             given["sampling_seed"] = sampling.seed
         around = routed(sampling)
@@ -96,6 +102,14 @@ def _form(sampling: Sampling) -> dict[str, Any]:
     return found
 
 
+def _demand(offer: Offer) -> dict[str, Any]:
+    """What makes an answer a call, or shows the token that begins one."""
+    schema = offer.schema()
+    if schema is not None:
+        return {"json_schema": schema}
+    return {} if offer.must else {"skip_special_tokens": False}
+
+
 def _as_text(name: str, value: Any) -> Any:
     if name != "structural_tag" or isinstance(value, str):
         return value
@@ -109,14 +123,14 @@ def _members(given: Mapping[str, Any]) -> bytes:
 
 
 def ask(
-    request: Request, prompt: bytes, parameters: Parameters, rid: str, more: bytes = b""
+    request: Request, prompt: bytes, parameters: tuple[bytes, bytes], rid: str, more: bytes = b""
 ) -> bytes:
     """The body that asks *request* under the name *rid*.
 
-    *prompt* is the member that holds the prompt, *more* are further members, each with a comma
-    before it.
+    *prompt* is the member that holds the prompt, *parameters* are those of ``Parameters.of``,
+    *more* are further members, each with a comma before it.
     """
-    inner, around = parameters.of(request.sampling)
+    inner, around = parameters
     several = b',"n":%d' % request.n if request.n > 1 else b""
     return b"".join([
         b"{", prompt, b',"sampling_params":{', inner, several, b'},"rid":"', rid.encode("ascii"),
@@ -125,10 +139,15 @@ def ask(
 
 
 def ask_each(
-    request: Request, ids: bytes, parameters: Parameters, rid: str, seed: int, more: bytes = b""
+    request: Request,
+    ids: bytes,
+    parameters: tuple[bytes, bytes],
+    rid: str,
+    seed: int,
+    more: bytes = b"",
 ) -> bytes:
     """The body that asks for every sample of *request* with a seed of its own, from *seed* on."""
-    inner, around = parameters.of(request.sampling)
+    inner, around = parameters
     prompts = b",".join([b"[" + ids + b"]"] * request.n)
     seeds = range(seed, seed + request.n)
     given = b",".join(b'{%b,"sampling_seed":%d}' % (inner, each) for each in seeds)

@@ -13,7 +13,7 @@ import resource
 import secrets
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,14 @@ from appl.errors import (
 from appl_backends.sglang import answers, asking
 from appl_backends.sglang.folder import defaults_of, folder_of
 from appl_backends.sglang.probe import Server, probe
-from appl_backends.sglang.template import load_template
-from appl_backends.sglang.tokens import Prompts, Run, Tokenizer
+from appl_backends.sglang.reading import THINK, THOUGHT, Growing, Reader, Thinking
+from appl_backends.sglang.template import ChatTemplate, load_template
+from appl_backends.sglang.tokens import Prompts, Run, Tokenizer, begun
+from appl_backends.sglang.tools import Offer, Style, offer_of, style_of
 from appl_backends.sglang.wire import Wire
 
 URL = "http://127.0.0.1:30000"
+ENVIRONMENT = ("SGLANG_URL", "SGLANG_API_KEY", "SGLANG_ADMIN_KEY")
 FEATURES = frozenset(
     {
         "choices",
@@ -61,7 +64,8 @@ _COLD = 256
 class SGLang:
     """A :class:`~appl.backend.Backend` that asks the SGLang server at *url*.
 
-    *url* and *api_key* default to ``SGLANG_URL`` and ``SGLANG_API_KEY``. *tokenizer* is the folder
+    *url*, *api_key* and *admin_key* (which a server that has one wants for aborts) default to the
+    variables ``SGLANG_URL``, ``SGLANG_API_KEY`` and ``SGLANG_ADMIN_KEY``. *tokenizer* is the folder
     with the model's ``tokenizer.json`` and chat template (default: where the server says that it
     has it); *template* is another chat template: ``plain``, a Jinja file, or the template itself.
     *max_tokens* bounds answers that say nothing themselves (default: the room in the context).
@@ -74,6 +78,7 @@ class SGLang:
         *,
         url: str | None = None,
         api_key: str | None = None,
+        admin_key: str | None = None,
         model: str | None = None,
         tokenizer: str | os.PathLike[str] | None = None,
         template: str | None = None,
@@ -85,10 +90,9 @@ class SGLang:
         if connections < 1 or connect_timeout <= 0:
             raise InvalidOption("connections and connect_timeout must be positive")
         connections = min(connections, _most_files() // 2)
-        key = api_key or os.environ.get("SGLANG_API_KEY")
-        self._wire = Wire(
-            url or os.environ.get("SGLANG_URL") or URL, key, connections, connect_timeout
-        )
+        given, said = (url, api_key, admin_key), map(os.environ.get, ENVIRONMENT)
+        where, key, admin = (here or there for here, there in zip(given, said, strict=True))
+        self._wire = Wire(where or URL, key, admin, connections, connect_timeout)
         self._tokenizer = Path(tokenizer).expanduser() if tokenizer is not None else None
         self._template, self._max_tokens, self._model = template, max_tokens, model
         self._advise = advise or _say
@@ -137,11 +141,16 @@ class SGLang:
         """Answer *request*; with *emit*, also pass on text as it comes."""
         ready = self._ready or await self._connected()
         self._check(request, ready.server)
-        prompt = await self._prompt(ready, request)
+        prompt = ready.prompts.known(request.messages, request.sampling.tools)
+        if prompt is None:
+            prompt = await self._prompt(ready, request)
         if request.sampling.choices is not None:
             return await self._choose(ready, request, prompt)
+        if request.sampling.tools or emit is not None or ready.thinking is not None:
+            return await self._read(ready, request, prompt, emit)
         rid = self._rid()
-        body = self._body(ready, request, prompt, rid)
+        parameters = self._parameters(ready, request, prompt)
+        body = self._body(ready, request, prompt, rid, parameters)
         found = await self._asked(rid, self._wire.post("/generate", body))
         return self._response(ready, request, found)
 
@@ -175,7 +184,7 @@ class SGLang:
         if known is None or known.server.tokenizer != server.tokenizer:
             made = await asyncio.to_thread(self._loaded, server)
         else:
-            made = _Ready(server, known.prompts, known.parameters)
+            made = replace(known, server=server)
         for line in server.advice() if known is None else ():
             self._advise(f"the SGLang server at {self._wire.url}: {line}")
         self._ready = self._known = made
@@ -192,7 +201,9 @@ class SGLang:
         parameters = asking.Parameters(
             defaults_of(folder), max_tokens=self._max_tokens, seeded=server.deterministic
         )
-        return _Ready(server, prompts, parameters)
+        template = prompts.template
+        style = style_of(template.source + template.tool_source)
+        return _Ready(server, prompts, parameters, style, _thinking(template))
 
     # -- asking
 
@@ -214,13 +225,59 @@ class SGLang:
             )
         return prompt
 
-    def _body(self, ready: _Ready, request: Request, prompt: Run, rid: str) -> bytes:
-        more = b',"priority":%d' % request.priority if ready.server.priority else b""
+    def _parameters(
+        self, ready: _Ready, request: Request, prompt: Run, offer: Offer | None = None
+    ) -> tuple[bytes, bytes]:
+        """The sampling parameters; no more tokens are asked for than there is room for."""
+        sampling, room = request.sampling, ready.server.context
+        wanted = sampling.max_tokens or self._max_tokens
+        if wanted is not None and room is not None and prompt.size + wanted >= room:
+            sampling = replace(sampling, max_tokens=max(1, room - prompt.size - 1))
+        return ready.parameters.of(sampling, offer)
+
+    def _body(
+        self,
+        ready: _Ready,
+        request: Request,
+        prompt: Run,
+        rid: str,
+        parameters: tuple[bytes, bytes],
+        more: bytes = b"",
+    ) -> bytes:
+        if ready.server.priority:
+            more += b',"priority":%d' % request.priority
         ids = prompt.all_text()
         seed = request.sampling.seed
         if seed is not None and request.n > 1 and ready.server.deterministic:
-            return asking.ask_each(request, ids, ready.parameters, rid, seed, more)
-        return asking.ask(request, asking.of_ids(ids), ready.parameters, rid, more)
+            return asking.ask_each(request, ids, parameters, rid, seed, more)
+        return asking.ask(request, asking.of_ids(ids), parameters, rid, more)
+
+    async def _read(
+        self, ready: _Ready, request: Request, prompt: Run, emit: Emit | None
+    ) -> Response:
+        """The answer to a request that offers tools, is streamed, or may be thought about."""
+        sampling, messages = request.sampling, request.messages
+        is_begun = messages is not None and begun(messages)
+        offer = offer_of(sampling, ready.style, request.digest, is_begun)
+        if offer is not None and offer.must:
+            prompt = Run(prompt, ready.prompts.tokenizer.encode(offer.opening()))
+        thinking = None if is_begun else ready.thinking
+        reader = Reader(request.sample, sampling.stop, offer, thinking)
+        rid, parameters = self._rid(), self._parameters(ready, request, prompt, offer)
+        more = b"" if emit is None else b',"stream":true'
+        body = self._body(ready, request, prompt, rid, parameters, more)
+        if emit is None:
+            found = await self._asked(rid, self._wire.post("/generate", body))
+        else:
+            growing = Growing(reader, request.n, ready.server.incremental, self._wire.who)
+            found = await self._asked(rid, self._streamed(body, growing, emit))
+        return self._response(ready, request, found, reader)
+
+    async def _streamed(self, body: bytes, growing: Growing, emit: Emit) -> Any:
+        async for event in self._wire.stream("/generate", body):
+            for chunk in growing.add(event):
+                emit(chunk)
+        return growing.complete()
 
     async def _asked(self, rid: str, answer: Awaitable[Any]) -> Any:
         """What is answered to the request *rid*; who is cancelled meanwhile has it aborted."""
@@ -236,7 +293,7 @@ class SGLang:
     def _abort(self, rid: str) -> None:
         if self._closed:
             return
-        task = asyncio.ensure_future(self._wire.tell("/abort_request", asking.ask_to_stop(rid)))
+        task = asyncio.ensure_future(self._wire.post("/abort_request", asking.ask_to_stop(rid)))
         self._aborts.add(task)
         task.add_done_callback(self._abort_over)
 
@@ -246,25 +303,31 @@ class SGLang:
             task.exception()  # a server that is gone has stopped as well
 
     def _check(self, request: Request, server: Server) -> None:
-        names = {"", server.model, Path(server.model).name, self._model}
-        if request.model not in names:
+        if request.model and request.model not in (server.model, self._model, server.short):
             raise ModelNotFound(
                 f"{self._wire.who} serves {server.model!r}, not {request.model!r}"
                 f"{nearest(request.model, [server.model])}; an adapter is chosen by gen(lora=...)"
             )
         if request.n < 1:
             raise Unsupported(f"n must be at least 1, got {request.n}")
-        if server.images is False and request.messages is not None and request.messages.needs:
+        messages = request.messages
+        if messages is not None and messages.needs and server.images is False:
             raise Unsupported(f"{server.model} does not take images: say what is in them as text")
 
     # -- answering
 
-    def _response(self, ready: _Ready, request: Request, found: Any) -> Response:
+    def _response(
+        self, ready: _Ready, request: Request, found: Any, reader: Reader | None = None
+    ) -> Response:
         listed = answers.answers(found, request.n, self._wire.who)
-        for each in listed:
-            ready.prompts.answered(request.messages, each["text"], answers.generated(each))
-        samples = tuple(map(answers.sample, listed))
-        return Response(samples, answers.usage(listed), ready.server.model)
+        if reader is None:
+            samples = [answers.sample(each) for each in listed]
+        else:
+            samples = [reader.sample(each, index) for index, each in enumerate(listed)]
+        for each, sample in zip(listed, samples, strict=True):
+            if sample.text == each["text"]:
+                ready.prompts.answered(request.messages, sample.text, answers.generated(each))
+        return Response(tuple(samples), answers.usage(listed), ready.server.model)
 
     async def _choose(self, ready: _Ready, request: Request, prompt: Run) -> Response:
         """The choice that is most probable as the whole answer, its end included."""
@@ -301,6 +364,16 @@ class _Ready:
     server: Server
     prompts: Prompts
     parameters: asking.Parameters
+    style: Style | None
+    thinking: Thinking
+
+
+def _thinking(template: ChatTemplate) -> Thinking:
+    """Whether a model with this template reasons before it answers."""
+    if THOUGHT not in template.source:
+        return None
+    opened = template.render([{"role": "user", "content": "?"}])
+    return "begun" if opened.rstrip().endswith(THINK) else "written"
 
 
 def _most_files() -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 from appl.errors import BackendError, BackendRefused, Unsupported
@@ -21,13 +22,14 @@ OLDEST = (0, 5, 4)
 class Server:
     """An SGLang server as it was when it was probed; ``None`` is "it does not say".
 
-    ``cache_tokens`` is what its prefix cache holds, ``context`` the most tokens of prompt and
-    answer together, ``running`` how many answers it decodes at once. ``facts`` is everything that
-    it said.
+    ``short`` is the last part of the model's name. ``cache_tokens`` is what its prefix cache holds,
+    ``context`` the most tokens of prompt and answer together, ``running`` how many answers it
+    decodes at once. ``facts`` is everything that it said.
     """
 
     version: str = ""
     model: str = ""
+    short: str = ""
     tokenizer: str = ""
     policy: str | None = None
     radix: bool | None = None
@@ -97,9 +99,11 @@ def check_version(version: str, who: str) -> None:
 def _server(model: Mapping[str, Any], facts: Mapping[str, Any], context: int | None) -> Server:
     inner = _first(facts.get("internal_states"))
     off = facts.get("disable_radix_cache")
+    name = str(facts.get("served_model_name") or model.get("model_path") or "")
     return Server(
         version=str(facts.get("version") or ""),
-        model=str(facts.get("served_model_name") or model.get("model_path") or ""),
+        model=name,
+        short=PurePath(name).name,
         tokenizer=str(model.get("tokenizer_path") or model.get("model_path") or ""),
         policy=facts.get("schedule_policy"),
         radix=None if off is None else not off,

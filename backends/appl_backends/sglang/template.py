@@ -30,7 +30,7 @@ class ChatTemplate:
     """A Jinja template with the special tokens of its tokenizer."""
 
     def __init__(self, source: str, tokens: Mapping[str, str], tool_source: str = "") -> None:
-        self.source = source
+        self.source, self.tool_source = source, tool_source
         self.tokens = dict(tokens)
         environment = _environment()
         try:

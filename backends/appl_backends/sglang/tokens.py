@@ -172,6 +172,13 @@ class Prompts:
             self._opening = tokenizer.encode(self._layout.opening)
         self.incremental = self.segmented and self._layout is not None and self._adds_up()
 
+    def known(self, messages: Messages | None, tools: tuple[str, ...] = ()) -> Run | None:
+        """The prompt, where it has been encoded before."""
+        if messages is None:
+            return None
+        key = (*self._asked_key, tools) if tools else self._asked_key
+        return messages.cache.get(key)  # type: ignore[return-value]
+
     def of(self, messages: Messages | None, tools: tuple[str, ...] = ()) -> Run:
         """The prompt that asks for the next assistant message, or goes on with a begun one.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from typing import Any
 
 import aiohttp
@@ -20,48 +20,62 @@ from appl.errors import BackendError, BackendTimeout, ConfigError, MalformedResp
 KEEP_S = 4.0
 """Seconds for which an idle connection is kept: a little less than the server keeps its end."""
 
-_SKIPPED = frozenset({"User-Agent", "Accept", "Accept-Encoding"})
+ADMIN = frozenset({"/abort_request", "/flush_cache"})
+"""What takes the administrator's key, where the server has one."""
 
 
 class Wire:
     """The connections to the server at *url*.
 
-    *key* is sent as a bearer token. *connections* bounds how many are open at once; *connect* is
-    the time to make one, in seconds.
+    *key* is sent as a bearer token, *admin* with what only an administrator may do. *connections*
+    bounds how many are open at once; *connect* is the time to make one, in seconds. ``who`` is who
+    is asked, for errors.
     """
 
-    def __init__(self, url: str, key: str | None, connections: int, connect: float) -> None:
+    def __init__(
+        self, url: str, key: str | None, admin: str | None, connections: int, connect: float
+    ) -> None:
         self.url = url.rstrip("/")
         if URL(self.url).scheme not in ("http", "https") or not URL(self.url).host:
             raise ConfigError(f"the url of an SGLang server is http://host:port, got {url!r}")
-        self._key, self._connections, self._connect = key, connections, connect
+        self._connections, self._connect = connections, connect
+        self._secrets = tuple(each for each in (key, admin) if each)
         self._urls: dict[str, URL] = {}
-        self._headers = CIMultiDict({"Content-Type": "application/json"})
-        if key:
-            self._headers["Authorization"] = f"Bearer {key}"
+        self._headers = _headers(key)
+        self._admin = _headers(admin or key)
         self._session: aiohttp.ClientSession | None = None
-        self._model = ""
+        self.who = asked_of("sglang", "", self.url)
 
     def names(self, model: str) -> None:
         """Say *model* in errors from now on."""
-        self._model = model
-
-    @property
-    def who(self) -> str:
-        """Who is asked, for errors."""
-        return asked_of("sglang", self._model, self.url)
+        self.who = asked_of("sglang", model, self.url)
 
     async def get(self, path: str) -> Any:
         """The JSON at *path*. Raises ``BackendError``."""
-        return self._json(*await self._exchange("GET", path, None))
+        return await self.exchange("GET", path, None)
 
-    async def post(self, path: str, body: bytes) -> Any:
+    async def exchange(self, method: str, path: str, body: bytes | None) -> Any:
+        """The JSON that the server answers to *body*, ``None`` for nothing.
+
+        Raises ``BackendError``.
+        """
+        answer = None
+        try:
+            answer = await self._asking(method, path, body)
+            data = await answer.read()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise self._failed(error, answer is not None) from error
+        if answer.status != 200:
+            raise self._refused(answer.status, answer.headers, data)
+        try:
+            return _decode(data) if data else None
+        except ValueError:
+            kind = answer.headers.get("Content-Type", "")
+            raise not_json(data, self.who, content_type=kind, secrets=self._secrets) from None
+
+    def post(self, path: str, body: bytes) -> Awaitable[Any]:
         """The JSON that the server answers to *body*. Raises ``BackendError``."""
-        return self._json(*await self._exchange("POST", path, body))
-
-    async def tell(self, path: str, body: bytes) -> None:
-        """Post *body*, whatever the server answers with status 200."""
-        await self._exchange("POST", path, body)
+        return self.exchange("POST", path, body)
 
     async def stream(self, path: str, body: bytes) -> AsyncIterator[Any]:
         """The JSON events that the server streams, up to ``[DONE]``. Raises ``BackendError``."""
@@ -92,24 +106,12 @@ class Wire:
 
     def _event(self, data: bytes) -> Any:
         try:
-            found = json.loads(data)
+            found = _decode(data)
         except ValueError:
             raise not_json(data, self.who, secrets=self._secrets) from None
         if isinstance(found, Mapping) and "error" in found:
             raise error_of_payload(found, self.who, secrets=self._secrets)
         return found
-
-    async def _exchange(self, method: str, path: str, body: bytes | None) -> tuple[bytes, str]:
-        begun = False
-        try:
-            answer = await self._asking(method, path, body)
-            begun = True
-            data = await answer.read()
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise self._failed(error, begun) from error
-        if answer.status != 200:
-            raise self._refused(answer.status, answer.headers, data)
-        return data, answer.headers.get("Content-Type", "")
 
     def _asking(self, method: str, path: str, body: bytes | None) -> Any:
         session = self._session
@@ -118,7 +120,8 @@ class Wire:
         url = self._urls.get(path)
         if url is None:
             url = self._urls[path] = URL(self.url + path)
-        return session.request(method, url, data=body, headers=self._headers, allow_redirects=False)
+        headers = self._admin if path in ADMIN else self._headers
+        return session.request(method, url, data=body, headers=headers, allow_redirects=False)
 
     def _opened(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
@@ -127,19 +130,8 @@ class Wire:
             ),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect),
             cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=_SKIPPED,
             read_bufsize=2**20,
         )
-
-    @property
-    def _secrets(self) -> tuple[str, ...]:
-        return (self._key,) if self._key else ()
-
-    def _json(self, data: bytes, kind: str) -> Any:
-        try:
-            return json.loads(data)
-        except ValueError:
-            raise not_json(data, self.who, content_type=kind, secrets=self._secrets) from None
 
     def _refused(self, status: int, headers: Mapping[str, str], data: bytes) -> BackendError:
         return errors_of_http(status, headers, data, self.who, secrets=self._secrets)
@@ -151,6 +143,18 @@ class Wire:
             )
         lost = not isinstance(error, aiohttp.ClientConnectorError)
         return unreachable(error, self.who, begun=begun or lost, secrets=self._secrets)
+
+
+def _headers(key: str | None) -> CIMultiDict[str]:
+    found = CIMultiDict({"Content-Type": "application/json"})
+    if key:
+        found["Authorization"] = f"Bearer {key}"
+    return found
+
+
+def _decode(data: bytes) -> Any:
+    """The value of UTF-8 JSON text; ``json.loads`` would look for other encodings first."""
+    return json.loads(data.decode("utf-8"))
 
 
 async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

@@ -1,0 +1,140 @@
+"""The raw text of an answer, told apart into reasoning, text and tool calls; as it grows, too.
+
+Invariant: what is shown of an unfinished answer is a beginning of what the finished one says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from appl.backend import Chunk, Sample
+from appl.errors import MalformedResponse
+from appl_backends.sglang import answers
+from appl_backends.sglang.tools import CALLED, Offer
+
+THINK, THOUGHT = "<think>", "</think>"
+
+Thinking = Literal["begun", "written"] | None
+"""Whether answers may begin with reasoning, and whether the template has opened it already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How the answers to one request are read.
+
+    *number* is that of the first sample; *stop* are the strings that end an answer.
+    """
+
+    number: int
+    stop: Sequence[str]
+    offer: Offer | None
+    thinking: Thinking
+
+    @property
+    def plain(self) -> bool:
+        """Whether an answer is its raw text."""
+        return self.offer is None and self.thinking is None
+
+    def sample(self, answer: Mapping[str, Any], index: int) -> Sample:
+        """The sample in a complete *answer*."""
+        found = answers.sample(answer)
+        if self.plain:
+            return found
+        reasoning, text = self._apart(found.text, ended=True)
+        if self.offer is None:
+            return replace(found, text=text, reasoning=reasoning)
+        said, calls = self.offer.read(self.offer.opening() + text, self.number + index)
+        if not calls:
+            return replace(found, text=text, reasoning=reasoning)
+        return replace(
+            found, text=said, reasoning=reasoning, tool_calls=calls, finish_reason=CALLED
+        )
+
+    def shown(self, raw: str) -> tuple[str, str]:
+        """Reasoning and text that an answer certainly has which has begun with *raw*."""
+        if self.offer is not None and self.offer.must:
+            return "", ""
+        reasoning, text = self._apart(raw, ended=False)
+        marks = [*self.stop]
+        if self.offer is not None:
+            style = self.offer.style
+            text = style.content(text).rstrip()
+            marks.append(style.mark)
+        return reasoning or "", text[: len(text) - _held(text, marks)]
+
+    def _apart(self, raw: str, *, ended: bool) -> tuple[str | None, str]:
+        if self.thinking is None:
+            return None, raw
+        inner = raw
+        if self.thinking == "written":
+            start = raw.lstrip()
+            if not start.startswith(THINK):
+                waits = not ended and THINK.startswith(start)
+                return None, "" if waits else raw
+            inner = start[len(THINK) :]
+        thought, found, text = inner.partition(THOUGHT)
+        if not found and not ended:
+            thought = thought[: len(thought) - _held(thought, [THOUGHT])]
+        return thought.strip() or None, text.lstrip()
+
+
+class Growing:
+    """The answers of one request while they are streamed; *deltas*: events hold what is new."""
+
+    def __init__(self, reader: Reader, wanted: int, deltas: bool, who: str) -> None:
+        self._reader, self._deltas, self._who = reader, deltas, who
+        self._raw: list[dict[str, Any] | None] = [None] * wanted
+        self._told = [["", ""] for _ in range(wanted)]
+
+    def add(self, event: Any) -> Iterator[Chunk]:
+        """The chunks that *event* adds."""
+        index = self._index(event)
+        raw = self._raw[index] = self._joined(self._raw[index], event)
+        if raw["meta_info"].get("finish_reason") is not None:
+            return
+        reasoning, text = self._reader.shown(raw["text"])
+        told = self._told[index]
+        for at, (now, kind) in enumerate(((reasoning, "reasoning"), (text, "text"))):
+            if len(now) > len(told[at]) and now.startswith(told[at]):
+                yield Chunk(self._reader.number + index, now[len(told[at]) :], kind)  # type: ignore[arg-type]
+                told[at] = now
+
+    def complete(self) -> list[Mapping[str, Any]]:
+        """The answers, each complete. Raises ``MalformedResponse``."""
+        found = [each for each in self._raw if each is not None]
+        return answers.answers(found, len(self._raw), self._who)
+
+    def _index(self, event: Any) -> int:
+        index = event.get("index", 0) if isinstance(event, Mapping) else None
+        if not isinstance(index, int) or not 0 <= index < len(self._raw):
+            raise MalformedResponse(f"{self._who} streamed what is no answer: {event!r:.200}")
+        if not isinstance(event.get("text"), str) or "meta_info" not in event:
+            raise MalformedResponse(f"{self._who} streamed what is no answer: {event!r:.200}")
+        return index
+
+    def _joined(self, before: dict[str, Any] | None, event: dict[str, Any]) -> dict[str, Any]:
+        if before is None or not self._deltas:
+            return event
+        meta = {**event["meta_info"]}
+        for name in _LISTS:
+            if name in meta:
+                meta[name] = [*before["meta_info"].get(name, ()), *meta[name]]
+        ids = [*before["output_ids"], *event.get("output_ids", ())]
+        return {**event, "text": before["text"] + event["text"], "output_ids": ids,
+                "meta_info": meta}  # fmt: skip
+
+
+_LISTS = ("output_token_logprobs", "output_top_logprobs")
+
+
+def _held(text: str, marks: Sequence[str]) -> int:
+    """The length of the longest end of *text* that may be the beginning of one of *marks*."""
+    held = 0
+    for mark in marks:
+        for size in range(min(len(mark) - 1, len(text)), held, -1):
+            if text.endswith(mark[:size]):
+                held = size
+                break
+    return held
