@@ -20,6 +20,14 @@ from appl.runtime.pending import Error, Outcome, Pending, Stop, Value, explained
 MAX_WORKERS = 32
 
 
+class _Exit(Exception):
+    """Carries a ``sys.exit()`` out of a worker."""
+
+    def __init__(self, stop: SystemExit) -> None:
+        super().__init__()
+        self.stop = stop
+
+
 class Task(Pending):
     """A function that was started; its outcome is what it returns."""
 
@@ -92,6 +100,8 @@ class Task(Pending):
             outcome = self.attempt(lambda: self._unstopped(body))
         finally:
             hub.blocking = None
+        if isinstance(outcome, Error) and isinstance(outcome.error, _Exit):
+            outcome = Error(outcome.error.stop)
         if self.settle(outcome) and self.home is not None:
             self.home.post(self)
             self.home.ring()
@@ -100,10 +110,12 @@ class Task(Pending):
             quiet.soon()
 
     def _unstopped(self, body: Callable[[], Any]) -> Any:
-        """What ends a program ends the function in a worker alone, as in threading."""
+        """What ends a program ends the function in a worker, and who needs its value hears it."""
         try:
             return body()
-        except (KeyboardInterrupt, SystemExit) as stop:
+        except SystemExit as stop:  # the program's own wish, as if it were called in sequence
+            raise _Exit(stop) from None
+        except KeyboardInterrupt as stop:
             raise CallCancelled(f"{self.address} was interrupted by {stop!r}") from stop
 
     def run_in_loop(self, coro: Coroutine[Any, Any, Any], context: Context) -> None:
