@@ -114,11 +114,7 @@ class LiteLLM:
         raise failed from None
 
     async def aclose(self) -> None:
-        """Let go of litellm's connections."""
-        task, self._library = self._library, None
-        if task is not None and not task.cancelled():
-            litellm = await task
-            await litellm.close_litellm_async_clients()
+        """Nothing: litellm's connections are the process's, and it closes them at its end."""
 
     async def _ready(self) -> Any:
         if self._library is None:
