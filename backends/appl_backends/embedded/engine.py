@@ -183,7 +183,7 @@ class Engine:
         if run.task.options:
             scored = known + len(run.logprobs)
             return Span(row, run.ids[start:end], max(0, min(count, end - scored + 1)))
-        if run.task.to_score is not None:
+        if run.scores and run.task.to_score is not None:
             return Span(row, run.ids[start:end], max(0, end - max(start, run.task.to_score)))
         return Span(row, run.ids[start:end], int(end == len(run.ids)))
 
@@ -240,10 +240,10 @@ class Engine:
     def _reusable(self, run: Run) -> int:
         """How many ids of *run* may come from the cache: all, if what follows them is known."""
         known = len(run.task.prompt)
+        if run.scores and run.task.to_score is not None:
+            return run.task.to_score
         if run.forks:
             return known
-        if run.task.to_score is not None:
-            return run.task.to_score
         return known + len(run.logprobs) - 1 if run.task.options else len(run.ids) - 1
 
     def _start(self, run: Run, row: Row) -> F32 | None:
@@ -258,6 +258,8 @@ class Engine:
             self.counters.prompt_tokens += len(run.task.prompt)
             self.counters.cached_tokens += run.hold.length
         self.running.append(run)
+        if run.scores:
+            run.task.scorer = run
         known = len(run.task.prompt)
         return run.task.first if run.forks and row.length == known else None
 
@@ -285,6 +287,8 @@ class Engine:
         self.rows.give(run.row)
         self.cache.close(run.hold)
         run.row = run.hold = None
+        if run.task.scorer is run:
+            run.task.scorer = None
         self.running.remove(run)
 
     # -- sample --------------------------------------------------------------------------------
@@ -307,7 +311,7 @@ class Engine:
         raws: list[F32] = []
         for run, raw in ready:
             task = run.task
-            if task.probe is not None and task.to_score is not None:
+            if run.scores and task.probe is not None and task.to_score is not None:
                 token = task.prompt[task.to_score + 1]
                 task.scored.append(entry(raw, token, task.probe))
                 continue

@@ -25,7 +25,7 @@ class Task:
 
     With no ``max_tokens``, the prompt is computed and nothing more. With ``each``, a stream has a
     piece for every token, whether or not it brings text. ``scored`` are the prompt's entries that
-    ``probe`` asked for.
+    ``probe`` asked for; ``scorer`` is the sequence that takes them.
     """
 
     prompt: list[int]
@@ -50,6 +50,7 @@ class Task:
     first: F32 | None = None
     cached: int | None = None
     scored: list[Entry] = field(default_factory=list)
+    scorer: Run | None = None
 
     @property
     def to_score(self) -> int | None:
@@ -114,6 +115,11 @@ class Run:
     def forks(self) -> bool:
         """Whether the logits that follow the prompt are known from another run of the task."""
         return self.task.first is not None and self.fresh
+
+    @property
+    def scores(self) -> bool:
+        """Whether it is the one that takes the prompt's entries, or will be."""
+        return self.task.to_score is not None and self.task.scorer in (None, self)
 
     def ends_with(self, token: int, end: int) -> bool:
         """Whether *token* ends the answer, and is not part of it; *end* is that of a turn."""
