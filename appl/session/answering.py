@@ -15,7 +15,14 @@ from appl.config import Config, Secret, followed
 from appl.errors import BackendNotFound, ConfigError, InvalidOption, ModelNotFound, nearest
 from appl.runtime.models import Model, Models
 from appl.runtime.options import check_defaults
-from appl.session.taken import EMBEDDED, UNINSTALLED, check_names, check_settings
+from appl.session.taken import (
+    EMBEDDED,
+    TYPE,
+    UNINSTALLED,
+    check_names,
+    check_settings,
+    takes_name,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +61,15 @@ def models_of(config: Config, choice: Choice, profile: Profile) -> Models:
 def _stands_for(name: str, config: Config) -> Model:
     alias = followed(name, config.models)
     head, slash, rest = (alias.model or "").partition("/")
-    if slash and head in _names():
+    if slash and head in _names(config):
         return Model(head, rest or None, alias.options)
     return Model(None, alias.model, alias.options)
 
 
-def _names() -> set[str]:
-    return {*installed(), *UNINSTALLED}
+def _names(config: Config | None = None) -> set[str]:
+    """The backends that are installed, and those that *config* makes of them by ``type``."""
+    made = (name for name, table in config.backends.items() if TYPE in table) if config else ()
+    return {*installed(), *UNINSTALLED, *made}
 
 
 def make_backend(config: Config, choice: Choice, seed: int) -> Backend:
@@ -68,15 +77,17 @@ def make_backend(config: Config, choice: Choice, seed: int) -> Backend:
     check_names(config.backends)
     check_settings(choice.backend, config.backends.get(choice.backend, {}))
     arguments = config.settings_of(choice.backend)
-    if choice.backend == EMBEDDED:
+    name = arguments.pop(TYPE, choice.backend)
+    if name == EMBEDDED:
         arguments.setdefault("seed", seed)
-    name = choice.backend
+    if name != choice.backend and takes_name(name):
+        arguments.setdefault("name", choice.backend)
     if name not in installed():
         name = UNINSTALLED.get(name, name)
     if ":" not in name and name not in _names():
         raise BackendNotFound(
-            f"there is no backend {name!r}{nearest(name, _names())} (installed: "
-            f"{', '.join(sorted(_names()))}; or write module:attribute)"
+            f"there is no backend {name!r}{nearest(name, _names(config))} (installed: "
+            f"{', '.join(sorted(_names(config)))}; or write module:attribute)"
         )
     try:
         backend = load(name, arguments)

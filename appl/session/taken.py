@@ -10,7 +10,7 @@ import importlib
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
 from appl.backend import installed
@@ -20,22 +20,53 @@ from appl.errors import ConfigError, nearest
 EMBEDDED = "embedded"
 UNINSTALLED = {EMBEDDED: "appl_backends.embedded:Embedded"}  # when run from a bare checkout
 
+TYPE = "type"
+"""The setting that makes a table one more instance of another backend, under the table's name."""
+
 _NUMBERS: dict[Any, tuple[type, ...]] = {float: (int, float), int: (int,)}
 _CLOSE = 0.75  # how near a foreign backend's name must be to one that is installed to be a slip
 
 
-def check_names(backends: Iterable[str]) -> None:
-    """Refuse a table whose name is nearly that of an installed backend; others may be elsewhere."""
+def check_names(backends: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse a table whose name is nearly that of an installed backend; others may be elsewhere.
+
+    A table that says of which ``type`` it is may have any name, but that type must be there.
+    """
     known = {*installed(), *UNINSTALLED}
-    for name in backends:
-        if name not in known and ":" not in name and (hint := nearest(name, known, _CLOSE)):
+    for name, table in backends.items():
+        kind = table.get(TYPE)
+        if kind is not None:
+            _check_type(name, kind, known)
+        elif name not in known and ":" not in name and (hint := nearest(name, known, _CLOSE)):
             raise ConfigError(f"[backends.{name}]: there is no backend {name!r}{hint}")
+
+
+def _check_type(name: str, kind: Any, known: Collection[str]) -> None:
+    if not isinstance(kind, str) or (kind not in known and ":" not in kind):
+        raise ConfigError(
+            f"[backends.{name}] type must be a backend, got {kind!r}{nearest(str(kind), known)} "
+            f"(installed: {', '.join(sorted(known))}; or write module:attribute)"
+        )
+    if name in known and name != kind:
+        raise ConfigError(
+            f"[backends.{name}] is the backend {name!r}: give type = {kind!r} to another name"
+        )
+
+
+def takes_name(backend: str) -> bool:
+    """Whether instances of *backend* are told what they are called."""
+    factory = _factory(backend)
+    try:
+        return factory is not None and "name" in inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        return False
 
 
 def check_settings(name: str, table: Mapping[str, Any]) -> None:
     """Refuse settings that the backend *name* does not take, by its own signature."""
-    check_names([name])
-    factory = _factory(name)
+    check_names({name: table})
+    factory = _factory(table.get(TYPE, name))
+    table = {key: value for key, value in table.items() if key != TYPE}
     if factory is None:
         return
     try:
