@@ -44,7 +44,7 @@ def streamed(a: Author, s: Scope) -> None:
     body = [both(f"{t}.append({w})")]
     if not cut and a.chance(0.4):
         body.append(fstring((a.word(), w)))
-    if not cut and a.chance(0.6):
+    if not cut and a.chance(0.9):
         body.append(both(f"if len({t}) > 1:", [mark("streams read partly"), both("break")]))
     if not cut and a.chance(0.3):
         body.append(both(f"{a.fresh('x')} = gen()"))
@@ -205,8 +205,21 @@ def continued(a: Author, s: Scope) -> None:
     t = a.fresh("t")
     s.add(Stmt(f"{t} = {x}.finish_reason", f"{t} = reply({x}).finish"))
     s.strings += (t,)
-    if a.chance(0.3):
+    if a.chance(0.7):
         s.add(Stmt(f"{t} += str({x}.reasoning)", f"{t} += str(reply({x}).thoughts)"))
+    a.bind(s, "gen()")
+
+
+def choices(a: Author, s: Scope) -> None:
+    """A choice, how it was made, and what all calls for it have used."""
+    a.say(s)
+    call = a.random.choice(["select(['left', 'right', 'up'])", "gen(choices=['a b', 'c'])"])
+    x, t = a.bind(s, call), a.fresh("t")
+    s.add(mark("choices"), a.random.choice([said(x), fstring((a.word(), x))]))
+    how = "constrained" if a.able else "asked"
+    s.add(Stmt(f"{t} = {x}.choice_method", f"{t} = {how!r}"))
+    s.strings += (t,)
+    tokens(a, s, x)
     a.bind(s, "gen()")
 
 
@@ -222,5 +235,5 @@ def thoughts(a: Author, s: Scope) -> None:
 
 ASKING = [
     *(streamed, streamed, read_by_two, stream_itself, stream_fails),
-    *(typed, typed, refused_type, samples, continued, thoughts),
+    *(typed, typed, refused_type, samples, continued, choices, thoughts),
 ]

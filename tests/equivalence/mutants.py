@@ -288,6 +288,157 @@ MUTANTS = (
         "        kept = firm(text)\n        if len(kept)",
         "        kept = text\n        if len(kept)",
     ),
+    # -- continuations
+    Mutant(
+        "an answer is continued once too often",
+        "runtime/relay.py",
+        "if len(self.sources) > self._rounds:",
+        "if len(self.sources) > self._rounds + 1:",
+    ),
+    Mutant(
+        "a continuation has no more tokens than what it has to repeat needs",
+        "runtime/relay.py",
+        "max_tokens=sampling.max_tokens + len(joint.marker)",
+        "max_tokens=sampling.max_tokens",
+    ),
+    Mutant(
+        "a continued answer thought what its last call did",
+        "runtime/relay.py",
+        'reasoning="".join(filter(None, thoughts)) or None,',
+        "reasoning=thoughts[-1],",
+    ),
+    Mutant(
+        "the piece after a cut is joined as it comes",
+        "runtime/relay.py",
+        "            self._joint = overlap = Overlap(said)\n",
+        "            overlap = Overlap(said)\n",
+    ),
+    Mutant(
+        "what is continued is not in the prompt of the continuation",
+        "runtime/relay.py",
+        "node = Straight(), continued(trunk, Begun(before, said))",
+        'node = Straight(), continued(trunk, Begun(before, ""))',
+    ),
+    Mutant(
+        "an answer that is asked again is not continued",
+        "runtime/relay.py",
+        "return Relay(self.call.again(address, node), self._rounds)",
+        "return Relay(self.call.again(address, node), 0)",
+    ),
+    # -- types and choices
+    Mutant(
+        "an answer of a type is asked once too often",
+        "runtime/output.py",
+        "elif self._rounds < self._limit:",
+        "elif self._rounds <= self._limit:",
+    ),
+    Mutant(
+        "asking one sample again asks for all",
+        "runtime/output.py",
+        "        source.call.n = 1\n",
+        "",
+    ),
+    Mutant(
+        "a prompt gets the words around a value",
+        "runtime/output.py",
+        "return dataclasses.replace(sample, text=said), value",
+        "return sample, value",
+    ),
+    Mutant(
+        "an answer that calls tools is no answer of its type",
+        "runtime/output.py",
+        "        if sample.tool_calls:\n            return sample, None\n",
+        "",
+    ),
+    Mutant(
+        "a choice has used what its last call did",
+        "runtime/choice.py",
+        "dataclasses.replace(self.total([sample]), choice_method=method)",
+        "dataclasses.replace(response, samples=(sample,), choice_method=method)",
+    ),
+    Mutant(
+        "the numbers of options begin with 0",
+        "runtime/choice.py",
+        "return self._options[int(number[1]) - 1]",
+        "return self._options[int(number[1]) % len(self._options)]",
+    ),
+    # -- more of tools
+    Mutant(
+        "a loop of tools forces the same tool at every step",
+        "runtime/toolloop.py",
+        'tool_choice="none" if last else None, **self.asked',
+        'tool_choice="none" if last else loop.frame.run and answer.tool_calls[0].name, **self.asked',
+    ),
+    Mutant(
+        "a loop of tools goes a step further than it may",
+        "runtime/toolloop.py",
+        "last = len(loop.answers) >= self.most",
+        "last = len(loop.answers) > self.most",
+    ),
+    Mutant(
+        "a loop of tools begins with the prompt of its caller, whatever it was given",
+        "runtime/toolloop.py",
+        "    frame.prompt = Prompt(nodes_of(None, given) if given is not None else node)\n",
+        "",
+    ),
+    Mutant(
+        "the filter of calls is turned round",
+        "runtime/toolbox.py",
+        "if filter is None or filter(call)]",
+        "if filter is None or not filter(call)]",
+    ),
+    Mutant(
+        "what runs beside writes into the prompt of its caller",
+        "runtime/parallel.py",
+        "caller.prompt.copy()",
+        "caller.prompt",
+    ),
+    # -- order, ways to call, and values of prompts
+    Mutant(
+        "every function runs beside its caller",
+        "function.py",
+        "        if program.told.parallel and _in_body():\n            return program.spawn(args, kwargs, manner)\n"
+        "        frame, turn = program.enter(args, manner)\n        return program.execute(",
+        '        if manner.ctx in ("new", "copy") and _in_body():\n'
+        "            return program.spawn(args, kwargs, manner)\n"
+        "        frame, turn = program.enter(args, manner)\n        return program.execute(",
+    ),
+    Mutant(
+        "a call says in vain which prompt it works on",
+        "function.py",
+        "manner = dataclasses.replace(manner, ctx=_context(",
+        "dataclasses.replace(manner, ctx=_context(",
+    ),
+    Mutant(
+        "a traceable function has a prompt of its own",
+        "runtime/traced.py",
+        'ctx = "same" if caller.parent is not None else "new"',
+        'ctx = "copy" if caller.parent is not None else "new"',
+    ),
+    Mutant(
+        "a copy of a conversation is the conversation",
+        "runtime/conversation.py",
+        "return Conversation.of(self.chain)",
+        "return self",
+    ),
+    Mutant(
+        "a conversation that was asked with is not changed any more",
+        "runtime/conversation.py",
+        "if not self._current or self._lent:",
+        "if self._chain is None:",
+    ),
+    Mutant(
+        "copied records go on growing",
+        "runtime/context.py",
+        "made = Scribe(frame.address, Prompt(frame.tip()), frame.base)",
+        "made = Scribe(frame.address, frame.prompt, frame.base)",
+    ),
+    Mutant(
+        "a lazy string holds its parts in the order of their arrival",
+        "runtime/joined.py",
+        'return Value("".join(texts))',
+        'return Value("".join(sorted(texts)))',
+    ),
     # -- what is kept, and what is shown
     Mutant(
         "objects without room for a weak reference share a state",
@@ -324,7 +475,7 @@ MUTANTS = (
 )
 
 
-def hunt(mutant: Mutant, folder: Path, seeds: int = 400, limit: float = 60) -> int | None:
+def hunt(mutant: Mutant, folder: Path, seeds: int = 600, limit: float = 90) -> int | None:
     """How many programs it took to find *mutant*; ``None`` when none of *seeds* disagrees."""
     copy = mutated(mutant, folder)
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -19,13 +19,20 @@ STRUCTURE = (
 )  # fmt: skip
 ANSWERS = (
     "streams", "said before it is read", "streams read partly", "streams read by two",
-    "typed answers", "asked again", "samples", "continued", "reasoning", "usage",
+    "typed answers", "asked again", "samples", "continued", "reasoning", "usage", "choices",
 )  # fmt: skip
-TOOLS = ("tools", "tool runs", "tool failures", "@ppl tools", "gen_with_tools", "tool steps")
+TOOLS = (
+    "tools", "tool runs", "tool failures", "@ppl tools", "gen_with_tools", "tool steps",
+    "typed answers with tools",
+)  # fmt: skip
 KEPT = (
     "resume on objects", "reset", "contexts by hand", "primed generators", "places", "render",
 )  # fmt: skip
-FEATURES = (*CORE, *STRUCTURE, *ANSWERS, *TOOLS, *KEPT)
+AROUND = (
+    "side effects", "ways to call", "ctx_method", "traceable", "conversations", "copied records",
+    "lazy strings", "sounds",
+)  # fmt: skip
+FEATURES = (*CORE, *STRUCTURE, *ANSWERS, *TOOLS, *KEPT, *AROUND)
 
 
 @pytest.fixture(scope="module")
