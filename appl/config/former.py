@@ -31,6 +31,9 @@ _SETTINGS: dict[str, tuple[str, ...]] = {
     "messages": ("colors",),
     "misc": ("suppress_litellm_debug_info",),
 }  # fmt: skip
+_STREAMING = {"print": True, "live": True, "none": False}
+"""What ``settings.logging.display.streaming_mode`` says, as the setting ``stream``."""
+
 _MEANT = {"tracing.enabled": "trace", "concurrency.llm_max_workers": "concurrency"}
 _DEFAULTS = ("default", "small", "large")
 _OPTIONS = ("temperature", "top_p", "max_tokens", "stop", "seed")
@@ -76,11 +79,28 @@ def _settings(settings: Mapping[str, Any], found: dict[str, Any], origin: str) -
         table = _table(settings, group, f"{origin}: settings")
         _check(table, _SETTINGS[group], f"{origin}: settings.{group}")
         for key, value in table.items():
+            if key == "display" and isinstance(value, Mapping):
+                value = _shown(value, found, origin)
+                if not value:
+                    continue
             meant = _MEANT.get(f"{group}.{key}")
             if meant is None:
                 yield f"settings.{group}.{key}"
             else:
                 found.setdefault(meant, value)
+
+
+def _shown(display: Mapping[str, Any], found: dict[str, Any], origin: str) -> Mapping[str, Any]:
+    """What of *display* has no meaning here; how answers are shown while they are made has."""
+    mode = display.get("streaming_mode")
+    if mode is not None:
+        if mode not in _STREAMING:
+            raise ConfigError(
+                f"{origin}: settings.logging.display.streaming_mode must be one of "
+                f"{', '.join(_STREAMING)}, got {mode!r}{nearest(str(mode), _STREAMING)}"
+            )
+        found.setdefault("stream", _STREAMING[mode])
+    return {key: value for key, value in display.items() if key != "streaming_mode"}
 
 
 def _servers(

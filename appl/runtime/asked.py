@@ -90,9 +90,10 @@ class Asked:
         """Find the model, and let its default options fill in what was left open."""
         if self.extra:
             _check_context(self.extra.get("_ctx"))
-            words = of_gen(self.extra)
+            words = of_gen(self.extra, frame.run.profile.options, self.shape is not None)
             self.model = words.get("model", self.model)
             self.messages = words.get("messages", self.messages)
+            self._shape_in_older_words(words)
         model = frame.run.models.resolve(named(finished(self.model)) or frame.model)
         for name, value in model.options.items():
             if name not in self.fields:
@@ -100,6 +101,17 @@ class Asked:
             elif self.fields[name] in (None, ()):
                 self.fields[name] = stops(value) if name == "stop" else value
         self.model = model.name
+
+    def _shape_in_older_words(self, words: dict[str, Any]) -> None:
+        if "response_format" in words:
+            if self.shape is not None:
+                raise InvalidOption(
+                    "gen(response_format=..., response_model=...): they are the same; leave out "
+                    "response_model"
+                )
+            self.shape_as(words["response_format"], self.max_asks)
+        if self.max_asks is None:
+            self.max_asks = words.get("max_asks")
 
     def _check(self, profile: Profile) -> None:
         if type(self.n) is not int or self.n != 1 or self.timeout is not None or self.priority != 0:

@@ -5,18 +5,25 @@ Invariant: an older spelling does what the newer one does, or it is told what to
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
+from appl.errors import InvalidOption
 from appl.prompt.older import told_once
 
-WORDS = {"server": "model", "_ctx": "messages"}
+WORDS = {
+    "server": "model",
+    "_ctx": "messages",
+    "response_model": "response_format",
+    "max_retries": "max_asks",
+}
 _REPLACED = {
     "mock_response": "script the answers of a test with appl.testing.Scripted",
     "messages_process_func": "give the messages that are meant as messages=",
     "postprocess_args": "give the messages and options that are meant to gen() itself",
     "tool_format": "tools are always given to the backend with their schema",
     "instructor_patch_mode": "response_format= needs no patch",
-    "max_retries": "an answer that does not fit response_format= is asked again",
+    "max_retries": "with response_format= write max_asks=, which counts the first try too",
     "validation_context": "validate in the type given as response_format=",
     "lazy_eval": "every call starts at once",
     "llm_executor_type": "calls need no executor",
@@ -25,17 +32,27 @@ _REPLACED = {
 }
 
 
-def of_gen(extra: dict[str, Any]) -> dict[str, Any]:
-    """What *extra* says in older words, or of the prompt; it is taken out of it."""
+def of_gen(extra: dict[str, Any], known: Container[str], typed: bool) -> dict[str, Any]:
+    """What *extra* says in older words, or of the prompt; it is taken out of it.
+
+    Words that the backend has itself, *known*, are left. Retries are those of a *typed* answer.
+    """
     found: dict[str, Any] = {}
+    typed = typed or extra.get("response_model") is not None
     for old, new in WORDS.items():
-        if old in extra:
+        if old in extra and old not in known and (typed or old != "max_retries"):
             value = extra.pop(old)
             if value is not None:
-                found[new] = value
+                found[new] = _asks(value) if old == "max_retries" else value
             if old != "_ctx":
                 told_once(f"gen({old}=…)", f"gen({new}=…)")
     return found
+
+
+def _asks(retries: Any) -> int:
+    if type(retries) is not int or retries < 0:
+        raise InvalidOption(f"gen(max_retries=...) takes a whole number, got {retries!r:.80}")
+    return retries + 1
 
 
 def replaced(option: str) -> str:

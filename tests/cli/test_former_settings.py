@@ -61,9 +61,20 @@ def test_the_form_of_0_1_names_the_default_among_the_servers(tmp_path: Path) -> 
     assert found.model == "mine" and found.notes == ()
 
 
+@pytest.mark.parametrize(("mode", "shown"), [("print", True), ("live", True), ("none", False)])
+def test_how_streams_are_shown_is_a_setting(tmp_path: Path, mode: str, shown: bool) -> None:
+    text = f"settings: {{logging: {{display: {{streaming_mode: {mode}}}}}}}"
+    found = yaml_in(tmp_path, text)
+    assert found.stream is shown and found.notes == ()
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (
+            "settings: {logging: {display: {streaming_mode: prnt}}}",
+            "one of print, live, none, got 'prnt'; did you mean 'print'",
+        ),
         ("settings: {tracng: {enabled: true}}", "unknown key 'tracng'; did you mean 'tracing'"),
         ("settings: {tracing: {enabld: true}}", "did you mean 'enabled'"),
         ("default_servers: {smal: x}", "did you mean 'small'"),

@@ -8,7 +8,7 @@ import pytest
 
 from appl import AIMessage, Text, ToolCall, as_tool, call, gen, ppl
 from appl.backend import Response, Sample
-from appl.errors import UnknownOption
+from appl.errors import InvalidOption, OutputError, UnknownOption
 from appl.prompt.older import told_once
 from appl.testing import Echo, Scripted, running
 from appl.types import ExecutorType
@@ -53,6 +53,24 @@ def test_options_of_gen_and_call(quiet) -> None:
         assert call(add, 1, b=2, executor_type=ExecutorType.NEW_THREAD).result() == 3
         assert call(own, executor_type=4).result() == 4
     assert seen.requests[0].model == "b"
+
+
+def test_a_response_model_is_a_response_format(quiet) -> None:
+    with running(Scripted(["none", "4", "none", "none", "7"])):
+        answer = gen(messages="x", response_model=int, max_retries=1)
+        assert answer.result() == 4
+        with pytest.raises(OutputError, match="asked 2 times for int"):
+            gen(messages="x", response_model=int, max_retries=1).result()
+        assert gen(messages="x", response_format=int, max_retries=0).result() == 7
+        with pytest.raises(InvalidOption, match="they are the same; leave out response_model"):
+            gen(messages="x", response_format=int, response_model=int)
+        with pytest.raises(InvalidOption, match="takes a whole number, got 'x'"):
+            gen(messages="x", response_model=int, max_retries="x")
+        with pytest.raises(UnknownOption, match="write max_asks="):
+            gen(messages="x", max_retries=2)
+    with running(Echo(options=frozenset({"max_retries"}))) as seen:
+        str(gen(messages="x", max_retries=2))
+    assert seen.requests[0].sampling.extra == (("max_retries", 2),)
 
 
 def test_an_option_that_has_gone_says_what_to_write() -> None:
