@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal, TypedDict, assert_type
+from typing import Annotated, Any, Literal, TypedDict, assert_type
 
 import pydantic
 
@@ -52,6 +52,12 @@ vote: Generation[Literal["yes", "no"]] = gen(response_format=Literal["yes", "no"
 assert_type(vote.result(), Literal["yes", "no"])
 maybe: Generation[int | None] = gen(response_format=int | None)
 assert_type(maybe.response_obj, int | None)
+several_votes: Generation[list[Literal["yes", "no"]]] = gen(
+    response_format=list[Literal["yes", "no"]]
+)
+small: Generation[int] = gen(response_format=Annotated[int, pydantic.Field(lt=9)])
+assert_type(gen(response_format=Literal["yes", "no"]).result(), Any)
+assert_type(gen(response_format=int | str).result(), Any)
 
 assert_type(gen(), Generation)
 assert_type(gen().result(), Text)
