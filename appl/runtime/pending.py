@@ -190,9 +190,11 @@ class Pending:
         self.waiters.append(waiter)
 
     def keep(self, holder: str) -> None:
-        """The prompt of the activation *holder* has this as a part; the outermost one counts."""
-        if self.holder is None or len(holder) < len(self.holder):
-            self.holder = holder
+        """The prompt of the activation *holder* has this as a part.
+
+        Of several the outermost one counts, of two side by side the one that is around both.
+        """
+        self.holder = holder if self.holder is None else _around(self.holder, holder)
 
     @property
     def done(self) -> bool:
@@ -275,3 +277,12 @@ def explained(error: BaseException, note: str) -> None:
     """Add *note* to *error*, once."""
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
+
+
+def _around(one: str, other: str) -> str:
+    """The address of the innermost activation that is, or is around, both."""
+    if (one + "/").startswith(other + "/"):
+        return other
+    while not (other + "/").startswith(one + "/"):
+        one = one.rpartition("/")[0]
+    return one

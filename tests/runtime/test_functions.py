@@ -321,6 +321,33 @@ def test_a_yielded_call_that_the_consumer_said_survives_the_generator():
     assert seen.prompts["/consumer.0/gen.0"] == "user: x"
 
 
+def test_what_two_agents_said_to_each_other_survives_them():
+    @ppl(auto_prime=True)
+    def speaker(name):
+        f"You are {name}."
+        said = yield
+        while True:
+            f"{said}"
+            with AIRole():
+                (answer := gen())
+            said = yield answer
+
+    def talk(one, two):
+        said = "hello"
+        for _ in range(2):
+            said = two.send(one.send(said))
+        return said
+
+    @ppl
+    def conversation():
+        f"{talk(speaker('Ann'), speaker('Bob'))}"
+        return gen()
+
+    with running(Seeded(0, lambda r: "x")) as seen:
+        assert conversation() == "x"
+    assert len(seen.prompts) == 5
+
+
 def test_grow_does_not_wait():
     @ppl
     def grows():
