@@ -1,0 +1,413 @@
+"""Six programs on one SGLang server: appl, SGLang's own frontend, asyncio with the openai SDK.
+
+Run: python benchmarks/gpu/frontends.py URL --tokenizer FOLDER --model NAME [--rounds 3]
+     [--sglang-python PYTHON] [--scale 1] [--json FILE]
+
+Each side is a process of its own that writes the programs as its users do and runs all instances
+of one at once; sides take turns, on a flushed cache, in rotating order. Every answer has a fixed
+number of tokens, so that all sides have the same work. Figures are programs per second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+SIDES = ("appl", "sglang", "openai")
+PROGRAMS = {
+    "self-consistency": 32, "tree of thoughts": 16, "agents": 48, "two-agent chat": 24,
+    "skeleton": 24, "extraction": 128,
+}  # fmt: skip
+LETTERS = random.Random(7)
+WORDS = ["".join(LETTERS.choice("abdegiklmnoprstu") for _ in range(4)) for _ in range(800)]
+SHAPE = r'\{"name": "[a-z]{4,9}", "age": [0-9]{2}\}'
+
+
+def text(words: int, seed: str) -> str:
+    """*words* words drawn from *seed*."""
+    dice = random.Random(seed)
+    return " ".join(dice.choice(WORDS) for _ in range(words))
+
+
+SHOTS = text(500, "shots")
+
+
+def appl_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], None]:
+    """The programs in appl."""
+    sys.path[:0] = [str(ROOT), str(ROOT / "backends")]
+    import appl
+    from appl import AIRole, gen, ppl
+    from appl.runtime.run import Run
+    from appl_backends.sglang import SGLang
+
+    exact = {"ignore_eos": True}
+
+    @ppl
+    def self_consistency(i: int) -> Any:
+        f"{SHOTS}"
+        f"Question: {text(40, f'q{i}')}"
+        return [gen(max_tokens=96, temperature=0.7, **exact) for _ in range(8)]
+
+    @ppl(ctx="copy")
+    def score(thought: Any) -> Any:
+        f"{thought}"
+        "How good is it?"
+        return gen(max_tokens=8, temperature=0, **exact)
+
+    @ppl(ctx="copy")
+    def deeper(thought: Any) -> Any:
+        f"{thought}"
+        thoughts = [gen(max_tokens=48, temperature=0.7, **exact) for _ in range(3)]
+        return [score(each) for each in thoughts]
+
+    @ppl
+    def tree(i: int) -> Any:
+        f"{SHOTS}"
+        f"Problem: {text(60, f't{i}')}"
+        thoughts = [gen(max_tokens=48, temperature=0.7, **exact) for _ in range(4)]
+        return [deeper(each) for each in thoughts]
+
+    @ppl
+    def agent(i: int) -> Any:
+        f"{SHOTS}"
+        f"Task: {text(40, f'a{i}')}"
+        for step in range(5):
+            "Thought and action:"
+            gen(max_tokens=48, temperature=0, **exact)
+            f"Observation: {text(30, f'o{i}.{step}')}"
+        return gen(max_tokens=48, temperature=0, **exact)
+
+    @ppl
+    def chat(i: int) -> Any:
+        return talk(speaker(f"s{i}a"), speaker(f"s{i}b"), text(12, f"c{i}"))
+
+    @ppl(auto_prime=True)
+    def speaker(seed: str) -> Any:
+        f"You are {text(150, seed)}"
+        said = yield
+        while True:
+            f"{said}"
+            with AIRole():
+                answer = gen(max_tokens=48, temperature=0, **exact)
+                f"{answer}"
+            said = yield answer
+
+    def talk(one: Any, two: Any, said: Any) -> Any:
+        for _ in range(5):
+            said = two.send(one.send(said))
+        return said
+
+    @ppl(ctx="copy")
+    def expand(outline: Any, point: int) -> Any:
+        f"{outline}"
+        f"Write out point {point}."
+        return gen(max_tokens=96, temperature=0, **exact)
+
+    @ppl
+    def skeleton(i: int) -> Any:
+        f"{SHOTS}"
+        f"Subject: {text(30, f'k{i}')}. Write an outline."
+        outline = gen(max_tokens=64, temperature=0, **exact)
+        return [expand(outline, point) for point in range(6)]
+
+    @ppl
+    def extraction(i: int) -> Any:
+        f"{SHOTS}"
+        f"{text(200, f'd{i}')} Name and age as JSON:"
+        return gen(max_tokens=48, temperature=0, regex=SHAPE)
+
+    programs = {
+        "self-consistency": self_consistency, "tree of thoughts": tree, "agents": agent,
+        "two-agent chat": chat, "skeleton": skeleton, "extraction": extraction,
+    }  # fmt: skip
+    backend = SGLang(url=url, tokenizer=tokenizer, advise=lambda _: None)
+
+    def run(name: str, number: int) -> None:
+        with Run(backend):
+            list(appl.map(programs[name], range(number), progress=False))
+
+    return run
+
+
+def sglang_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], None]:
+    """The programs in SGLang's frontend language."""
+    import sglang as sgl
+
+    sgl.set_default_backend(sgl.RuntimeEndpoint(url))
+    exact = {"ignore_eos": True}
+
+    @sgl.function
+    def self_consistency(s: Any, i: int) -> None:
+        s += f"{SHOTS}\nQuestion: {text(40, f'q{i}')}\n"
+        forks = s.fork(8)
+        forks += sgl.gen("answer", max_tokens=96, temperature=0.7, **exact)
+        s["answers"] = [fork["answer"] for fork in forks]
+
+    @sgl.function
+    def tree(s: Any, i: int) -> None:
+        s += f"{SHOTS}\nProblem: {text(60, f't{i}')}\n"
+        found = []
+        first = s.fork(4)
+        first += sgl.gen("thought", max_tokens=48, temperature=0.7, **exact)
+        seconds = [one.fork(3) for one in first]
+        for two in (two for second in seconds for two in second):
+            two += sgl.gen("thought2", max_tokens=48, temperature=0.7, **exact)
+            two += "\nHow good is it?\n"
+            two += sgl.gen("score", max_tokens=8, temperature=0, **exact)
+        for second in seconds:
+            found += [two["score"] for two in second]
+        s["scores"] = found
+
+    @sgl.function
+    def agent(s: Any, i: int) -> None:
+        s += f"{SHOTS}\nTask: {text(40, f'a{i}')}\n"
+        for step in range(5):
+            s += "Thought and action:\n"
+            s += sgl.gen(f"action{step}", max_tokens=48, temperature=0, **exact)
+            s += f"\nObservation: {text(30, f'o{i}.{step}')}\n"
+        s += sgl.gen("answer", max_tokens=48, temperature=0, **exact)
+
+    @sgl.function
+    def chat(s: Any, i: int) -> None:
+        speakers = s.fork(2)
+        speakers[0] += f"You are {text(150, f's{i}a')}\n"
+        speakers[1] += f"You are {text(150, f's{i}b')}\n"
+        said = text(12, f"c{i}")
+        for turn in range(10):
+            who = speakers[turn % 2]
+            who += said + "\n"
+            who += sgl.gen(f"t{turn}", max_tokens=48, temperature=0, **exact)
+            who += "\n"
+            said = who[f"t{turn}"]
+        s["said"] = said
+
+    @sgl.function
+    def skeleton(s: Any, i: int) -> None:
+        s += f"{SHOTS}\nSubject: {text(30, f'k{i}')}. Write an outline.\n"
+        s += sgl.gen("outline", max_tokens=64, temperature=0, **exact)
+        forks = s.fork(6)
+        for point, fork in enumerate(forks):
+            fork += f"\nWrite out point {point}.\n"
+            fork += sgl.gen("text", max_tokens=96, temperature=0, **exact)
+        s["texts"] = [fork["text"] for fork in forks]
+
+    @sgl.function
+    def extraction(s: Any, i: int) -> None:
+        s += f"{SHOTS}\n{text(200, f'd{i}')} Name and age as JSON:\n"
+        s += sgl.gen("json", max_tokens=48, temperature=0, regex=SHAPE)
+
+    programs = {
+        "self-consistency": self_consistency, "tree of thoughts": tree, "agents": agent,
+        "two-agent chat": chat, "skeleton": skeleton, "extraction": extraction,
+    }  # fmt: skip
+
+    def run(name: str, number: int) -> None:
+        states = programs[name].run_batch([{"i": i} for i in range(number)], num_threads="auto")
+        for state in states:
+            state.sync()
+            if state.error() is not None:
+                raise state.error()
+
+    return run
+
+
+def openai_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], None]:
+    """The programs as coroutines with the openai SDK."""
+    import asyncio
+
+    from openai import AsyncOpenAI
+
+    more = {"ignore_eos": True}
+
+    async def ask(client: Any, messages: list[Any], tokens: int, heat: float, **form: Any) -> str:
+        extra = form or more
+        answer = await client.chat.completions.create(
+            model=model, messages=messages, max_tokens=tokens, temperature=heat, extra_body=extra
+        )
+        return str(answer.choices[0].message.content)
+
+    def user(content: str) -> dict[str, str]:
+        return {"role": "user", "content": content}
+
+    def said(content: str) -> dict[str, str]:
+        return {"role": "assistant", "content": content}
+
+    async def self_consistency(client: Any, i: int) -> None:
+        messages = [user(f"{SHOTS}\nQuestion: {text(40, f'q{i}')}")]
+        await asyncio.gather(*(ask(client, messages, 96, 0.7) for _ in range(8)))
+
+    async def tree(client: Any, i: int) -> None:
+        start = f"{SHOTS}\nProblem: {text(60, f't{i}')}"
+
+        async def leaf(begun: str) -> None:
+            thought = await ask(client, [user(begun)], 48, 0.7)
+            await ask(client, [user(f"{begun}\n{thought}\nHow good is it?")], 8, 0)
+
+        async def deeper() -> None:
+            thought = await ask(client, [user(start)], 48, 0.7)
+            await asyncio.gather(*(leaf(f"{start}\n{thought}") for _ in range(3)))
+
+        await asyncio.gather(*(deeper() for _ in range(4)))
+
+    async def agent(client: Any, i: int) -> None:
+        talk = f"{SHOTS}\nTask: {text(40, f'a{i}')}"
+        for step in range(5):
+            talk += "\nThought and action:"
+            talk += "\n" + await ask(client, [user(talk)], 48, 0)
+            talk += f"\nObservation: {text(30, f'o{i}.{step}')}"
+        await ask(client, [user(talk)], 48, 0)
+
+    async def chat(client: Any, i: int) -> None:
+        speakers = [[user(f"You are {text(150, f's{i}{who}')}")] for who in "ab"]
+        answer = text(12, f"c{i}")
+        for turn in range(10):
+            messages = speakers[turn % 2]
+            messages.append(user(answer))
+            answer = await ask(client, messages, 48, 0)
+            messages.append(said(answer))
+
+    async def skeleton(client: Any, i: int) -> None:
+        messages = [user(f"{SHOTS}\nSubject: {text(30, f'k{i}')}. Write an outline.")]
+        outline = await ask(client, messages, 64, 0)
+        messages.append(said(outline))
+        points = [[*messages, user(f"Write out point {point}.")] for point in range(6)]
+        await asyncio.gather(*(ask(client, each, 96, 0) for each in points))
+
+    async def extraction(client: Any, i: int) -> None:
+        content = f"{SHOTS}\n{text(200, f'd{i}')} Name and age as JSON:"
+        await ask(client, [user(content)], 48, 0, regex=SHAPE)
+
+    programs = {
+        "self-consistency": self_consistency, "tree of thoughts": tree, "agents": agent,
+        "two-agent chat": chat, "skeleton": skeleton, "extraction": extraction,
+    }  # fmt: skip
+
+    def run(name: str, number: int) -> None:
+        async def go() -> None:
+            async with AsyncOpenAI(
+                base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=600
+            ) as client:
+                await asyncio.gather(*(programs[name](client, i) for i in range(number)))
+
+        asyncio.run(go())
+
+    return run
+
+
+def serve_side(who: str, url: str, tokenizer: Path, model: str) -> None:
+    """Obey lines ``NAME NUMBER`` on stdin; say how many seconds each took."""
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is not an answer
+    made = {"appl": appl_side, "sglang": sglang_side, "openai": openai_side}[who]
+    run = made(url, tokenizer, model)
+    print("ready", file=out, flush=True)
+    for line in sys.stdin:
+        name, number = json.loads(line)
+        began = time.perf_counter()
+        run(name, number)
+        print(time.perf_counter() - began, file=out, flush=True)
+
+
+class Side:
+    """A process that runs programs in one way."""
+
+    def __init__(self, who: str, python: str, arguments: list[str]) -> None:
+        self._process = subprocess.Popen(
+            [python, __file__, *arguments, "--side", who],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self._answer()
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            os._exit(1)  # that side has said why; the others are not waited for
+        return line.strip()
+
+    def run(self, name: str, number: int) -> float:
+        """Run *number* instances of a program at once; how many seconds they took."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([name, number]) + "\n")
+        self._process.stdin.flush()
+        return float(self._answer())
+
+    def end(self) -> None:
+        """No more programs."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+
+
+def flush(url: str) -> None:
+    """Empty the server's cache."""
+    for _ in range(50):
+        try:
+            request = urllib.request.Request(f"{url}/flush_cache", method="POST")
+            urllib.request.urlopen(request, timeout=60).close()
+        except OSError:
+            time.sleep(0.2)
+        else:
+            time.sleep(0.2)
+            return
+    raise SystemExit("the server's cache cannot be flushed")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("url")
+    parser.add_argument("--tokenizer", type=Path, required=True)
+    parser.add_argument("--model", default="default")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the number of programs")
+    parser.add_argument("--sglang-python", default=sys.executable)
+    parser.add_argument("--side", choices=SIDES)
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    if options.side:
+        serve_side(options.side, options.url, options.tokenizer, options.model)
+        return
+    arguments = [options.url, "--tokenizer", str(options.tokenizer), "--model", options.model]
+    pythons = {"sglang": options.sglang_python}
+    sides = {who: Side(who, pythons.get(who, sys.executable), arguments) for who in SIDES}
+    found: dict[str, Any] = {}
+    for name, most in PROGRAMS.items():
+        number = max(2, int(most * options.scale))
+        seconds: dict[str, list[float]] = {who: [] for who in SIDES}
+        for turn in range(options.rounds):
+            for at in range(len(SIDES)):
+                who = SIDES[(at + turn) % len(SIDES)]
+                flush(options.url)
+                seconds[who].append(sides[who].run(name, number))
+        rates = {who: number / statistics.median(times) for who, times in seconds.items()}
+        ratios = {
+            who: statistics.median(b / a for a, b in zip(seconds["appl"], times, strict=True))
+            for who, times in seconds.items()
+            if who != "appl"
+        }
+        found[name] = {"programs": number, "seconds": seconds, "per_second": rates, "ratio": ratios}
+        row = "   ".join(f"{who} {rate:7.2f}" for who, rate in rates.items())
+        more = ", ".join(f"{ratio:.2f} × {who}" for who, ratio in ratios.items())
+        print(f"{name:18} {row}   appl is {more}", flush=True)
+    for side in sides.values():
+        side.end()
+    sys.path.insert(0, str(HERE.parent))
+    from report import write
+
+    write(options.json, f"python {' '.join(sys.argv)}", found)
+
+
+if __name__ == "__main__":
+    main()
