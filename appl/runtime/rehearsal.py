@@ -34,9 +34,6 @@ MOST = 1000
 _UNSEEN = frozenset({"input", "observe"})
 """What a rehearsal does not do to the world."""
 
-_TIMELY = frozenset({"done", "sleep"})
-"""What a program that polls does again and again; in a rehearsal no time passes."""
-
 
 def render(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Rendering:
     """The prompts of ``f(*args, **kwargs)`` before any call is made, with holes for answers.
@@ -126,14 +123,20 @@ class _World(LiveEffects):
     def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
         if kind in _UNSEEN:
             self._rehearsal.withhold(f"what {kind}() gives")
-        self._waits += kind in _TIMELY
+        if kind == "done":
+            self._poll()
+        return super().perform(address, ordinal, kind, live)
+
+    def _poll(self) -> None:
+        """A program asks, or waits for time to pass, again; here, before anything is delivered."""
+        self._waits += 1
         if self._waits > MOST:
             self._rehearsal.withhold("time to pass")
-        return super().perform(address, ordinal, kind, live)
 
     def turn(self, address: str, ordinal: int, kind: str, go: Callable[[], None]) -> bool:
         """A sleep is over at once; limits of time are kept."""
         if kind == "sleep":
+            self._poll()
             io_thread().send(go)
         return kind == "sleep"
 
