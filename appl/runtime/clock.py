@@ -104,6 +104,9 @@ class Moment:
 
     def seen(self) -> Any:
         """What was seen when the moment came. Raises what a replay has to say instead."""
+        passed = getattr(self._run.effects, "passed", None)
+        if passed is not None:
+            passed(self._kind)
         if isinstance(self._found, Error):
             raise self._found.raised()
         return self._found.value if self._found is not None else None
