@@ -37,14 +37,14 @@ class CacheReport:
 
 
 class Cache(Protocol):
-    """Computed keys and values by token prefix."""
+    """Computed keys and values by token prefix, apart for each name of a space."""
 
     shares: bool
 
-    def match(self, tokens: Tokens) -> int:
+    def match(self, tokens: Tokens, space: str = "") -> int:
         """How many leading *tokens* are held."""
 
-    def open(self, tokens: Tokens, row: Row) -> Hold:
+    def open(self, tokens: Tokens, row: Row, space: str = "") -> Hold:
         """Lock the longest held prefix of *tokens* and copy it into the empty *row*."""
 
     def publish(self, hold: Hold, tokens: Tokens, row: Row) -> None:

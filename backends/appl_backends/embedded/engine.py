@@ -221,7 +221,7 @@ class Engine:
             run.behind = None
         limit = self._reusable(run)
         length, coming = self._longest_coming(run, limit)
-        if coming is not None and length > self.cache.match(run.tokens[:limit]):
+        if coming is not None and length > self.cache.match(run.tokens[:limit], task.space):
             run.behind = (coming, length)
             return True
         return False
@@ -230,7 +230,7 @@ class Engine:
         """The sequence still computing its prompt that shares the longest prefix with *run*."""
         length, found = 0, None
         for other in self.running:
-            if other.hold is None or not other.prefilling:
+            if other.hold is None or not other.prefilling or other.task.space != run.task.space:
                 continue
             shared = common(run.tokens[:limit], other.tokens)
             if shared > max(length, other.hold.length):
@@ -250,7 +250,7 @@ class Engine:
         """Fill *row* with what the cache has of *run*; logits when nothing is left to compute."""
         run.row, run.behind = row, None
         run.tokens = np.array(run.ids, np.int32)
-        run.hold = self.cache.open(run.tokens[: self._reusable(run)], row)
+        run.hold = self.cache.open(run.tokens[: self._reusable(run)], row, run.task.space)
         if run.cached is None:
             run.cached = min(run.hold.length, len(run.task.prompt) - 1)
         if run.task.cached is None:
@@ -351,6 +351,8 @@ class Engine:
                 logits[at, ~run.constraint.mask()] = -np.inf
             if run.task.offer is not None and not run.generated:
                 self._let_call(run.task.offer, logits[at], raw[at])
+            if run.task.special:
+                logits[at, self.tokenizer.call] = raw[at, self.tokenizer.call]
             if run.generated < run.task.min_tokens:
                 logits[at, [self.tokenizer.end, *run.task.stop_tokens]] = -np.inf
         draws = [run.task.draws[run.index] for run in runs]
@@ -431,14 +433,20 @@ class Engine:
         ended = CALLED if run.called else "stop"
         if run.ends_with(token, self.tokenizer.end):
             return ended
-        if token == self.tokenizer.call:
+        calls = token == self.tokenizer.call and run.task.offer is not None
+        if calls:
             run.begin_call()
-        run.writer.add(self.tokenizer.bytes[token])
-        if run.constraint is not None and token != self.tokenizer.call:
+        run.writer.add(self._written(run, token))
+        if run.constraint is not None and not calls:
             run.constraint.accept(token)
         if run.writer.stopped or (run.constraint is not None and run.constraint.complete):
             return ended
         return "length" if run.generated >= run.task.max_tokens else ""
+
+    def _written(self, run: Run, token: int) -> bytes:
+        if run.task.special and token in self.tokenizer.special:
+            return self.tokenizer.names[token]
+        return self.tokenizer.bytes[token]
 
     def _finish(self, run: Run, reason: str) -> None:
         run.finish = reason

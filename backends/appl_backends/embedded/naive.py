@@ -14,11 +14,11 @@ class NaiveCache:
 
     shares = False
 
-    def match(self, tokens: Tokens) -> int:
+    def match(self, tokens: Tokens, space: str = "") -> int:
         """How many leading *tokens* are held: none."""
         return 0
 
-    def open(self, tokens: Tokens, row: Row) -> Hold:
+    def open(self, tokens: Tokens, row: Row, space: str = "") -> Hold:
         """Begin a sequence in *row*, which stays empty."""
         return Hold(None, 0)
 

@@ -71,24 +71,31 @@ class Node:
 
 
 class RadixCache:
-    """The prefix cache: its memory is ``blocks`` blocks, taken once."""
+    """The prefix cache: its memory is ``blocks`` blocks, taken once.
+
+    Every space has a tree of its own, and all share the blocks.
+    """
 
     shares = True
 
     def __init__(self, shape: Shape, blocks: int) -> None:
         self.blocks = Blocks(shape, blocks)
         self.count = blocks
-        self.root = Node(None, np.zeros(0, np.int32), [])
+        self.root = _root()
+        self._spaces: dict[str, Node] = {}
         self.nodes = self.tokens = self.protected = self.evicted = 0
         self._tick = 0
 
-    def match(self, tokens: Tokens) -> int:
+    def match(self, tokens: Tokens, space: str = "") -> int:
         """How many leading *tokens* are held."""
-        return self._walk(self.root, tokens)[1]
+        root = self._spaces.get(space) if space else self.root
+        return self._walk(root, tokens)[1] if root is not None else 0
 
-    def open(self, tokens: Tokens, row: Row) -> Hold:
+    def open(self, tokens: Tokens, row: Row, space: str = "") -> Hold:
         """Lock the longest held prefix of *tokens* and copy it into the empty *row*."""
-        node, length = self._descend(self.root, tokens)
+        root = self._spaces.setdefault(space, _root()) if space else self.root
+        root.locks += 1
+        node, length = self._descend(root, tokens)
         self._lock(node)
         self._touch(node)
         for part in reversed(list(node.path())):
@@ -114,6 +121,7 @@ class RadixCache:
     def close(self, hold: Hold) -> None:
         """Unlock *hold*; it may be evicted from now on."""
         self._unlock(hold.node)
+        _top(hold.node).locks -= 1
         hold.node, hold.length = self.root, 0
 
     def clear(self) -> None:
@@ -219,10 +227,13 @@ class RadixCache:
             self.nodes, self.tokens = self.nodes - 1, self.tokens - len(node.tokens)
             if parent.parent is not None and not parent.children and not parent.locks:
                 heapq.heappush(leaves, (parent.used, id(parent), parent))
+        used = {name: root for name, root in self._spaces.items() if root.children or root.locks}
+        self._spaces = used
 
     def _nodes(self) -> Iterator[Node]:
-        """All nodes but the root."""
-        waiting = list(self.root.children.values())
+        """All nodes but the roots."""
+        roots = [self.root, *self._spaces.values()]
+        waiting = [node for root in roots for node in root.children.values()]
         while waiting:
             node = waiting.pop()
             waiting.extend(node.children.values())
@@ -240,6 +251,17 @@ class RadixCache:
         assert (self.nodes, self.tokens, self.protected) == (len(nodes), sum(held), sum(locked))
         assert (users == self.blocks.users).all(), "every block counts the nodes that use it"
         assert sorted(self.blocks.free) == np.flatnonzero(users == 0).tolist(), "free xor in use"
+
+
+def _root() -> Node:
+    """A root: it has no tokens, is never evicted, and its locks count the holds below it."""
+    return Node(None, np.zeros(0, np.int32), [])
+
+
+def _top(node: Node) -> Node:
+    while node.parent is not None:
+        node = node.parent
+    return node
 
 
 def _verify_node(node: Node) -> None:

@@ -24,7 +24,9 @@ class Task:
     """One request inside the engine: a prompt, and the samples or options wanted of it.
 
     With no ``max_tokens``, the prompt is computed and nothing more. With ``each``, a stream has a
-    piece for every token, whether or not it brings text. ``scored`` are the prompt's entries that
+    piece for every token, whether or not it brings text. With ``special``, the answer may hold the
+    token that begins a tool call, and special tokens are written out. Tasks of another ``space``
+    share no computed prefix with it. ``scored`` are the prompt's entries that
     ``probe`` asked for; ``scorer`` is the sequence that takes them.
     """
 
@@ -44,6 +46,8 @@ class Task:
     each: bool = False
     ignore_end: bool = False
     min_tokens: int = 0
+    special: bool = False
+    space: str = ""
     order: int = 0
     live: list[Run] = field(default_factory=list)
     done: list[Run] = field(default_factory=list)

@@ -56,6 +56,7 @@ class Tokenizer:
         self.size: int = self._inner.get_vocab_size(with_added_tokens=True)
         vocab = self._inner.get_vocab(with_added_tokens=True)
         added = {entry["id"] for entry in json.loads(source)["added_tokens"]}
+        self.names = {vocab[name]: name.encode() for name in vocab if vocab[name] in added}
         self.special = frozenset(added)
         self.bytes = _token_bytes(vocab, added)
         self.longest = max(map(len, self.bytes))

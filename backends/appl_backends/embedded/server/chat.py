@@ -18,7 +18,7 @@ from appl.prompt import Message, Messages, ToolCall, as_message
 from appl_backends.embedded.probe import Probe
 from appl_backends.embedded.server.fields import Fields, parsed
 from appl_backends.embedded.server.jobs import Job, Jobs
-from appl_backends.embedded.server.refusal import Refusal, refusal_of
+from appl_backends.embedded.server.refusal import Refusal
 from appl_backends.embedded.server.refusal import streamed as told
 from appl_backends.embedded.server.sampling import (
     HOTTEST,
@@ -103,8 +103,7 @@ class Chat:
             async for update in updates:
                 piece = update.piece
                 if piece is None:
-                    assert update.error is not None, "an update is a piece or an error"
-                    await events.send(told(refusal_of(update.error)))
+                    await events.send(told(update.refusal))
                     continue
                 run = job.task.live[piece.sample]
                 if piece.sample not in sent:

@@ -12,7 +12,7 @@ from appl_backends.embedded.constraint import Wanted
 from appl_backends.embedded.probe import Probe
 from appl_backends.embedded.server.fields import Fields, are_tokens, parsed
 from appl_backends.embedded.server.jobs import Job, Jobs
-from appl_backends.embedded.server.refusal import Refusal, refusal_of
+from appl_backends.embedded.server.refusal import Refusal
 from appl_backends.embedded.server.refusal import streamed as told
 from appl_backends.embedded.server.sampling import Params, params
 from appl_backends.embedded.server.shapes import check, head, matched, said, usage, wants_usage
@@ -147,8 +147,7 @@ class Completions:
             async for update in updates:
                 piece = update.piece
                 if piece is None:
-                    assert update.error is not None, "an update is a piece or an error"
-                    await events.send(told(refusal_of(update.error)))
+                    await events.send(told(update.refusal))
                     continue
                 if not (piece.text or piece.finish):
                     continue

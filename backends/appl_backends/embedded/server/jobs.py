@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from appl.errors import BackendError
 from appl_backends.embedded import Embedded
-from appl_backends.embedded.server.refusal import Refusal
+from appl_backends.embedded.server.refusal import Refusal, refusal_of
 from appl_backends.embedded.task import Piece, Task
 
 BUSY = "The request queue is full."
@@ -41,6 +41,12 @@ class Update:
     piece: Piece | None
     error: BackendError | None = None
 
+    @property
+    def refusal(self) -> Refusal:
+        """Why there will be no more."""
+        assert self.error is not None, "an update is a piece or an error"
+        return refusal_of(self.error)
+
 
 class Jobs:
     """All open jobs; beyond those of a full batch, at most *limit* samples wait."""
@@ -48,6 +54,7 @@ class Jobs:
     def __init__(self, backend: Embedded, limit: int) -> None:
         self.backend, self.limit = backend, limit
         self._open: dict[str, Job] = {}
+        self._closed = False
         self.finished = 0
         self.refused = 0
 
@@ -99,6 +106,11 @@ class Jobs:
         for job in self._open.values():
             self.backend.worker.abort(job.task)
 
+    def close(self) -> None:
+        """End every job with what it has, and take no more."""
+        self._closed = True
+        self.abort_all()
+
     # -- inside ---------------------------------------------------------------------------------
 
     @contextmanager
@@ -112,6 +124,8 @@ class Jobs:
                 del self._open[job.rid]
 
     def _admit(self, jobs: Sequence[Job]) -> None:
+        if self._closed:
+            raise Refusal("the server is stopping", 503)
         names = [job.rid for job in jobs]
         taken = set(self._open)
         for rid in names:

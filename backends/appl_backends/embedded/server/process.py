@@ -65,7 +65,7 @@ async def serve(
             ready(Address(_url(host, runner.addresses[0][1]), keys))
             await over.wait()
             await site.stop()
-            server.jobs.abort_all()
+            server.jobs.close()
     finally:
         await runner.cleanup()
         await backend.aclose()

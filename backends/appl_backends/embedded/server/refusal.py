@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from appl.errors import ApplError, ModelNotFound, PromptTooLong
+from appl.errors import ApplError, InvalidOption, ModelNotFound, PromptTooLong, Unsupported
 
 
 class Refusal(Exception):
@@ -34,13 +34,14 @@ class Refusal(Exception):
 
 
 def refusal_of(error: ApplError) -> Refusal:
-    """What the engine's own error means for the one who asked."""
+    """What an error of the engine means for the one who asked."""
     text = str(error)
     if isinstance(error, PromptTooLong):
         return Refusal(text, code="context_length_exceeded", param="messages")
     if isinstance(error, ModelNotFound):
         return Refusal(text, 404, code="model_not_found", param="model")
-    return Refusal(text)
+    asked = isinstance(error, Unsupported | InvalidOption)
+    return Refusal(text, 400 if asked else 500)
 
 
 def native(refusal: Refusal) -> web.Response:

@@ -43,7 +43,6 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "no_stop_trim": (False,),
     "logit_bias": ({},),
     "custom_params": ({},),
-    "skip_special_tokens": (True,),
 }
 
 
@@ -62,6 +61,7 @@ class Params:
     wanted: Wanted
     ignore_end: bool
     interval: int
+    special: bool
 
     def draws(self) -> list[Draw]:
         """One for each sample; the seed is a fresh one where none was given."""
@@ -90,6 +90,7 @@ def params(given: Fields, vocab: int) -> Params:
         else None,
         wanted=wanted(given),
         ignore_end=given.flag("ignore_eos"),
+        special=not given.flag("skip_special_tokens", True),
         interval=given.whole("stream_interval", 1, 1, 1 << 30),
     )
 

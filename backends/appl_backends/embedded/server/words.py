@@ -19,9 +19,7 @@ class Words:
         self.vocab = vocab
         self._inner = tokenizers.Tokenizer.from_str(tokenizer.source)
         self._bytes = tokenizer.bytes
-        self._special = {
-            token: (self._inner.id_to_token(token) or "").encode() for token in tokenizer.special
-        }
+        self._special = tokenizer.names
 
     def encode(self, text: str) -> list[int]:
         """The ids of *text*, in which special tokens are what they are in a chat template."""
