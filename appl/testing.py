@@ -14,6 +14,7 @@ another seed is another schedule. ``Streamed`` is an answer in pieces, which eac
     assert seen.requests[0].messages ...
 
 ``serving`` starts the embedded model behind HTTP in a process of its own, for tests of clients.
+``FaultServer`` is an HTTP server that fails as its script of ``FAULTS`` says.
 """
 
 from __future__ import annotations
@@ -35,10 +36,14 @@ from appl.runtime.crossing import io_thread
 from appl.runtime.event import Event
 from appl.runtime.run import Run
 from appl.serving import Served, serving
+from appl.testing_faults import FAULTS, Fault, FaultServer, drawn
 
 __all__ = [
+    "FAULTS",
     "Echo",
     "Fake",
+    "Fault",
+    "FaultServer",
     "Held",
     "Instant",
     "Log",
@@ -47,6 +52,7 @@ __all__ = [
     "Served",
     "Streamed",
     "calling",
+    "drawn",
     "response",
     "running",
     "said",
