@@ -246,9 +246,10 @@ _HOME = {
     "appl.session": ("record",),
     "appl.types": ("CompletionResponse",),
     "appl.errors": (
-        "ApplError", "BackendBusy", "BackendError", "BackendNotFound", "BackendTimeout",
-        "CallCancelled", "ChoiceError", "ConfigError", "DeadlockError", "DivergenceError",
-        "InvalidOption", "MalformedResponse", "ModelNotFound", "NotATrace", "OutputError",
+        "ApplError", "AuthenticationFailed", "BackendBusy", "BackendError", "BackendNotFound",
+        "BackendRefused", "BackendTimeout", "BackendUnavailable", "BudgetExceeded",
+        "CallCancelled", "ChoiceError", "CircuitOpen", "ConfigError", "DeadlockError",
+        "DivergenceError", "InvalidOption", "MalformedResponse", "ModelNotFound", "NotATrace", "OutputError",
         "PromptSyntaxError", "PromptTooLong", "PromptTypeError", "ReplayStuck", "RunClosed",
         "RunError", "SecretInRecord", "SourceUnavailable", "ToolError", "ToolLoopError",
         "ToolServerError", "TraceCorrupt", "TraceError", "TraceLocked",

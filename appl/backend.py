@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
 
 from appl.errors import BackendNotFound, Unsupported, nearest
 from appl.prompt import Messages, Node, ToolCall, digest_of
@@ -190,7 +190,7 @@ class Profile:
     ``Sampling.begun``); ``schema_object`` says that a schema must be that of an object.
     ``options`` are the further option names that it accepts from ``gen``. ``models`` is empty when
     the backend cannot list them. ``concurrency`` is the number of calls it wants at once, ``None``
-    for no limit.
+    for no limit. ``context`` is the most tokens that prompt and answer have together, if known.
     """
 
     name: str
@@ -199,13 +199,16 @@ class Profile:
     models: tuple[str, ...] = ()
     default_model: str | None = None
     concurrency: int | None = None
+    context: int | None = None
 
 
 class Backend(Protocol):
     """Whoever answers. ``complete`` runs on the I/O loop; cancelling it aborts the work behind it.
 
     While answers come at once, the thread that waits for them may run that loop. A backend with
-    things that belong to one thread says so by the attribute ``thread_bound = True``.
+    things that belong to one thread says so by the attribute ``thread_bound = True``; one for which
+    time does not count, as for a replay, by ``timeless = True``: no limit of the run holds for it.
+    A backend with a method ``async connect()`` is probed by it once, before its first call.
     ``complete`` raises a :class:`~appl.errors.BackendError`; anything else is a bug of the backend.
     """
 
@@ -218,6 +221,28 @@ class Backend(Protocol):
 
     async def aclose(self) -> None:
         """Let go of connections and memory; further calls are errors."""
+
+
+@runtime_checkable
+class PrefixCaching(Protocol):
+    """What a backend offers whose server keeps the computed beginnings of prompts.
+
+    The scheduler then sends a long beginning that many calls share first, and the calls when it is
+    there. Found by ``isinstance``; a backend around a backend passes it on.
+    """
+
+    @property
+    def cache_tokens(self) -> int | None:
+        """How many tokens the server's cache holds, ``None`` when that is not known."""
+
+    def prompt_tokens(self, request: Request) -> Sequence[int]:
+        """The token ids of the prompt; what was computed for a part of it is kept with it."""
+
+    async def warm(self, request: Request, tokens: int) -> None:
+        """Have the first *tokens* tokens of the prompt computed and kept, without an answer.
+
+        Runs on the I/O loop. Whoever calls it goes on when it fails.
+        """
 
 
 _INSTEAD = {"images": "images: say what is in them as text", "audio": "sound: say its text"}

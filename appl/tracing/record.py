@@ -34,9 +34,10 @@ Z     reason, error, at, totals                                   the run is clo
 Times are microseconds since the monotonic clock of the incarnation. A call is referred to by its
 id, or by its address when it has none. ``more`` is a map, and missing where it would be empty:
 ``media`` (offset and id of each), ``calls`` (id, name and arguments of each), ``of`` (the id of the
-tool call that is answered), ``name``, ``error``. A sample of an answer is text, finish reason and
-tokens; where there are any, tool calls and reasoning follow. ``lengths`` are those of the chunks of
-a streamed answer, else missing, and ``texts`` what one that failed or was cancelled had said.
+tool call that is answered), ``name``, ``error``. An error is its type, the nearest one known here, message, arguments, and where there are
+any, a map of what else it says. A sample of an answer is text, finish reason and tokens; where
+there are any, tool calls and reasoning follow. ``lengths`` are those of the chunks of a streamed
+answer, else missing, and ``texts`` what one that failed or was cancelled had said.
 """
 
 from __future__ import annotations
@@ -159,6 +160,9 @@ _BUILTIN = (
     "TypeError", "UnicodeError", "ValueError", "ZeroDivisionError",
 )  # fmt: skip
 _ERRORS = _error_types()
+_FACTS = (
+    "retry_after", "status", "deadline", "limit", "most", "spent", "reserved", "asked",
+)  # fmt: skip
 
 
 def error_data(error: BaseException, big: Big = _passes) -> tuple[Any, ...]:
@@ -170,16 +174,19 @@ def error_data(error: BaseException, big: Big = _passes) -> tuple[Any, ...]:
     except (TypeError, ValueError):
         args = [big(str(error))]
     known = names[0] if names else "BackendError"
-    return f"{kind.__module__}.{kind.__qualname__}", known, big(str(error)), args
+    data = f"{kind.__module__}.{kind.__qualname__}", known, big(str(error)), args
+    facts = {name: value for name in _FACTS if (value := getattr(error, name, None)) is not None}
+    return (*data, facts) if facts and isinstance(error, errors.ApplError) else data
 
 
 def error_from(data: Any, revive: Any = _passes, big: Any = _passes) -> BaseException:
     """An error as it was recorded: a type of appl or of Python, with the recorded message."""
-    actual, known, message, args = data
+    actual, known, message, args, *later = data
     kind = _ERRORS.get(known, errors.BackendError)
     message = checked(str, big(message))
+    facts = {name: revive(value) for name, value in (later[0] if later else {}).items()}
     try:
-        error = kind(*(revive(arg) for arg in args))
+        error = kind(*(revive(arg) for arg in args), **facts)
     except Exception:
         error = kind(message)
     if str(error) != message:
