@@ -59,30 +59,31 @@ class Uses(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cache = RadixCache(SHAPE, BLOCKS)
-        self.open: list[tuple[Hold, Row, np.ndarray]] = []
+        self.open: list[tuple[Hold, Row, np.ndarray, str]] = []
 
     @rule(
         stems=st.lists(st.sampled_from(["a" * 20, "ab" * 9, "b", "c" * 37, "abc"]), max_size=4),
         tail=st.text("abc", max_size=40),
+        space=st.sampled_from(["", "", "one", "other"]),
     )
-    def start(self, stems: list[str], tail: str) -> None:
+    def start(self, stems: list[str], tail: str, space: str) -> None:
         tokens = array([ord(char) - 97 for char in "".join(stems) + tail + "a"])
-        before = self.cache.match(tokens)
+        before = self.cache.match(tokens, space)
         row = Rows(SHAPE, len(tokens)).take(len(tokens))
         assert row is not None
-        hold = self.cache.open(tokens, row)
+        hold = self.cache.open(tokens, row, space)
         assert hold.length == row.length == before
         assert_filled(row, tokens[:before])
-        self.open.append((hold, row, tokens))
+        self.open.append((hold, row, tokens, space))
 
     @precondition(lambda self: self.open)
     @rule(pick=st.randoms(use_true_random=False), share=st.floats(0.0, 1.0))
     def compute(self, pick, share: float) -> None:
-        hold, row, tokens = pick.choice(self.open)
+        hold, row, tokens, space = pick.choice(self.open)
         fill(row, tokens[: max(row.length, int(len(tokens) * share))])
         self.cache.publish(hold, tokens, row)
         assert hold.length <= row.length
-        assert self.cache.match(tokens) >= hold.length
+        assert self.cache.match(tokens, space) >= hold.length
 
     @precondition(lambda self: self.open)
     @rule(pick=st.randoms(use_true_random=False))
@@ -96,15 +97,15 @@ class Uses(RuleBasedStateMachine):
 
     @invariant()
     def what_is_held_is_not_evicted(self) -> None:
-        for hold, _, tokens in self.open:
-            assert self.cache.match(tokens) >= hold.length
+        for hold, _, tokens, space in self.open:
+            assert self.cache.match(tokens, space) >= hold.length
 
     @invariant()
     def values_are_those_of_the_tokens_on_the_path(self) -> None:
-        for hold, _, tokens in self.open:
+        for hold, _, tokens, space in self.open:
             again = Rows(SHAPE, len(tokens)).take(len(tokens))
             assert again is not None
-            twin = self.cache.open(tokens[: hold.length], again)
+            twin = self.cache.open(tokens[: hold.length], again, space)
             assert_filled(again, tokens[: hold.length])
             self.cache.close(twin)
 
@@ -180,3 +181,21 @@ def test_stems_go_as_well_when_their_branches_do_not_suffice() -> None:
     put(cache, [1] * BLOCK + [2] * BLOCK)
     put(cache, [4] * 3 * BLOCK)
     assert cache.match(array([4] * 3 * BLOCK)) == 3 * BLOCK and cache.report().nodes == 1
+
+
+def test_spaces_share_memory_but_no_prefix() -> None:
+    cache = RadixCache(SHAPE, 4)
+    for space in ("", "one", "other"):
+        row = Rows(SHAPE, 64).take(64)
+        assert row is not None
+        tokens = array([1] * BLOCK)
+        hold = cache.open(tokens, row, space)
+        assert hold.length == 0
+        fill(row, tokens)
+        cache.publish(hold, tokens, row)
+        cache.close(hold)
+    assert cache.report().nodes == 3 and cache.report().free_blocks == 1
+    put(cache, [2] * 3 * BLOCK)
+    assert cache.match(array([1] * BLOCK)) == cache.match(array([1] * BLOCK), "one") == 0
+    assert cache.match(array([1] * BLOCK), "other") == BLOCK
+    cache.verify()

@@ -63,3 +63,16 @@ def test_a_key_that_is_no_text_of_a_header_is_compared_all_the_same() -> None:
     assert not keys.allow("/generate", "Bearer \udce9", admin=False)
     assert Keys(None, "admin").allow("/generate", None, admin=False)
     assert not Keys(None, "admin").allow("/shutdown", "Bearer x", admin=True)
+
+
+def test_pages_of_other_sites_are_kept_out_where_no_key_does() -> None:
+    with serving("--api-key", "none") as server:
+        client = connect(server)
+        for site, status in (
+            ("cross-site", 403),
+            ("same-site", 403),
+            ("same-origin", 200),
+            ("none", 200),
+        ):
+            found = client.http.get("/flush_cache", headers={"Sec-Fetch-Site": site})
+            assert found.status_code == status

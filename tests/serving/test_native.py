@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from appl.backend import Request, Sampling
+from appl.backend import Request, Sampling, canonical
 from appl.prompt import Messages, UserMessage
 from appl_backends.embedded import Embedded
 
@@ -158,3 +158,43 @@ def test_what_the_server_says_of_itself(client: Client) -> None:
     assert re.search(r"^sglang:generation_tokens_total [1-9]\d*$", metrics, re.MULTILINE)
     assert client.http.get("/health").status_code == 200
     assert client.http.get("/health_generate").status_code == 200
+
+
+def test_spaces_share_no_prefix(client: Client) -> None:
+    prompt = "<s><|user|>" + "What belongs to one tenant stays with him. " * 4
+
+    def cached(**space: str) -> int:
+        found = client.generate(prompt, sampling_params={"max_new_tokens": 1}, **space)
+        return int(found["meta_info"]["cached_tokens"])
+
+    spaces: list[dict[str, str]] = [
+        {},
+        {"cache_salt": "a"},
+        {"extra_key": "a"},
+        {"cache_salt": "b"},
+    ]
+    assert all(cached(**space) < 8 for space in spaces)
+    assert len({cached(**space) for space in spaces}) == 1 and cached() > 20
+
+
+def test_special_tokens_are_written_where_they_are_not_skipped(client: Client) -> None:
+    wanted = {**GREEDY, "max_new_tokens": 60, "ignore_eos": True}
+    skipped = client.generate(HELLO, sampling_params=wanted)
+    shown = client.generate(HELLO, sampling_params={**wanted, "skip_special_tokens": False})
+    assert "<|end|>" in shown["text"] and "<|end|>" not in skipped["text"]
+    assert shown["output_ids"] == skipped["output_ids"]
+
+
+async def test_a_tool_is_called_through_text(client: Client, local: Embedded) -> None:
+    tool = {
+        "name": "weather", "description": "The weather in a city.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    }  # fmt: skip
+    request = ask("What is the weather in Lund?", tools=(canonical(tool),))
+    ours = await local.complete(request)
+    wanted = {**GREEDY, "skip_special_tokens": False}
+    theirs = client.generate(local.prompt_tokens(request), sampling_params=wanted)
+    if ours.samples[0].tool_calls:
+        assert theirs["text"].startswith('<|call|>{"name": "weather"')
+    else:
+        assert theirs["text"] == ours.text

@@ -7,7 +7,7 @@ that it happened.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from aiohttp import web
@@ -30,6 +30,7 @@ from appl_backends.embedded.task import Task
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _LOG = logging.getLogger("appl.serve")
 _ADMIN = frozenset({"/flush_cache", "/shutdown"})
+_ELSEWHERE = ("cross-site", "same-site")  # a page of another site asks through a browser
 
 
 class Server:
@@ -53,38 +54,40 @@ class Server:
             client_max_size=most_bytes, middlewares=[self._guarded, self._answered]
         )
         generate = Generate(self.jobs, self._words, incremental=incremental)
-        chat, completions = Chat(self.jobs, self._words), Completions(self.jobs, self._words)
-        both = ("GET", "POST")
-        self._add("/generate", generate, "POST", "PUT")
-        self._add("/v1/chat/completions", chat, "POST")
-        self._add("/v1/completions", completions, "POST")
-        self._add("/v1/models", _json(self._info.models), "GET")
-        self._add("/v1/models/{model}", self._model, "GET")
-        self._add("/v1/loads", _json(self._info.loads), "GET")
-        for path in ("/model_info", "/get_model_info"):
-            self._add(path, _json(self._info.model), "GET")
-        for path in ("/server_info", "/get_server_info"):
-            self._add(path, _json(self._info.server), "GET")
-        for path in ("/tokenize", "/v1/tokenize"):
-            self._add(path, self._tokenize, "POST")
-        for path in ("/detokenize", "/v1/detokenize"):
-            self._add(path, self._detokenize, "POST")
-        self._add("/health", self._health, "GET")
-        self._add("/health_generate", self._health_generate, "GET")
-        self._add("/metrics", self._metrics, "GET")
-        self._add("/abort_request", self._abort, "POST")
-        self._add("/flush_cache", self._flush, *both)
-        self._add("/shutdown", self._shutdown, "POST")
+        self.app.add_routes(
+            [web.route(method, path, handler) for method, path, handler in self._routes(generate)]
+        )
 
-    def _add(self, path: str, handler: Handler, *methods: str) -> None:
-        for method in methods:
-            self.app.router.add_route(method, path, handler)
+    def _routes(self, generate: Generate) -> Iterator[tuple[str, str, Handler]]:
+        info = self._info
+        yield "POST", "/generate", generate
+        yield "PUT", "/generate", generate
+        yield "POST", "/v1/chat/completions", Chat(self.jobs, self._words)
+        yield "POST", "/v1/completions", Completions(self.jobs, self._words)
+        yield "GET", "/v1/models", _json(info.models)
+        yield "GET", "/v1/models/{model}", self._model
+        yield "GET", "/v1/loads", _json(info.loads)
+        yield "GET", "/health", self._health
+        yield "GET", "/health_generate", self._health_generate
+        yield "GET", "/metrics", self._metrics
+        yield "POST", "/abort_request", self._abort
+        yield "GET", "/flush_cache", self._flush
+        yield "POST", "/flush_cache", self._flush
+        yield "POST", "/shutdown", self._shutdown
+        for older in ("", "get_"):
+            yield "GET", f"/{older}model_info", _json(info.model)
+            yield "GET", f"/{older}server_info", _json(info.server)
+        for version in ("", "/v1"):
+            yield "POST", f"{version}/tokenize", self._tokenize
+            yield "POST", f"{version}/detokenize", self._detokenize
 
     # -- around every request -------------------------------------------------------------------
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         given = request.headers.get("Authorization")
+        if self._keys.api is None and request.headers.get("Sec-Fetch-Site", "none") in _ELSEWHERE:
+            return web.json_response({"error": "Forbidden"}, status=403)
         if not self._keys.allow(request.path, given, admin=request.path in _ADMIN):
             return web.json_response({"error": "Unauthorized"}, status=401)
         return await handler(request)

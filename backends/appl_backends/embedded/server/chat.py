@@ -18,8 +18,7 @@ from appl.prompt import Message, Messages, ToolCall, as_message
 from appl_backends.embedded.probe import Probe
 from appl_backends.embedded.server.fields import Fields, parsed
 from appl_backends.embedded.server.jobs import Job, Jobs
-from appl_backends.embedded.server.refusal import Refusal
-from appl_backends.embedded.server.refusal import streamed as told
+from appl_backends.embedded.server.refusal import Refusal, streamed
 from appl_backends.embedded.server.sampling import (
     HOTTEST,
     MOST_PRIORITY,
@@ -40,7 +39,7 @@ from appl_backends.embedded.server.shapes import (
 )
 from appl_backends.embedded.server.sse import Events
 from appl_backends.embedded.server.words import Words
-from appl_backends.embedded.task import Run, Task
+from appl_backends.embedded.task import Piece, Run, Task
 
 _FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id")
 _MOST_TOP = 20
@@ -98,29 +97,28 @@ class Chat:
         self, request: web.Request, job: Job, opening: dict[str, Any], counted: bool
     ) -> web.StreamResponse:
         sent: dict[int, int] = {}
-        rest: dict[str, Any] = {"usage": None}
         async with self._jobs.stream([job]) as updates, Events(request) as events:
             async for update in updates:
-                piece = update.piece
-                if piece is None:
-                    await events.send(told(update.refusal))
+                if update.piece is None:
+                    await events.send(streamed(update.refusal))
                     continue
-                run = job.task.live[piece.sample]
-                if piece.sample not in sent:
-                    first = {"role": "assistant", "content": ""}
-                    await events.send({**opening, "choices": [_delta(run, first)], **rest})
-                start = sent.setdefault(piece.sample, 0)
-                if piece.text:
-                    logprobs = self._logprobs(run, job.task, start, piece.tokens)
-                    sent[piece.sample] = piece.tokens
-                    choice = _delta(run, {"content": piece.text}, logprobs)
-                    await events.send({**opening, "choices": [choice], **rest})
-                if piece.finish:
-                    for choice in _ending(run):
-                        await events.send({**opening, "choices": [choice], **rest})
+                for choice in self._choices(job, update.piece, sent):
+                    await events.send({**opening, "choices": [choice], "usage": None})
             if counted:
                 await events.send({**opening, "choices": [], "usage": usage([job.task])})
         return events.response
+
+    def _choices(self, job: Job, piece: Piece, sent: dict[int, int]) -> list[dict[str, Any]]:
+        """What there is to say after *piece*; *sent* are the tokens told of each sample."""
+        run, found = job.task.live[piece.sample], []
+        if piece.sample not in sent:
+            found.append(_delta(run, {"role": "assistant", "content": ""}))
+        start = sent.setdefault(piece.sample, 0)
+        if piece.text:
+            logprobs = self._logprobs(run, job.task, start, piece.tokens)
+            found.append(_delta(run, {"content": piece.text}, logprobs))
+            sent[piece.sample] = piece.tokens
+        return found + (_ending(run) if piece.finish else [])
 
 
 def _ending(run: Run) -> list[dict[str, Any]]:

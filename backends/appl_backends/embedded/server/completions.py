@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
@@ -12,8 +13,7 @@ from appl_backends.embedded.constraint import Wanted
 from appl_backends.embedded.probe import Probe
 from appl_backends.embedded.server.fields import Fields, are_tokens, parsed
 from appl_backends.embedded.server.jobs import Job, Jobs
-from appl_backends.embedded.server.refusal import Refusal
-from appl_backends.embedded.server.refusal import streamed as told
+from appl_backends.embedded.server.refusal import Refusal, streamed
 from appl_backends.embedded.server.sampling import Params, params
 from appl_backends.embedded.server.shapes import check, head, matched, said, usage, wants_usage
 from appl_backends.embedded.server.sse import Events
@@ -26,6 +26,17 @@ _SAME = (
     "temperature", "top_p", "n", "stop", "stop_token_ids", "regex", "ebnf", "json_schema",
     "ignore_eos",
 )  # fmt: skip
+_PROMPTS = "text, a list of token ids, or a list of these"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The text and the tokens that a choice covers; ``last``: there will be no more."""
+
+    text: str
+    start: int
+    end: int
+    last: bool
 
 
 class Completions:
@@ -38,36 +49,20 @@ class Completions:
         """Answer one request."""
         given = parsed(await request.read())
         check(given)
-        stream, wanted = given.flag("stream"), self._params(given)
-        top = given.whole("logprobs", 0, 0, _MOST_TOP) if "logprobs" in given else None
-        constraint = None
-        if wanted.wanted != Wanted():
-            constraint = await asyncio.to_thread(self._backend.constraints.compile, wanted.wanted)
-        opening, jobs = head("text_completion", "cmpl"), []
-        for at, prompt in enumerate(self._prompts(given)):
-            task = Task(
-                prompt,
-                wanted.draws(),
-                self._most(wanted, prompt),
-                stop=wanted.stop,
-                constraint=constraint,
-                stream=stream,
-                stop_tokens=wanted.stop_tokens,
-                probe=None if top is None else Probe(len(prompt), top),
-                each=stream,
-                ignore_end=wanted.ignore_end,
-            )
-            jobs.append(Job(f"{opening['id']}_{at}", task, opening["id"]))
+        stream, counted = given.flag("stream"), wants_usage(given)
+        opening, wanted = head("text_completion", "cmpl"), self._params(given)
+        tasks = await self._tasks(given, wanted, stream)
+        name = opening["id"]
+        jobs = [Job(f"{name}_{at}", task, name) for at, task in enumerate(tasks)]
         if stream:
-            return await self._stream(request, jobs, wanted.n, opening, wants_usage(given))
+            return await self._stream(request, jobs, opening, counted)
         await self._jobs.answer(jobs)
         choices = [
-            self._choice(run, at * wanted.n + run.index, run.writer.text, 0, len(run.probed), True)
-            for at, job in enumerate(jobs)
-            for run in job.task.live
+            self._choice(run, at * wanted.n + run.index, _whole(run))
+            for at, task in enumerate(tasks)
+            for run in task.live
         ]
-        counted = usage([job.task for job in jobs])
-        return web.json_response({**opening, "choices": choices, "usage": counted})
+        return web.json_response({**opening, "choices": choices, "usage": usage(tasks)})
 
     def _params(self, given: Fields) -> Params:
         found = {name: given.raw(name) for name in _SAME if name in given}
@@ -76,28 +71,50 @@ class Completions:
             found["sampling_seed"] = given.raw("seed")
         return params(Fields(found), self._words.vocab)
 
+    async def _tasks(self, given: Fields, wanted: Params, stream: bool) -> list[Task]:
+        top = given.whole("logprobs", 0, 0, _MOST_TOP) if "logprobs" in given else None
+        prompts, constraint = self._prompts(given), None
+        if wanted.wanted != Wanted():
+            constraint = await asyncio.to_thread(self._backend.constraints.compile, wanted.wanted)
+        return [
+            Task(
+                prompt,
+                wanted.draws(),
+                self._most(wanted, len(prompt)),
+                stop=wanted.stop,
+                constraint=constraint,
+                stream=stream,
+                stop_tokens=wanted.stop_tokens,
+                probe=None if top is None else Probe(len(prompt), top),
+                each=stream,
+                ignore_end=wanted.ignore_end,
+            )
+            for prompt in prompts
+        ]
+
     def _prompts(self, given: Fields) -> list[list[int]]:
-        prompt, size = given.raw("prompt"), self._words.vocab
-        if isinstance(prompt, str) or are_tokens(prompt, size):
+        prompt = given.raw("prompt")
+        if isinstance(prompt, str) or are_tokens(prompt, self._words.vocab):
             prompt = [prompt]
         if not isinstance(prompt, list) or not prompt:
-            raise given.wrong("prompt", "text, a list of token ids, or a list of these")
-        longest = self._backend.engine.context * self._backend.tokenizer.longest
-        found = []
-        for one in prompt:
-            if isinstance(one, str) and len(one) <= longest:
-                one = self._words.encode(one)
-            elif isinstance(one, str):
-                raise self._too_long(len(one) // self._backend.tokenizer.longest)
-            if not are_tokens(one, size) or not one:
-                raise given.wrong("prompt", "text, a list of token ids, or a list of these")
-            found.append(one)
-        return found
+            raise given.wrong("prompt", _PROMPTS)
+        return [self._ids(given, one) for one in prompt]
 
-    def _most(self, wanted: Params, prompt: Sequence[int]) -> int:
+    def _ids(self, given: Fields, prompt: Any) -> list[int]:
+        if isinstance(prompt, str):
+            longest = self._backend.tokenizer.longest
+            if len(prompt) > self._backend.engine.context * longest:
+                raise self._too_long(len(prompt) // longest)
+            prompt = self._words.encode(prompt)
+        if not prompt or not are_tokens(prompt, self._words.vocab):
+            raise given.wrong("prompt", _PROMPTS)
+        ids: list[int] = prompt
+        return ids
+
+    def _most(self, wanted: Params, size: int) -> int:
         most = wanted.max_tokens or 0
-        if len(prompt) + max(1, most) > self._backend.engine.context:
-            raise self._too_long(len(prompt) + most)
+        if size + max(1, most) > self._backend.engine.context:
+            raise self._too_long(size + most)
         return most
 
     def _too_long(self, size: int) -> Refusal:
@@ -108,57 +125,51 @@ class Completions:
             code="context_length_exceeded",
         )
 
-    def _choice(
-        self, run: Run, index: int, text: str, start: int, end: int, last: bool
-    ) -> dict[str, Any]:
+    def _choice(self, run: Run, index: int, part: _Part) -> dict[str, Any]:
         return {
             "index": index,
-            "text": text,
-            "logprobs": self._logprobs(run, start, end),
-            "finish_reason": run.finish if last else None,
-            "matched_stop": matched(run) if last else None,
+            "text": part.text,
+            "logprobs": self._logprobs(run, part),
+            "finish_reason": run.finish if part.last else None,
+            "matched_stop": matched(run) if part.last else None,
         }
 
-    def _logprobs(self, run: Run, start: int, end: int) -> dict[str, Any] | None:
+    def _logprobs(self, run: Run, part: _Part) -> dict[str, Any] | None:
         if run.task.probe is None:
             return None
-        entries = said(run, run.probed[start:end], self._backend.tokenizer.end)
-        tokens = [self._words.shown(each.token) for each in entries]
+        entries = said(run, run.probed[part.start : part.end], self._backend.tokenizer.end)
+        shown = self._words.shown
         return {
-            "tokens": tokens,
+            "tokens": [shown(each.token) for each in entries],
             "token_logprobs": [each.logprob for each in entries],
             "top_logprobs": [
-                {self._words.shown(token): logprob for logprob, token in each.top}
-                for each in entries
+                {shown(token): logprob for logprob, token in each.top} for each in entries
             ],
-            "text_offset": [-1] * len(tokens),
+            "text_offset": [-1] * len(entries),
         }
 
     async def _stream(
-        self,
-        request: web.Request,
-        jobs: Sequence[Job],
-        n: int,
-        opening: dict[str, Any],
-        counted: bool,
+        self, request: web.Request, jobs: Sequence[Job], opening: dict[str, Any], counted: bool
     ) -> web.StreamResponse:
-        sent: dict[tuple[int, int], int] = {}
+        sent: dict[int, int] = {}
         async with self._jobs.stream(jobs) as updates, Events(request) as events:
             async for update in updates:
                 piece = update.piece
                 if piece is None:
-                    await events.send(told(update.refusal))
-                    continue
-                if not (piece.text or piece.finish):
-                    continue
-                key = (update.at, piece.sample)
-                start, sent[key] = sent.get(key, 0), piece.tokens
-                run, index = jobs[update.at].task.live[piece.sample], update.at * n + piece.sample
-                choice = self._choice(
-                    run, index, piece.text, start, piece.tokens, bool(piece.finish)
-                )
-                await events.send({**opening, "choices": [choice], "usage": None})
+                    await events.send(streamed(update.refusal))
+                elif piece.text or piece.finish:
+                    samples = jobs[update.at].task.live
+                    index = update.at * len(samples) + piece.sample
+                    last = bool(piece.finish)
+                    part = _Part(piece.text, sent.get(index, 0), piece.tokens, last)
+                    sent[index] = piece.tokens
+                    choice = self._choice(samples[piece.sample], index, part)
+                    await events.send({**opening, "choices": [choice], "usage": None})
             if counted:
                 total = usage([job.task for job in jobs])
                 await events.send({**opening, "choices": [], "usage": total})
         return events.response
+
+
+def _whole(run: Run) -> _Part:
+    return _Part(run.writer.text, 0, len(run.probed), True)
