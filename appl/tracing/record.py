@@ -34,10 +34,10 @@ Z     reason, error, at, totals                                   the run is clo
 Times are microseconds since the monotonic clock of the incarnation. A call is referred to by its
 id, or by its address when it has none. ``more`` is a map, and missing where it would be empty:
 ``media`` (offset and id of each), ``calls`` (id, name and arguments of each), ``of`` (the id of the
-tool call that is answered), ``name``, ``error``. An error is its type, the nearest one known here, message, arguments, and where there are
-any, a map of what else it says. A sample of an answer is text, finish reason and tokens; where
-there are any, tool calls and reasoning follow. ``lengths`` are those of the chunks of a streamed
-answer, else missing, and ``texts`` what one that failed or was cancelled had said.
+tool call that is answered), ``name``, ``error``. An error is its type, the nearest one known here,
+message, arguments, and where there is any, a map of what else it says. A sample of an answer is
+text, finish reason and tokens; where there are any, tool calls and reasoning follow. ``lengths``
+are those of the chunks of a streamed answer, else missing, and ``texts`` what one that failed or was cancelled had said.
 """
 
 from __future__ import annotations
