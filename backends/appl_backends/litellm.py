@@ -89,6 +89,10 @@ class LiteLLM:
         """What this backend is and can do."""
         return self._profile
 
+    async def connect(self) -> None:
+        """Import litellm, which takes some seconds. Raises ``BackendNotFound`` without it."""
+        await self._ready()
+
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""
         check_media(self._profile, request.messages)

@@ -76,6 +76,10 @@ class OpenAI:
         """What this backend is and can do."""
         return self._profile
 
+    async def connect(self) -> None:
+        """Load the SDK, which takes up to a second. Raises ``BackendError`` without it or a key."""
+        await self._connection.ready(self._who(self._profile.default_model or ""))
+
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""
         check_media(self._profile, request.messages)

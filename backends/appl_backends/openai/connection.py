@@ -71,9 +71,13 @@ class Connection:
         self._address = address
         self._client: asyncio.Task[_Client] | None = None
 
+    async def ready(self, who: str) -> None:
+        """Have the SDK and its client. Raises ``BackendError``."""
+        await self._made(who)
+
     async def post(self, body: bytes, model: str, who: str) -> Answer:
         """Send *body* for *model*, and read the whole answer. Raises ``BackendError``."""
-        client = await self._ready(who)
+        client = await self._made(who)
         path = _path(self._address, "chat/completions", model)
         try:
             response = await client.sdk.post(
@@ -89,7 +93,7 @@ class Connection:
         self, body: bytes, model: str, who: str
     ) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
         """Send *body*; the content type of the answer, and its bytes as they come."""
-        client = await self._ready(who)
+        client = await self._made(who)
         path = _path(self._address, "chat/completions", model)
         failed: BackendError | None = None
         response: Any = None
@@ -109,7 +113,7 @@ class Connection:
 
     async def models(self, who: str) -> list[str]:
         """The models that the server lists. Raises ``BackendError``."""
-        client = await self._ready(who)
+        client = await self._made(who)
         try:
             page = await client.sdk.get("/models", cast_to=client.response, options=client.options)
             return [str(each["id"]) for each in page.json()["data"]]
@@ -126,7 +130,7 @@ class Connection:
             client = await task
             await client.sdk.close()
 
-    async def _ready(self, who: str) -> _Client:
+    async def _made(self, who: str) -> _Client:
         task = self._client
         if task is None:
             task = self._client = asyncio.ensure_future(_made(self._address, who))
