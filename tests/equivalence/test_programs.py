@@ -6,7 +6,7 @@ import pytest
 
 from .census import Census, census, explained
 
-PROGRAMS = 1_500
+PROGRAMS = 1_000
 LONG = 5_000
 CORE = (
     "try", "failing calls", "mutation after capture", "ctx=new", "ctx=copy", "ctx=same",

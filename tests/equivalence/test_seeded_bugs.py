@@ -17,7 +17,8 @@ def test_every_seeded_bug_is_found(tmp_path: Path, capsys: pytest.CaptureFixture
     with capsys.disabled():
         print(f"\n{len(MUTANTS)} seeded bugs; programs until each was found")
         for mutant, programs in zip(MUTANTS, found, strict=True):
-            print(f"  {programs or 'not found':>9}  {mutant.file:22} {mutant.name}")
+            begun = "" if mutant.first == 1 else f" (from program {mutant.first})"
+            print(f"  {programs or 'not found':>9}  {mutant.file:22} {mutant.name}{begun}")
     assert [m.name for m, programs in zip(MUTANTS, found, strict=True) if programs is None] == []
 
 
