@@ -72,6 +72,11 @@ def generated(answer: Mapping[str, Any]) -> list[int]:
     return ids[:-1] if ids and isinstance(matched, int) and ids[-1] == matched else ids
 
 
+def is_cut(answer: Mapping[str, Any]) -> bool:
+    """Whether a stop string ended the answer, whose tokens are among its ids."""
+    return isinstance(answer["meta_info"]["finish_reason"].get("matched"), str)
+
+
 def usage(found: Sequence[Mapping[str, Any]]) -> Usage:
     """The tokens of several answers to one prompt."""
     metas = [each["meta_info"] for each in found]

@@ -156,7 +156,7 @@ class SGLang:
 
     async def aclose(self) -> None:
         """Close the connections, after what was cancelled has been told to stop."""
-        self._closed = True
+        self._closed, self._ready = True, None
         if self._connecting is not None:
             self._connecting.cancel()
         await asyncio.gather(*self._aborts, return_exceptions=True)
@@ -326,7 +326,12 @@ class SGLang:
             samples = [reader.sample(each, index) for index, each in enumerate(listed)]
         for each, sample in zip(listed, samples, strict=True):
             if sample.text == each["text"]:
-                ready.prompts.answered(request.messages, sample.text, answers.generated(each))
+                ready.prompts.answered(
+                    request.messages,
+                    sample.text,
+                    answers.generated(each),
+                    cut=answers.is_cut(each),
+                )
         return Response(tuple(samples), answers.usage(listed), ready.server.model)
 
     async def _choose(self, ready: _Ready, request: Request, prompt: Run) -> Response:

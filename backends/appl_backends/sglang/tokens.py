@@ -196,10 +196,17 @@ class Prompts:
         messages.cache[key] = made
         return made
 
-    def answered(self, messages: Messages | None, text: str, ids: Sequence[int]) -> None:
-        """Keep that *ids* are the tokens of *text*, which the model answered to *messages*."""
+    def answered(
+        self, messages: Messages | None, text: str, ids: Sequence[int], *, cut: bool = False
+    ) -> None:
+        """Keep that *ids* are the tokens of *text*, which the model answered to *messages*.
+
+        Of a *cut* text they are more than that: those of what ended it as well.
+        """
         if messages is None or not text or not ids or not self.segmented:
             return
+        if cut:
+            ids = self._fitting(ids, text)
         place: Messages | None = messages
         if begun(messages):
             before, place = messages.message.content, messages.parent
@@ -229,6 +236,14 @@ class Prompts:
             [*trunk, *self._answer(messages.parent, said + each), *self._end] for each in choices
         ]
         return min(_common(ids, each) for each in whole), whole
+
+    def _fitting(self, ids: Sequence[int], text: str) -> list[int]:
+        """As many of *ids* as *text* begins with, and the rest of it encoded."""
+        for count in range(len(ids), 0, -1):
+            said = self.tokenizer.decode(ids[:count])
+            if text.startswith(said):
+                return [*ids[:count], *self.tokenizer.encode_said(text[len(said) :])]
+        return self.tokenizer.encode_said(text)
 
     def text(self, messages: Messages | None, tools: tuple[str, ...] = ()) -> str:
         """The text that the template makes of the conversation, for servers that encode it."""

@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from appl import AIRole, gen, ppl, select
+from appl.backend import Chunk, PrefixCaching, Request, Response, Sampling
+from appl.errors import (
+    AuthenticationFailed,
+    BackendRefused,
+    BackendUnavailable,
+    ConfigError,
+    InvalidOption,
+    ModelNotFound,
+    PromptTooLong,
+    Unsupported,
+)
+from appl.prompt import Image, Message, Messages
+from appl.runtime.crossing import io_thread
+from appl.serving import Served, serving
+from appl.testing import running
+from appl_backends.embedded import Embedded
+from appl_backends.sglang import SGLang
+from tests.sglang.conftest import client
+
+Make = Callable[..., SGLang]
+GREEDY = Sampling(temperature=0.0, max_tokens=8)
+
+
+def asked(*said: tuple[str, str], sampling: Sampling = GREEDY, **fields: Any) -> Request:
+    messages = Messages.of([Message(role, text) for role, text in said])  # type: ignore[arg-type]
+    return Request("/x", 0, "", messages, sampling, **fields)
+
+
+def after(request: Request, *said: tuple[str, str]) -> Request:
+    """The question that goes on from *request*."""
+    messages = request.messages
+    for role, text in said:
+        messages = Messages(messages, Message(role, text))  # type: ignore[arg-type]
+    return Request("/y", 0, "", messages, request.sampling)
+
+
+async def test_an_answer_is_the_one_of_the_engine_itself(open_client: Make) -> None:
+    question = asked(("system", "Be brief."), ("user", "Say hello"))
+    embedded = Embedded()
+    here = await embedded.complete(question)
+    there = await open_client().complete(question)
+    assert there.text == here.text
+    assert there.usage.prompt_tokens == here.usage.prompt_tokens
+    assert there.samples[0].finish_reason == here.samples[0].finish_reason
+    await embedded.aclose()
+
+
+async def test_choices_are_scored_as_by_the_engine_itself(open_client: Make) -> None:
+    for said in [(("user", "Is ice cold?"),), (("user", "Is ice cold?"), ("assistant", "It is "))]:
+        for normalize in (None, "token"):
+            sampling = Sampling(choices=("yes", "no", "cold, of course"), normalize=normalize)
+            question = asked(*said, sampling=sampling)
+            embedded = Embedded()
+            here, there = await embedded.complete(question), await open_client().complete(question)
+            await embedded.aclose()
+            assert there.scores is not None and here.scores is not None
+            if said[-1][0] == "user":  # the engine itself heals a text that ends with a space
+                assert there.scores == pytest.approx(here.scores, abs=1e-3)
+                assert there.text == here.text
+            assert there.text == there.samples[0].text in sampling.choices  # type: ignore[operator]
+            assert there.choice_method == "logprob"
+
+
+async def test_a_conversation_that_goes_on_finds_all_of_itself_in_the_cache(
+    open_client: Make,
+) -> None:
+    backend = open_client()
+    question = asked(("user", "A conversation of its own. Tell me something about the sea."),
+                     sampling=Sampling(temperature=1.0, max_tokens=12, seed=3))  # fmt: skip
+    first = await backend.complete(question)
+    more = after(question, ("assistant", first.text), ("user", "Go on."))
+    second = await backend.complete(more)
+    assert first.usage.prompt_tokens is not None and first.usage.completion_tokens is not None
+    total = first.usage.prompt_tokens + first.usage.completion_tokens
+    assert second.usage.cached_tokens is not None
+    assert second.usage.cached_tokens >= total - 2
+
+
+async def test_a_warmed_prompt_is_in_the_cache(open_client: Make) -> None:
+    backend = open_client()
+    assert isinstance(backend, PrefixCaching)
+    question = asked(("user", "Warm words about a winter in the far north of the country."))
+    await backend.connect()
+    ids = backend.prompt_tokens(question)
+    await backend.warm(question, len(ids))
+    answer = await backend.complete(question)
+    assert answer.usage.cached_tokens == len(ids) - 1
+    assert backend.cache_tokens == 16384
+
+
+async def test_samples_come_in_one_request(open_client: Make) -> None:
+    sampling = Sampling(temperature=1.0, max_tokens=4, logprobs=2)
+    answer = await open_client().complete(asked(("user", "Hi"), sampling=sampling, n=3))
+    assert len(answer.samples) == 3
+    for sample in answer.samples:
+        assert sample.logprobs and len(sample.logprobs[0].top) == 2
+        assert all(token.logprob <= 0 for token in sample.logprobs)
+
+
+async def _streamed(backend: SGLang, question: Request) -> tuple[Response, list[Chunk]]:
+    chunks: list[Chunk] = []
+    return await backend.complete(question, chunks.append), chunks
+
+
+@pytest.mark.parametrize("n", [1, 3])
+async def test_a_stream_adds_up_to_the_answer(open_client: Make, n: int) -> None:
+    sampling = Sampling(temperature=0.0, max_tokens=24, stop=("zzz",))
+    question = asked(("user", "Tell me about you."), sampling=sampling, n=n)
+    answer, chunks = await _streamed(open_client(), question)
+    for number, sample in enumerate(answer.samples):
+        said = "".join(chunk.text for chunk in chunks if chunk.sample == number)
+        assert said and sample.text.startswith(said)
+    whole = await open_client().complete(question)
+    assert whole.text == answer.text
+
+
+async def test_forms_hold(open_client: Make) -> None:
+    backend = open_client()
+    digits = Sampling(regex="[0-9]{3}", max_tokens=12)
+    assert (await backend.complete(asked(("user", "A number"), sampling=digits))).text.isdigit()
+    schema = Sampling(schema='{"type":"object","properties":{"a":{"type":"integer"}},'
+                      '"required":["a"],"additionalProperties":false}', max_tokens=40)  # fmt: skip
+    assert (await backend.complete(asked(("user", "JSON"), sampling=schema))).text.startswith("{")
+
+
+async def test_one_answer_has_one_form(open_client: Make) -> None:
+    sampling = Sampling(regex="a", schema="{}")
+    with pytest.raises(Unsupported, match="one form"):
+        await open_client().complete(asked(("user", "x"), sampling=sampling))
+
+
+async def test_what_the_server_refuses_is_refused(open_client: Make) -> None:
+    with pytest.raises(BackendRefused):
+        await open_client().complete(asked(("user", "x"), sampling=Sampling(regex="((")))
+
+
+async def test_a_prompt_without_room_for_an_answer_is_too_long(open_client: Make) -> None:
+    with pytest.raises(PromptTooLong, match="4096"):
+        await open_client().complete(asked(("user", "word " * 9000)))
+
+
+async def test_an_answer_is_asked_to_fit_into_the_context(open_client: Make) -> None:
+    sampling = Sampling(temperature=0.0, max_tokens=100_000, stop=("e",))
+    answer = await open_client().complete(asked(("user", "Hello"), sampling=sampling))
+    assert answer.samples[0].finish_reason == "stop"
+
+
+async def test_another_model_is_not_found(open_client: Make) -> None:
+    question = asked(("user", "x"))
+    question.model = "other"
+    with pytest.raises(ModelNotFound, match="lora"):
+        await open_client().complete(question)
+
+
+async def test_images_are_refused_by_a_model_that_cannot_see(open_client: Make) -> None:
+    picture = Message("user", "What?", ((0, Image("https://example.org/a.png")),))
+    question = Request("/x", 0, "", Messages.of([picture]), GREEDY)
+    with pytest.raises(Unsupported, match="images"):
+        await open_client().complete(question)
+
+
+async def test_a_wrong_key_is_refused_and_not_shown(served: Served) -> None:
+    backend = client(served, api_key="wrong-key-1234")
+    with pytest.raises(AuthenticationFailed) as caught:
+        await backend.complete(asked(("user", "x")))
+    assert "wrong-key" not in str(caught.value)
+    await backend.aclose()
+
+
+async def test_nobody_at_the_address(open_client: Make) -> None:
+    with pytest.raises(BackendUnavailable, match=r"127\.0\.0\.1:9"):
+        await open_client(url="http://127.0.0.1:9").complete(asked(("user", "x")))
+
+
+def test_settings_without_sense_are_refused() -> None:
+    with pytest.raises(ConfigError, match="http"):
+        SGLang(url="localhost:30000")
+    with pytest.raises(InvalidOption):
+        SGLang(connections=0)
+
+
+async def test_a_tokenizer_that_is_not_here_is_asked_for(served: Served, tmp_path: Any) -> None:
+    backend = client(served, tokenizer=tmp_path)
+    with pytest.raises(ConfigError, match=str(tmp_path)):
+        await backend.connect()
+    await backend.aclose()
+
+
+async def _until(backend: SGLang, key: str, wanted: int) -> None:
+    for _ in range(2000):
+        facts = await backend._wire.get("/server_info")
+        if facts["internal_states"][0][key] == wanted:
+            return
+    raise AssertionError(f"{key} is not {wanted}")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_is_cancelled_is_aborted_on_the_server(open_client: Make, stream: bool) -> None:
+    backend = open_client()
+    sampling = Sampling(max_tokens=3000, stop_tokens=(), regex="[a-z]{2000,}")
+    question = asked(("user", "For ever"), sampling=sampling, n=2)
+    emit = (lambda chunk: None) if stream else None
+    asking = asyncio.ensure_future(backend.complete(question, emit))
+    await _until(backend, "running", 2)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await _until(backend, "running", 0)
+    await _until(backend, "open_requests", 0)
+
+
+async def test_closing_waits_for_aborts(served: Served) -> None:
+    watcher, backend = client(served), client(served)
+    question = asked(
+        ("user", "On and on"), sampling=Sampling(max_tokens=3000, regex="[a-z]{2000,}")
+    )
+    asking = asyncio.ensure_future(backend.complete(question))
+    await _until(watcher, "running", 1)
+    asking.cancel()
+    await asyncio.wait([asking])
+    await backend.aclose()
+    await _until(watcher, "running", 0)
+    with pytest.raises(BackendUnavailable, match="closed"):
+        await backend.complete(question)
+    await watcher.aclose()
+
+
+async def test_a_server_that_comes_back_is_probed_again() -> None:
+    with serving() as first:
+        backend = client(first)
+        question = asked(("user", "Hi"))
+        whole = await backend.complete(question)
+        first.kill()
+        with pytest.raises(BackendUnavailable):
+            await backend.complete(question)
+        port = first.url.rpartition(":")[2]
+        assert first.api_key is not None
+        with serving("--port", port, "--api-key", first.api_key):
+            assert (await backend.complete(question)).text == whole.text
+        await backend.aclose()
+
+
+async def test_advice_is_given_once(served: Served) -> None:
+    said: list[str] = []
+    backend = client(served, advise=said.append)
+    await backend.connect()
+    await backend.connect()
+    assert len(said) == len(set(said))
+    await backend.aclose()
+
+
+# -- programs
+
+
+@ppl
+def chat(turns: int) -> list[str]:
+    "You answer in one word."
+    for turn in range(turns):
+        f"Question {turn}?"
+        with AIRole():
+            "Well: "
+            gen(temperature=1.0, max_tokens=6)
+    return []
+
+
+@ppl
+def several() -> tuple[str, str, str]:
+    "Is the sea deep?"
+    answers = [gen(max_tokens=5) for _ in range(20)]
+    chosen = select(["yes", "no"])
+    return str(answers[0]), str(chosen), str(answers[-1])
+
+
+@ppl
+def with_tools() -> tuple[str, str]:
+    def weather(city: str) -> str:
+        """The weather in a city."""
+        return f"sunny in {city}"
+
+    "What is the weather in Rome?"
+    answer = gen(tools=[weather], tool_choice="required", max_tokens=60)
+    (call,) = answer.tool_calls
+    return call.name, call.arguments
+
+
+def test_programs_run_on_the_client(served: Served) -> None:
+    backend = client(served)
+    with running(backend):
+        chat(3)
+        assert several()[1] in ("yes", "no")
+        name, arguments = with_tools()
+    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(10)
+    assert name == "weather" and "city" in arguments

@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appl.errors import Unsupported
+from appl_backends.sglang.launch import LaunchFailed, Plan, check_installed, launched
+
+FAKE = """
+import json, os, signal, sys, threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+args = sys.argv[1:]
+def option(name, default=None):
+    return args[args.index(name) + 1] if name in args else default
+
+if option("--fail"):
+    print("no such model:", option("--fail"))
+    sys.exit(3)
+config = option("--config")
+keys = json.load(open(config)) if config else {}
+
+class Answers(BaseHTTPRequestHandler):
+    def do_GET(self):
+        wrong = keys and self.headers.get("Authorization") != "Bearer " + keys["api-key"]
+        if self.path == "/die":
+            os._exit(7)
+        body = json.dumps({"args": args, "pid": os.getpid(), "path": self.path}).encode()
+        self.send_response(401 if wrong else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *args):
+        print("asked with", keys.get("api-key"), flush=True)
+
+server = HTTPServer(("127.0.0.1", int(option("--port"))), Answers)
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+print("ready", flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.fixture
+def fake(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """An interpreter whose sglang is a small server that says how it was started."""
+    site = tmp_path / "site"
+    for package, module in (("sglang", "launch_server"), ("sglang_router", "launch_router")):
+        (site / package).mkdir(parents=True)
+        (site / package / "__init__.py").write_text("")
+        (site / package / f"{module}.py").write_text(FAKE)
+    info = site / "sglang-0.dist-info"
+    info.mkdir()
+    version = getattr(request, "param", "0.5.17")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: sglang\nVersion: {version}\n")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={site} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+def facts(url: str, key: str) -> Any:
+    question = urllib.request.Request(f"{url}/facts", headers={"Authorization": f"Bearer {key}"})
+    with urllib.request.urlopen(question, timeout=10) as answer:
+        return json.load(answer)
+
+
+def until(found: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not found():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.02)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def plan(fake: Path, **fields: Any) -> Plan:
+    return Plan("llama", python=str(fake), timeout=20.0, **fields)
+
+
+def test_a_server_is_started_as_this_runtime_wants_it_and_ends_with_the_block(fake: Path) -> None:
+    with launched(plan(fake, more=("--mem-fraction-static", "0.5")), list().append) as launch:
+        told = facts(launch.url, launch.api_key)
+        args = told["args"]
+        assert args[args.index("--schedule-policy") + 1] == "lpm"
+        assert args[args.index("--host") + 1] == "127.0.0.1"
+        assert {"--enable-cache-report", "--enable-metrics", "--mem-fraction-static"} <= set(args)
+        assert "--enable-priority-scheduling" not in args
+    assert is_gone(told["pid"])
+
+
+def test_keys_are_random_and_in_no_command_line(fake: Path) -> None:
+    with launched(plan(fake), list().append) as one, launched(plan(fake), list().append) as two:
+        keys = {one.api_key, one.admin_key, two.api_key, two.admin_key}
+        assert len(keys) == 4
+        args = facts(one.url, one.api_key)["args"]
+        assert not any(key in arg for key in keys for arg in args)
+        config = Path(args[args.index("--config") + 1])
+        assert config.stat().st_mode & 0o077 == 0 and config.parent.stat().st_mode & 0o077 == 0
+    assert not config.exists()
+
+
+def test_what_the_user_sets_comes_before_what_the_runtime_wants(fake: Path) -> None:
+    with launched(plan(fake, more=("--schedule-policy", "dfs-weight")), list().append) as launch:
+        args = facts(launch.url, launch.api_key)["args"]
+    assert args.count("--schedule-policy") == 1 and "dfs-weight" in args
+
+
+def test_priority_goes_with_first_come_first_served(fake: Path) -> None:
+    with launched(plan(fake, server_priority=True), list().append) as launch:
+        args = facts(launch.url, launch.api_key)["args"]
+    assert args[args.index("--schedule-policy") + 1] == "fcfs"
+    assert "--enable-priority-scheduling" in args
+
+
+def test_replicas_stand_behind_the_router_on_gpus_of_their_own(fake: Path) -> None:
+    with launched(plan(fake, replicas=2, tp=2), list().append) as launch:
+        args = facts(launch.url, launch.api_key)["args"]
+        workers = [each for each in args if each.startswith("http://")]
+        first, second = (facts(each, launch.api_key) for each in workers)
+    bases = [each["args"][each["args"].index("--base-gpu-id") + 1] for each in (first, second)]
+    assert bases == ["0", "2"]
+    assert is_gone(first["pid"]) and is_gone(second["pid"])
+
+
+def test_a_server_that_dies_at_once_shows_its_log(fake: Path) -> None:
+    with (
+        pytest.raises(LaunchFailed, match=r"code 3 before it answered(.|\n)*no such model: x"),
+        launched(plan(fake, more=("--fail", "x")), list().append),
+    ):
+        raise AssertionError("it must not start")
+
+
+def die(url: str) -> None:
+    with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/die", timeout=10):
+        pass
+
+
+def test_a_server_that_dies_is_started_again_until_it_is_too_often(fake: Path) -> None:
+    said: list[str] = []
+    with launched(plan(fake, restarts=1), said.append) as launch:
+        failed: list[LaunchFailed] = []
+
+        def look_after() -> None:
+            try:
+                launch.look_after(threading.Event())
+            except LaunchFailed as error:
+                failed.append(error)
+
+        watching = threading.Thread(target=look_after)
+        watching.start()
+        before = facts(launch.url, launch.api_key)["pid"]
+        die(launch.url)
+        until(
+            lambda: (
+                any("started again" in line for line in said) and _pid(launch) not in (None, before)
+            )
+        )
+        die(launch.url)
+        watching.join(20)
+    assert "ended with code 7" in str(failed[0]) and "asked with [secret]" in str(failed[0])
+
+
+def _pid(launch: Any) -> int | None:
+    try:
+        return int(facts(launch.url, launch.api_key)["pid"])
+    except OSError:
+        return None
+
+
+@contextlib.contextmanager
+def command(fake: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+    """``appl serve sglang --json`` as a process of its own."""
+    line = [sys.executable, "-m", "appl_backends.sglang.launch", "--model", "llama", "--json"]
+    process = subprocess.Popen(
+        [*line, "--python", str(fake), *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        yield process, json.loads(process.stdout.readline())
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_command_says_where_the_server_is_and_stops_it_cleanly(fake: Path) -> None:
+    with command(fake, "--tp", "2") as (process, told):
+        found = facts(told["url"], told["api_key"])
+        assert found["args"][found["args"].index("--tp-size") + 1] == "2"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        assert is_gone(found["pid"])
+
+
+def test_the_command_starts_the_server_again_on_request(fake: Path) -> None:
+    with command(fake) as (process, told):
+        before = facts(told["url"], told["api_key"])["pid"]
+        process.send_signal(signal.SIGHUP)
+        until(lambda: is_gone(before))
+
+        def is_back() -> bool:
+            with contextlib.suppress(OSError):
+                return bool(facts(told["url"], told["api_key"])["pid"] != before)
+            return False
+
+        until(is_back)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize(
+    "more", ["--enable-custom-logit-processor", "--api-key=x", "--skip-tokenizer-init", "--config"]
+)
+def test_what_opens_a_hole_is_refused(more: str) -> None:
+    with pytest.raises(Unsupported, match=more.partition("=")[0]):
+        Plan("llama", more=(more,))
+
+
+def test_the_world_is_not_served() -> None:
+    with pytest.raises(Unsupported, match="proxy"):
+        Plan("llama", more=("--host", "0.0.0.0"))
+    with pytest.raises(Unsupported, match="at least 1"):
+        Plan("llama", tp=0)
+
+
+@pytest.mark.parametrize("fake", ["0.5.9", "0.4.6.post1"], indirect=True)
+def test_a_version_with_known_holes_is_refused(fake: Path) -> None:
+    with pytest.raises(Unsupported, match="known holes"):
+        check_installed(str(fake))
+
+
+@pytest.mark.parametrize("fake", ["0.5.23"], indirect=True)
+def test_a_later_version_is_fine(fake: Path) -> None:
+    assert check_installed(str(fake)) == "0.5.23"
+
+
+def test_an_interpreter_without_sglang_is_named() -> None:
+    with pytest.raises(Unsupported, match="has no sglang"):
+        check_installed(sys.executable)
