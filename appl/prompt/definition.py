@@ -118,6 +118,13 @@ def define(def_name: str, format_str: str = "{}") -> type[Definition]:
 
     A ``class`` statement does the same, and editors then find where the concept is used.
     """
+    try:
+        str.format(format_str, "")
+    except (TypeError, LookupError, ValueError):
+        raise InvalidOption(
+            "define(format_str=...) is text in which {} stands for the name, got "
+            f"{format_str!r:.80}"
+        ) from None
     return _defined(Definition, def_name, {"name": def_name, "fstr": format_str})
 
 

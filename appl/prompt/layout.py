@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from appl.errors import InvalidOption
+
 _DIGITS = (
     (1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"), (50, "L"),
     (40, "XL"), (10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I"),
@@ -62,6 +64,13 @@ class Indexing:
     suffix: str | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.method, str | None):
+            raise InvalidOption(
+                f'Indexing(method) is "number", "dash" and so on, or the text itself, got '
+                f"{self.method!r:.80}"
+            )
+        if not isinstance(self.ind, int):
+            raise InvalidOption(f"Indexing(ind=...) is a whole number, got {self.ind!r:.80}")
         if self.ind < 0:
             raise ValueError(f"Indexing(ind={self.ind}): a list starts at 0 or later")
 

@@ -68,6 +68,12 @@ class Message:
             )
         if type(self.content) is not str and isinstance(self.content, _NO_CONTENT):
             raise _wrong_content(self.content)
+        for each in (self.name, self.tool_call_id):
+            if each is not None and isinstance(each, _NO_CONTENT):
+                raise InvalidOption(
+                    f"the name of a message's speaker, and the id of a tool call, are text, got "
+                    f"{each!r:.80}"
+                )
 
     @property
     def bare(self) -> bool:
@@ -215,7 +221,7 @@ class AIMessage(_Said):
         role: Any = None,
         name: str | None = None,
     ) -> None:
-        calls = tuple(map(as_tool_call, tool_calls or ()))
+        calls = tuple(map(as_tool_call, _listed(tool_calls)))
         super().__init__(content, role=role, name=name, tool_calls=calls)
 
 
@@ -237,6 +243,12 @@ class ToolMessage(_Said):
         super().__init__(
             content, role=role, name=name, tool_call_id=tool_call_id or None, has_error=has_error
         )
+
+
+def _listed(calls: Any) -> Iterable[Any]:
+    if calls is not None and (isinstance(calls, str | Mapping) or not isinstance(calls, Iterable)):
+        raise InvalidOption(f"tool_calls takes a list of ToolCall(...), got {calls!r:.80}")
+    return calls or ()
 
 
 _NO_CONTENT = (bool, int, float, complex, bytes, bytearray, Mapping, set, frozenset)

@@ -344,6 +344,8 @@ def iter(lst: Iterable[T], compositor: Compositor | type[Compositor] | None = No
         for question in appl.iter(questions):
             question
     """
+    if not isinstance(lst, Iterable):
+        raise InvalidOption(f"appl.iter() takes a list of items, got {lst!r:.80}")
     made = compositor_of(compositor, "iter(compositor=...)") or NumberedList()
     entered: Frame | None = None
     try:

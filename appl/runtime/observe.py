@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
+from appl.errors import InvalidOption
 from appl.runtime import clock
 from appl.runtime.fiber import in_coroutine
 from appl.runtime.run import here
@@ -66,6 +67,11 @@ def observe(look: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     The value is recorded (None, bool, int, float, str, bytes, list, tuple and dict), and a replay
     gets it without the call. An exception is not: let *look* return what went wrong.
     """
+    if not callable(look):
+        raise InvalidOption(
+            f"observe(look, ...) takes a function and its arguments, got {look!r:.80}; write "
+            "observe(f, x), not observe(f(x))"
+        )
     return cast(T, _observe("observe", lambda: look(*args, **kwargs)))
 
 

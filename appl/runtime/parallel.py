@@ -166,9 +166,10 @@ def map(
         raise InvalidOption(f"map(on_error={on_error!r}): it is 'raise' or 'collect'")
     if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
         raise InvalidOption(f"map(concurrency={concurrency!r}): at least 1, or None for no limit")
-    every = list(zip(finished(items), *more, strict=False)) if more else [
-        (item,) for item in finished(items)
-    ]  # fmt: skip
+    items = finished(items)
+    if not isinstance(items, Iterable):
+        raise InvalidOption(f"map(f, items) takes a list of items, got {items!r:.80}")
+    every = list(zip(items, *more, strict=False)) if more else [(item,) for item in items]
     shown = progress_for(_name(f), len(every), progress)
     job = _Map(f, every, concurrency or len(every) or 1, on_error == "collect", shown)
     if in_coroutine():

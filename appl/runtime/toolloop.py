@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
-from appl.errors import InvalidOption, ToolLoopError, Unsupported
+from appl.errors import InvalidOption, ToolLoopError, UnknownOption, Unsupported, nearest
 from appl.prompt import UNFORMATTED, Node, Part, Prompt, Voice, nodes_of
 from appl.runtime import structure
 from appl.runtime.explicit import Said, said_to
@@ -17,7 +17,7 @@ from appl.runtime.fiber import Hub, in_coroutine, strand_here
 from appl.runtime.frame import Frame
 from appl.runtime.future import Generation, finished, text_of
 from appl.runtime.generate import gen
-from appl.runtime.options import check_number
+from appl.runtime.options import KNOWN, check_number
 from appl.runtime.parallel import scope_beside
 from appl.runtime.pending import Outcome, Pending, Typed, Value
 from appl.runtime.place import Kept
@@ -99,6 +99,9 @@ def gen_with_tools(
     return Generation(loop)
 
 
+_OWN = ("max_steps", "parallel", "tool_timeout", "on_limit")
+
+
 def _check(box: Toolbox, max_steps: int, on_limit: str, options: dict[str, Any]) -> None:
     if not len(box):
         raise InvalidOption("gen_with_tools(tools=...) needs at least one tool; without, use gen()")
@@ -107,6 +110,9 @@ def _check(box: Toolbox, max_steps: int, on_limit: str, options: dict[str, Any])
         raise InvalidOption(
             f"gen_with_tools(on_limit={on_limit!r}): it is 'raise' or 'answer', without tools"
         )
+    for name in options:
+        if name not in KNOWN and (hint := nearest(name, _OWN, 0.7)):
+            raise UnknownOption(f"gen_with_tools() has no option {name!r}{hint}")
     for name, usual in (("n", 1), ("stream", False)):
         if options.get(name, usual) != usual:
             raise Unsupported(

@@ -315,3 +315,14 @@ def test_every_step_is_recorded_with_the_line_of_the_program(tmp_path):
     recorded(path, Scripted(counting), lambda: str(gen_with_tools(messages="x", tools=[add])))
     lines = {call.where for call in Trace.open(path).calls}
     assert len(lines) == 1 and lines.pop().startswith(f"{__file__}:")
+
+
+def test_a_slip_in_an_option_of_the_loop_names_the_nearest():
+    def look() -> str:
+        return "seen"
+
+    with (
+        running(Echo()),
+        pytest.raises(UnknownOption, match="'max_stps'; did you mean 'max_steps'"),
+    ):
+        gen_with_tools(tools=[look], messages="x", max_stps=3)
