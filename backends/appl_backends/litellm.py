@@ -32,7 +32,7 @@ from appl.errors import (
 )
 from appl.prompt import Messages
 from appl_backends.openai.answer import Assembly, response_of_data
-from appl_backends.openai.body import OPTIONS, is_strict
+from appl_backends.openai.body import OPTIONS, strictly
 
 FEATURES = frozenset(
     {"audio", "images", "logprobs", "prefix_cache", "reasoning", "schema", "schema_object", "seed",
@@ -212,8 +212,8 @@ def _given(sampling: Sampling) -> Iterator[tuple[str, Any]]:
     elif choice is not None:
         yield "tool_choice", {"type": "function", "function": {"name": choice}}
     if sampling.schema is not None:
-        strict = is_strict(sampling.schema)
-        named = {"name": "answer", "schema": json.loads(sampling.schema), "strict": strict}
+        schema, strict = strictly(sampling.schema)
+        named = {"name": "answer", "schema": json.loads(schema), "strict": strict}
         yield "response_format", {"type": "json_schema", "json_schema": named}
 
 

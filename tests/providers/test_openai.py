@@ -138,6 +138,8 @@ STRICT = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
         ({**STRICT, "properties": {"a": {"type": "object"}}}, False),
         ({**STRICT, "properties": {"a": {}}}, False),
         ({"type": "array", "items": STRICT}, False),
+        ({**STRICT, "properties": {"a": {"type": "string", "minLength": 1}}}, False),
+        ({**STRICT, "properties": {"a": {"enum": [1, "b"]}}}, False),
         ({"anyOf": [STRICT, STRICT], "type": "object"}, False),
     ],
 )
@@ -146,6 +148,15 @@ async def test_a_schema_is_strict_where_strict_mode_takes_it(schema: Any, strict
         body = await sent(server, request(schema=json.dumps(schema)))
     wanted = {"name": "answer", "schema": schema, "strict": strict}
     assert body["response_format"] == {"type": "json_schema", "json_schema": wanted}
+
+
+async def test_a_choice_gets_the_type_that_strict_mode_wants() -> None:
+    wanted = {**STRICT, "properties": {"a": {"enum": ["x", "y"]}}}
+    with FaultServer() as server:
+        body = await sent(server, request(schema=json.dumps(wanted)))
+    schema = body["response_format"]["json_schema"]
+    assert schema["schema"]["properties"] == {"a": {"enum": ["x", "y"], "type": "string"}}
+    assert schema["strict"] is True
 
 
 async def test_constraints_are_said_in_the_words_of_each_server() -> None:

@@ -102,8 +102,8 @@ def _given(sampling: Sampling, server: Server) -> Iterator[tuple[str, str]]:
 def _constraint(sampling: Sampling, server: Server) -> Iterator[tuple[str, str]]:
     """What the answer must look like, in the words of *server*."""
     if sampling.schema is not None:
-        strict = "true" if is_strict(sampling.schema) else "false"
-        named = f'{{"name":"answer","schema":{sampling.schema},"strict":{strict}}}'
+        schema, strict = strictly(sampling.schema)
+        named = f'{{"name":"answer","schema":{schema},"strict":{_json(strict)}}}'
         yield "response_format", f'{{"type":"json_schema","json_schema":{named}}}'
     for name in ("regex", "grammar"):
         text = getattr(sampling, name)
@@ -141,17 +141,41 @@ def _table(value: object) -> dict[str, str]:
 
 
 @lru_cache(maxsize=256)
-def is_strict(schema: str) -> bool:
-    """Whether OpenAI's strict mode takes *schema*: every object closed, all its fields required.
+def strictly(schema: str) -> tuple[str, bool]:
+    """The text of *schema* for OpenAI's strict mode, and whether that mode takes it.
 
-    Source: OpenAI's guide "Structured model outputs", section "Supported schemas".
+    It wants every object closed, all fields required, and a type everywhere: that of the values is
+    added to an ``enum``. Source: OpenAI's guide "Structured model outputs", "Supported schemas".
     """
-    value = json.loads(schema)
-    return value.get("type") == "object" and "anyOf" not in value and _is_strict(value)
+    value = _with_types(json.loads(schema))
+    strict = value.get("type") == "object" and "anyOf" not in value and _is_strict(value)
+    return (_json(value), True) if strict else (schema, False)
 
 
-_LOOSE = frozenset({"allOf", "not", "patternProperties", "prefixItems", "if", "maxProperties",
-                    "minProperties"})  # fmt: skip
+_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+
+
+def _with_types(schema: Any) -> Any:
+    """*schema* with the type of its values beside every ``enum`` and ``const`` that has none."""
+    if not isinstance(schema, dict):
+        return schema
+    found = dict(schema)
+    for name in _NAMED:
+        if name in found:
+            found[name] = {key: _with_types(each) for key, each in found[name].items()}
+    if "anyOf" in found:
+        found["anyOf"] = [_with_types(each) for each in found["anyOf"]]
+    if "items" in found:
+        found["items"] = _with_types(found["items"])
+    values = found.get("enum", [found["const"]] if "const" in found else [])
+    types = {_TYPES.get(type(each), "") for each in values}
+    if len(types) == 1 and "type" not in found:
+        found["type"] = types.pop()
+    return found
+
+
+_LOOSE = frozenset({"allOf", "if", "maxLength", "maxProperties", "minLength", "minProperties",
+                    "not", "patternProperties", "prefixItems"})  # fmt: skip
 _NAMED = ("properties", "$defs", "definitions")
 
 
@@ -164,8 +188,8 @@ def _is_strict(schema: Any) -> bool:
             return False
         if set(named) != set(schema.get("required", ())):
             return False
-    elif not schema.keys() & {"type", "anyOf", "enum", "const", "$ref"}:
-        return False  # any value at all
+    elif not schema.keys() & {"type", "anyOf", "$ref"}:
+        return False  # any value at all, or values of several types
     inner = [each for name in _NAMED for each in schema.get(name, {}).values()]
     inner += schema.get("anyOf", [])
     inner += [schema["items"]] if "items" in schema else []
