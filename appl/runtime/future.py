@@ -15,7 +15,7 @@ from appl.prompt.shown import Bundle, block
 from appl.runtime import clock
 from appl.runtime.fiber import arrive, in_coroutine, wait
 from appl.runtime.older import MISSING, of_answer
-from appl.runtime.pending import Error, Pending, Proxy, Value
+from appl.runtime.pending import GLANCE, Error, Pending, Proxy, Value
 from appl.runtime.stream import TextStream
 
 if TYPE_CHECKING:
@@ -366,6 +366,17 @@ def _binary(op: Install) -> Install:
     return lambda self, other: op(result_of(self._pending), finished(other))
 
 
+def _compared(op: Install, unknown: bool) -> Install:
+    """A comparison; *unknown* is its result for who must not wait."""
+
+    def compare(self: Any, other: Any) -> Any:
+        if GLANCE.on:
+            return unknown
+        return op(result_of(self._pending), finished(other))
+
+    return compare
+
+
 def _reflected(op: Install) -> Install:
     return lambda self, other: op(finished(other), result_of(self._pending))
 
@@ -383,9 +394,8 @@ _UNARY: dict[str, Install] = {
     "__ceil__": math.ceil,
 }  # fmt: skip
 _BINARY: dict[str, Install] = {
-    "__eq__": operator.eq, "__ne__": operator.ne, "__lt__": operator.lt, "__le__": operator.le,
-    "__gt__": operator.gt, "__ge__": operator.ge, "__getitem__": operator.getitem,
-    "__contains__": operator.contains, "__format__": format,
+    "__lt__": operator.lt, "__le__": operator.le, "__gt__": operator.gt, "__ge__": operator.ge,
+    "__getitem__": operator.getitem, "__contains__": operator.contains, "__format__": format,
 }  # fmt: skip
 _ARITHMETIC: dict[str, Install] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "matmul": operator.matmul,
@@ -400,6 +410,8 @@ def _install() -> None:
         setattr(Deferred, name, _unary(op))
     for name, op in _BINARY.items():
         setattr(Deferred, name, _binary(op))
+    Deferred.__eq__ = _compared(operator.eq, False)  # type: ignore[method-assign]
+    Deferred.__ne__ = _compared(operator.ne, True)  # type: ignore[method-assign]
     for name, op in _ARITHMETIC.items():
         setattr(Deferred, f"__{name}__", _binary(op))
         setattr(Deferred, f"__r{name}__", _reflected(op))

@@ -102,6 +102,16 @@ class Proxy:
     _pending: Pending
 
 
+class _Glance(threading.local):
+    """Whether this thread looks at values without wanting to wait for any: what is a future then
+    equals nothing."""
+
+    on = False
+
+
+GLANCE = _Glance()
+
+
 class Pending:
     """Something that will have an outcome; as a part of a prompt it is lazy text.
 

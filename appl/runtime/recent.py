@@ -1,42 +1,47 @@
 """Lists of messages that were asked with lately: one that goes on costs what is new in it.
 
-Invariant: what is taken from an earlier list are the very messages that were in it, and they have
-not changed since.
+Invariant: what is taken from an earlier list says what the new one says now; to know that, nothing
+is waited for.
 """
 
 from __future__ import annotations
 
-import operator
 import threading
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
 from appl.prompt import Message, Messages
+from appl.runtime.pending import GLANCE
 
 _LISTS = 16
 
 
 @dataclass(slots=True)
 class Beginning:
-    """The first messages of a list as they were given, copies of them, and the chain up to each."""
+    """The first messages of a list as they were when it was given, and the chain up to each."""
 
-    given: list[Any] = field(default_factory=list)
     copies: list[Any] = field(default_factory=list)
     links: list[Messages] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self.given)
+        return len(self.links)
 
     def up_to(self, count: int) -> Beginning:
         """The first *count* of them."""
-        return Beginning(self.given[:count], self.copies[:count], self.links[:count])
+        return Beginning(self.copies[:count], self.links[:count])
 
-    def unchanged(self, count: int) -> bool:
-        """Whether the first *count* are what they were."""
-        if count == len(self.given):
-            return self.copies == self.given
-        return self.copies[:count] == self.given[:count]
+    def common(self, messages: list[Any]) -> int:
+        """How many of *messages*, from the first one on, are as they were here."""
+        GLANCE.on = True
+        try:
+            if self.copies == messages[: len(self)]:
+                return len(self)
+            pairs = enumerate(zip(self.copies, messages, strict=False))
+            shorter = min(len(self), len(messages))
+            return next((i for i, (a, b) in pairs if a is not b and a != b), shorter)
+        finally:
+            GLANCE.on = False
 
     def add(self, message: Any, link: Messages) -> bool:
         """Note one more; false when a copy would not tell that it was changed."""
@@ -45,7 +50,6 @@ class Beginning:
                 return False
         elif not isinstance(message, Message):
             return False
-        self.given.append(message)
         self.copies.append(dict(message) if type(message) is dict else message)
         self.links.append(link)
         return True
@@ -65,8 +69,8 @@ class Recent:
         """
         best, most = Beginning(), 0
         for seen in reversed(list(self._lists)):
-            count = _common(seen.given, messages)
-            if count > most and seen.unchanged(count):
+            count = seen.common(messages)
+            if count > most:
                 if count == len(seen) and self._forget(seen):
                     return seen
                 best, most = seen, count
@@ -83,11 +87,3 @@ class Recent:
         """Keep *beginning* in place of the list that was asked with longest ago."""
         with self._lock:
             self._lists.append(beginning)
-
-
-def _common(one: list[Any], other: list[Any]) -> int:
-    """How many messages both begin with."""
-    if not any(map(operator.is_not, one, other)):
-        return min(len(one), len(other))
-    pairs = enumerate(zip(one, other, strict=False))
-    return next(i for i, (a, b) in pairs if a is not b)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from appl import AIMessage, UserMessage, gen
 from appl.prompt import as_message
-from appl.testing import Echo, running
+from appl.testing import Echo, Held, running
 
 
 def sent(seen: Any) -> list[Any]:
@@ -90,3 +90,31 @@ def test_many_lists_side_by_side_do_not_mix(many: int) -> None:
                 history.append({"role": "user", "content": f"turn {turn} of {i}"})
                 str(gen(messages=history))
                 assert sent(seen) == [as_message(message) for message in history]
+
+
+def test_a_change_that_is_pending_is_not_waited_for() -> None:
+    backend = Held(lambda request: request.messages.message.content if request.messages else "")
+    with running(backend):
+        history = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
+        first, pending = gen(messages=history), gen(messages="changed")
+        history[0]["content"] = pending  # type: ignore[assignment]
+        second = gen(messages=history)  # at once: nothing has an answer yet
+        another = gen(messages=[{"role": "user", "content": first}, history[1]])
+        assert not first.done() and not pending.done()
+        backend.release(first.call_id, pending.call_id)
+        assert pending == "changed" and pending in ["changed"]
+        backend.release(second.call_id, another.call_id)
+        assert (str(second), str(another)) == ("b", "b")
+        first_said = first.result()
+    sent_by = {each.address: [m.content for m in each.messages or ()] for each in backend.requests}
+    assert sent_by[second.call_id] == ["changed", "b"]
+    assert sent_by[another.call_id] == [first_said, "b"]
+
+
+def test_an_equal_list_is_the_same_conversation_going_on() -> None:
+    with running(Echo()) as seen:
+        said = [{"role": "user", "content": f"q{i}"} for i in range(5)]
+        str(gen(messages=said))
+        str(gen(messages=[dict(message) for message in said] + [UserMessage("more")]))
+    first, second = (request.messages for request in seen.requests)
+    assert first is not None and second is not None and second.parent is first
