@@ -30,7 +30,15 @@ MAY = {
     "serving": [],
     "appl_backends": ["backend", "backend_http", "prompt", "errors"],
 }
-ALL = ["session", "cli", "testing", "testing_faults", "__init__", "__main__", *("compositor", "func", "types")]
+ALL = [
+    "session",
+    "cli",
+    "testing",
+    "testing_faults",
+    "__init__",
+    "__main__",
+    *("compositor", "func", "types"),
+]
 HEAVY = {"numpy", "litellm", "openai", "httpx", "aiohttp", "pydantic", "rich", "torch", "PIL"}
 
 
