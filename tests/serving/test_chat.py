@@ -94,7 +94,7 @@ def test_calls_are_streamed_as_a_whole(client: Client) -> None:
         "tools": [TOOL], "tool_choice": "required",
     }  # fmt: skip
     deltas = [event["choices"][0] for event in client.events("/v1/chat/completions", body)]
-    (call,) = [each["delta"]["tool_calls"][0] for each in deltas if each["delta"]["tool_calls"]]
+    (call,) = [each["delta"]["tool_calls"][0] for each in deltas if "tool_calls" in each["delta"]]
     assert call["index"] == 0 and json.loads(call["function"]["arguments"])["city"]
     assert deltas[-1]["finish_reason"] == "tool_calls"
 

@@ -131,6 +131,7 @@ def test_forms_are_kept(client: Client, form: dict[str, str], pattern: str) -> N
     found = client.generate(HELLO, sampling_params={"max_new_tokens": 60, **form, "n": 3})
     for each in found:
         assert re.fullmatch(pattern, each["text"]), each
+        assert each["meta_info"]["finish_reason"] == {"type": "stop", "matched": 1}
 
 
 def test_without_a_limit_an_answer_ends_by_itself_or_with_the_context(client: Client) -> None:
@@ -141,9 +142,9 @@ def test_without_a_limit_an_answer_ends_by_itself_or_with_the_context(client: Cl
 def test_ids_and_texts_go_both_ways(client: Client) -> None:
     found = client.post("/tokenize", {"prompt": HELLO + "é 🙂"}).json()
     assert found["count"] == len(found["tokens"]) and found["max_model_len"] == 4096
-    assert client.post("/detokenize", {"tokens": found["tokens"]}).json() == {
-        "text": HELLO + "é 🙂"
-    }
+    for skip, text in ((False, HELLO + "é 🙂"), (True, "Helloé 🙂")):
+        body = {"tokens": found["tokens"], "skip_special_tokens": skip}
+        assert client.post("/detokenize", body).json() == {"text": text}
 
 
 def test_what_the_server_says_of_itself(client: Client) -> None:

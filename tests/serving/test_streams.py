@@ -92,7 +92,7 @@ def test_a_chat_stream_adds_up(client: Client) -> None:
     for event in events:
         (choice,) = event["choices"]
         at = choice["index"]
-        texts[at] += choice["delta"]["content"] or ""
+        texts[at] += choice["delta"].get("content", "")
         logprobs[at] += (choice["logprobs"] or {"content": []})["content"]
         ends[at] = choice["finish_reason"], choice["matched_stop"]
     for choice in whole["choices"]:
@@ -103,7 +103,7 @@ def test_a_chat_stream_adds_up(client: Client) -> None:
         ]
         assert ends[at] == (choice["finish_reason"], choice["matched_stop"])
     assert last["choices"] == [] and last["usage"]["total_tokens"] == whole["usage"]["total_tokens"]
-    assert {event["usage"] for event in events} == {None}
+    assert not any("usage" in event for event in events)
 
 
 def test_a_completion_stream_adds_up(client: Client) -> None:

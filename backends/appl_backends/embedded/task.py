@@ -129,6 +129,14 @@ class Run:
         """Whether *token* ends the answer, and is not part of it; *end* is that of a turn."""
         return (token == end and not self.task.ignore_end) or token in self.task.stop_tokens
 
+    def matched(self, end: int) -> int | str:
+        """The stop string or the token that ended a finished answer.
+
+        An answer that its constraint ended is ended by *end* as well, which it does not hold.
+        """
+        last = self.ids[-1]
+        return self.writer.matched or (last if self.ends_with(last, end) else end)
+
     @property
     def generated(self) -> int:
         """How many tokens it has sampled."""

@@ -159,9 +159,9 @@ class Server:
 
     async def _detokenize(self, request: web.Request) -> web.Response:
         given = parsed(await request.read())
-        return web.json_response(
-            {"text": self._words.decode(given.tokens("tokens", self._words.vocab))}
-        )
+        tokens = given.tokens("tokens", self._words.vocab)
+        special = not given.flag("skip_special_tokens", True)
+        return web.json_response({"text": self._words.decode(tokens, special=special)})
 
 
 def _json(facts: Callable[[], dict[str, Any]]) -> Handler:

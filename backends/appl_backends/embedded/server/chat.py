@@ -34,6 +34,7 @@ from appl_backends.embedded.server.shapes import (
     head,
     matched,
     said,
+    told,
     usage,
     wants_usage,
 )
@@ -69,7 +70,7 @@ class Chat:
             return await self._stream(request, job, opening, wants_usage(given))
         await self._jobs.answer([job])
         choices = [self._choice(run, task) for run in task.live]
-        return web.json_response({**opening, "choices": choices, "usage": usage([task])})
+        return web.json_response({**opening, "choices": choices, **told([task])})
 
     def _choice(self, run: Run, task: Task) -> dict[str, Any]:
         sample = run.sample()
@@ -84,13 +85,13 @@ class Chat:
             },
             "logprobs": self._logprobs(run, task, 0, len(run.probed)),
             "finish_reason": run.finish,
-            "matched_stop": matched(run),
+            "matched_stop": matched(run, self._words),
         }
 
     def _logprobs(self, run: Run, task: Task, start: int, end: int) -> dict[str, Any] | None:
         if task.probe is None:
             return None
-        shown = said(run, run.probed[start:end], self._backend.tokenizer.end)
+        shown = said(run, run.probed[start:end], self._words)
         return {"content": content(shown, self._words)}
 
     async def _stream(
@@ -103,7 +104,7 @@ class Chat:
                     await events.send(streamed(update.refusal))
                     continue
                 for choice in self._choices(job, update.piece, sent):
-                    await events.send({**opening, "choices": [choice], "usage": None})
+                    await events.send({**opening, "choices": [choice]})
             if counted:
                 await events.send({**opening, "choices": [], "usage": usage([job.task])})
         return events.response
@@ -118,24 +119,23 @@ class Chat:
             logprobs = self._logprobs(run, job.task, start, piece.tokens)
             found.append(_delta(run, {"content": piece.text}, logprobs))
             sent[piece.sample] = piece.tokens
-        return found + (_ending(run) if piece.finish else [])
+        return found + (_ending(run, self._words) if piece.finish else [])
 
 
-def _ending(run: Run) -> list[dict[str, Any]]:
+def _ending(run: Run, words: Words) -> list[dict[str, Any]]:
     """The last choices of a stream: its tool calls, and why it ends."""
     calls = run.sample().tool_calls
     found = [_delta(run, {"tool_calls": _calls(calls, numbered=True)})] if calls else []
     last = _delta(run, {})
-    return [*found, {**last, "finish_reason": run.finish, "matched_stop": matched(run)}]
+    return [*found, {**last, "finish_reason": run.finish, "matched_stop": matched(run, words)}]
 
 
 def _delta(
     run: Run, said: dict[str, Any], logprobs: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    empty = {"role": None, "content": None, "reasoning_content": None, "tool_calls": None}
     return {
         "index": run.index,
-        "delta": {**empty, **said},
+        "delta": {"reasoning_content": None, **said},
         "logprobs": logprobs,
         "finish_reason": None,
         "matched_stop": None,

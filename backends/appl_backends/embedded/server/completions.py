@@ -15,7 +15,15 @@ from appl_backends.embedded.server.fields import Fields, are_tokens, parsed
 from appl_backends.embedded.server.jobs import Job, Jobs
 from appl_backends.embedded.server.refusal import Refusal, streamed
 from appl_backends.embedded.server.sampling import Params, params
-from appl_backends.embedded.server.shapes import check, head, matched, said, usage, wants_usage
+from appl_backends.embedded.server.shapes import (
+    check,
+    head,
+    matched,
+    said,
+    told,
+    usage,
+    wants_usage,
+)
 from appl_backends.embedded.server.sse import Events
 from appl_backends.embedded.server.words import Words
 from appl_backends.embedded.task import Run, Task
@@ -62,7 +70,7 @@ class Completions:
             for at, task in enumerate(tasks)
             for run in task.live
         ]
-        return web.json_response({**opening, "choices": choices, "usage": usage(tasks)})
+        return web.json_response({**opening, "choices": choices, **told(tasks)})
 
     def _params(self, given: Fields) -> Params:
         found = {name: given.raw(name) for name in _SAME if name in given}
@@ -131,13 +139,13 @@ class Completions:
             "text": part.text,
             "logprobs": self._logprobs(run, part),
             "finish_reason": run.finish if part.last else None,
-            "matched_stop": matched(run) if part.last else None,
+            "matched_stop": matched(run, self._words) if part.last else None,
         }
 
     def _logprobs(self, run: Run, part: _Part) -> dict[str, Any] | None:
         if run.task.probe is None:
             return None
-        entries = said(run, run.probed[part.start : part.end], self._backend.tokenizer.end)
+        entries = said(run, run.probed[part.start : part.end], self._words)
         shown = self._words.shown
         return {
             "tokens": [shown(each.token) for each in entries],

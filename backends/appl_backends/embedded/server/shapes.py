@@ -73,14 +73,19 @@ def usage(tasks: Sequence[Task]) -> dict[str, Any]:
     }
 
 
-def matched(run: Run) -> int | str | None:
+def told(tasks: Sequence[Task]) -> dict[str, Any]:
+    """The fields after the choices of a whole answer."""
+    return {"usage": usage(tasks), "metadata": {"weight_version": "default"}}
+
+
+def matched(run: Run, words: Words) -> int | str | None:
     """The stop string or the token that ended the answer."""
-    return (run.writer.matched or run.ids[-1]) if run.finish == "stop" else None
+    return run.matched(words.end) if run.finish == "stop" else None
 
 
-def said(run: Run, entries: Sequence[Entry], end: int) -> Sequence[Entry]:
-    """*entries* without that of a token that ended the answer; *end* is the model's own."""
-    return [each for each in entries if not run.ends_with(each.token, end)]
+def said(run: Run, entries: Sequence[Entry], words: Words) -> Sequence[Entry]:
+    """*entries* without that of a token that ended the answer."""
+    return [each for each in entries if not run.ends_with(each.token, words.end)]
 
 
 def content(entries: Sequence[Entry], words: Words) -> list[dict[str, Any]]:

@@ -13,12 +13,12 @@ from appl_backends.embedded.tokenizer import Tokenizer, clean
 
 
 class Words:
-    """The vocabulary of a model, of *vocab* ids."""
+    """The vocabulary of a model, of *vocab* ids; ``end`` is the one that ends an answer."""
 
     def __init__(self, tokenizer: Tokenizer, vocab: int) -> None:
         self.vocab = vocab
         self._inner = tokenizers.Tokenizer.from_str(tokenizer.source)
-        self._bytes = tokenizer.bytes
+        self._bytes, self.end = tokenizer.bytes, tokenizer.end
         self._special = tokenizer.names
 
     def encode(self, text: str) -> list[int]:
@@ -26,9 +26,10 @@ class Words:
         ids: list[int] = self._inner.encode(clean(text), add_special_tokens=False).ids
         return ids
 
-    def decode(self, tokens: Sequence[int]) -> str:
-        """The text of *tokens*, with special tokens written out."""
-        return b"".join(map(self.data, tokens)).decode("utf-8", "replace")
+    def decode(self, tokens: Sequence[int], *, special: bool) -> str:
+        """The text of *tokens*; with *special*, special tokens are written out."""
+        shown = (token for token in tokens if special or token not in self._special)
+        return b"".join(map(self.data, shown)).decode("utf-8", "replace")
 
     def shown(self, token: int) -> str:
         """The text of one token; half a character is shown as U+FFFD."""
