@@ -576,3 +576,12 @@ async def test_a_server_that_is_not_there_cannot_be_reached_and_may_come_back() 
                 await backend.complete(request())
             server.revive()
             assert (await backend.complete(request())).text == server.answer("hello")
+
+
+async def test_a_closed_backend_is_not_asked() -> None:
+    with FaultServer() as server:
+        backend = OpenAI(base_url=server.openai_url)
+        await backend.complete(request())
+        await backend.aclose()
+        with pytest.raises(BackendUnavailable, match="closed"):
+            await backend.complete(request())

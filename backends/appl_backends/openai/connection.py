@@ -8,9 +8,9 @@ request, whose headers hold the key.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -21,6 +21,7 @@ from appl.errors import (
     BackendError,
     BackendNotFound,
     BackendTimeout,
+    BackendUnavailable,
     MalformedResponse,
 )
 
@@ -70,14 +71,15 @@ class Connection:
     def __init__(self, address: Address) -> None:
         self._address = address
         self._client: asyncio.Task[_Client] | None = None
+        self._closed = False
 
     async def ready(self, who: str) -> None:
         """Have the SDK and its client. Raises ``BackendError``."""
-        await self._made(who)
+        await self._ready(who)
 
     async def post(self, body: bytes, model: str, who: str) -> Answer:
         """Send *body* for *model*, and read the whole answer. Raises ``BackendError``."""
-        client = await self._made(who)
+        client = await self._ready(who)
         path = _path(self._address, "chat/completions", model)
         try:
             response = await client.sdk.post(
@@ -88,12 +90,12 @@ class Connection:
             failed = self._typed(error, who, begun=False)
         raise failed from None
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def stream(
         self, body: bytes, model: str, who: str
     ) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
         """Send *body*; the content type of the answer, and its bytes as they come."""
-        client = await self._made(who)
+        client = await self._ready(who)
         path = _path(self._address, "chat/completions", model)
         failed: BackendError | None = None
         response: Any = None
@@ -113,7 +115,7 @@ class Connection:
 
     async def models(self, who: str) -> list[str]:
         """The models that the server lists. Raises ``BackendError``."""
-        client = await self._made(who)
+        client = await self._ready(who)
         try:
             page = await client.sdk.get("/models", cast_to=client.response, options=client.options)
             return [str(each["id"]) for each in page.json()["data"]]
@@ -124,20 +126,24 @@ class Connection:
         raise failed from None
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections; what is asked later is refused."""
+        self._closed = True
         task, self._client = self._client, None
         if task is not None and not task.cancelled():
-            client = await task
-            await client.sdk.close()
+            with contextlib.suppress(BackendError):  # it was never made
+                await (await task).sdk.close()
 
-    async def _made(self, who: str) -> _Client:
+    async def _ready(self, who: str) -> _Client:
+        if self._closed:
+            raise BackendUnavailable(f"{who}: the backend is closed")
         task = self._client
         if task is None:
             task = self._client = asyncio.ensure_future(_made(self._address, who))
         try:
             return await asyncio.shield(task)
         except BackendError:
-            self._client = None
+            if self._client is task:  # with another environment it may be made
+                self._client = None
             raise
 
     def _typed(self, error: Exception, who: str, *, begun: bool) -> BackendError:
