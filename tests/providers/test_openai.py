@@ -283,9 +283,9 @@ async def test_a_server_with_one_model_need_not_be_told_which() -> None:
         ({"features": ["tool"]}, "did you mean 'tools'"),
         ({"without": "n"}, r"without must be a list"),
         ({"base_url": "localhost:8000"}, "http://"),
-        ({"prices": {"m": {"inptu": 1, "output": 1}}}, "did you mean 'input'"),
-        ({"prices": {"m": {"input": 1}}}, "need input and output"),
-        ({"prices": {"m": {"input": -1, "output": 1}}}, "at least 0"),
+        ({"prices": {"m": {"promt": 1, "answer": 1}}}, "did you mean 'prompt'"),
+        ({"prices": {"m": {"prompt": 1}}}, "need prompt and answer"),
+        ({"prices": {"m": {"prompt": -1, "answer": 1}}}, "at least 0"),
     ],
 )
 def test_a_wrong_setting_says_what_was_meant(settings: dict[str, Any], match: str) -> None:
@@ -348,8 +348,8 @@ async def test_no_usage_is_unknown_usage() -> None:
 
 async def test_the_cost_is_that_of_the_table_or_what_the_server_says() -> None:
     prices = {
-        "m": {"input": 2.0, "cached": 0.5, "output": 10.0},
-        "gpt-*": {"input": 1, "output": 1},
+        "m": {"prompt": 2.0, "cached": 0.5, "answer": 10.0},
+        "gpt-*": {"prompt": 1, "answer": 1},
     }
     usage = {
         "prompt_tokens": 100,

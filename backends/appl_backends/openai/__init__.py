@@ -28,7 +28,7 @@ class OpenAI:
     ``azure_endpoint`` and ``api_version``, the model is the name of the deployment. ``server`` says
     what is at the other end, so that it is asked only for what it can do; ``features`` and
     ``without`` correct that. ``model`` is the default, ``models`` the only ones that may be asked.
-    ``prices`` gives for a model ``input``, ``cached`` and ``output`` in units of currency for a
+    ``prices`` gives for a model ``prompt``, ``cached`` and ``answer`` in units of currency for a
     million tokens. ``connect`` is in seconds, ``concurrency`` the most calls at once.
     ``name`` is what the backend is called in traces and errors.
     """

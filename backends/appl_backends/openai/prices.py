@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from appl.backend import Usage
 from appl.errors import ConfigError, nearest
 
-_KINDS = ("input", "cached", "output")
+_KINDS = ("prompt", "cached", "answer")
 
 
 @dataclass(frozen=True, slots=True)
 class _Price:
     """Units of currency for a million tokens, which are millionths of it for one."""
 
-    input: float
-    output: float
+    prompt: float
+    answer: float
     cached: float
 
     def cost(self, usage: Usage) -> int | None:
@@ -28,7 +28,7 @@ class _Price:
         cached = usage.cached_tokens or 0
         fresh = usage.prompt_tokens - cached
         return round(
-            fresh * self.input + cached * self.cached + usage.completion_tokens * self.output
+            fresh * self.prompt + cached * self.cached + usage.completion_tokens * self.answer
         )
 
 
@@ -58,7 +58,7 @@ class Prices:
 def _price(model: str, row: Mapping[str, float]) -> _Price:
     where = f"prices of {model!r}"
     if not isinstance(row, Mapping):
-        raise ConfigError(f"{where} must be a table like {{input = 1.25, output = 10.0}}")
+        raise ConfigError(f"{where} must be a table like {{prompt = 1.25, answer = 10.0}}")
     for name, value in row.items():
         if name not in _KINDS:
             raise ConfigError(
@@ -66,6 +66,6 @@ def _price(model: str, row: Mapping[str, float]) -> _Price:
             )
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
             raise ConfigError(f"{where}: {name} must be a number of at least 0, got {value!r}")
-    if "input" not in row or "output" not in row:
-        raise ConfigError(f"{where} need input and output")
-    return _Price(row["input"], row["output"], row.get("cached", row["input"]))
+    if "prompt" not in row or "answer" not in row:
+        raise ConfigError(f"{where} need prompt and answer")
+    return _Price(row["prompt"], row["answer"], row.get("cached", row["prompt"]))
