@@ -317,10 +317,15 @@ def _decorate(f: Any, told: Decoration) -> Any:
     if isinstance(f, staticmethod | classmethod):
         return type(f)(_decorate(f.__func__, told))
     program = Program(require_function(f), told)
+    wrapper, twin = _wrapper(f, program), _wrapper(f, program)
+    wrapper.render = functools.partial(render, twin)  # not itself: it would never be freed
+    program.code = wrapper.__code__
+    return wrapper
+
+
+def _wrapper(f: Any, program: Program) -> Any:
     wrapper: Any = functools.wraps(f)(_WRAPPERS[program.kind](program))
     wrapper.__appl__ = program
-    wrapper.render = functools.partial(render, wrapper)
-    program.code = wrapper.__code__
     return wrapper
 
 

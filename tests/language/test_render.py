@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
+import weakref
 
 import pytest
 
@@ -348,3 +350,23 @@ def test_a_rendering_is_text_and_data():
     data = json.loads(json.dumps(found.as_data()))
     assert data["calls"][0]["messages"][1] == {"role": "assistant", "content": "It is "}
     assert str(rendering(nothing)) == "no call is made before an answer is needed"
+
+
+def test_a_function_is_freed_when_nobody_holds_it():
+    def made():
+        @ppl
+        def local():
+            "x"
+            return gen()
+
+        with running(Echo()):
+            str(local())
+        assert len(local.render()) == 1
+        return weakref.ref(local)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert made()() is None
+    finally:
+        gc.enable()
