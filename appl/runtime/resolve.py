@@ -141,6 +141,7 @@ _AS_THEY_ARE: tuple[Any, ...] = (
     types.SimpleNamespace, Message,
 )  # fmt: skip
 _TAKERS: set[int] = {id(each) for each in _AS_THEY_ARE}
+_CALL = "__call__"
 
 
 def taking_futures(f: F) -> F:
@@ -162,7 +163,8 @@ def takes_futures(f: Any) -> bool:
         return takes_futures(f.func)
     if isinstance(f, type):
         return _stores_fields(f)
-    return program_of(f) is not None
+    called = f if kind is types.FunctionType else getattr(kind, _CALL, None)
+    return program_of(called) is not None
 
 
 def _stores(f: Any) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from greenlet import getcurrent
 
-from appl.backend import Backend
+from appl.backend import Backend, PrefixCaching
 from appl.errors import RunClosed
 from appl.prompt import Prompt, digest_of
 from appl.runtime import structure
@@ -34,7 +34,7 @@ from appl.runtime.pending import Pending
 from appl.runtime.quiet import quiet_for
 from appl.runtime.recent import Recent
 from appl.runtime.samples import Caches, Samples
-from appl.runtime.scheduler import ByPrefix, Order, Scheduler
+from appl.runtime.scheduling import ByPrefix, ByProgram, Fifo, Order, Policy, Scheduler
 from appl.runtime.scopes import Scopes, task_here
 from appl.runtime.state import States
 from appl.runtime.tasks import TaskScopes
@@ -67,6 +67,7 @@ class Run:
         salt: str = "",
         sequential: bool = False,
         order: Order | None = None,
+        policy: Policy | None = None,
     ) -> None:
         self.backend, self.profile = backend, backend.profile
         self.models = models or Models(self.profile, Model(None, model))
@@ -85,7 +86,9 @@ class Run:
             io_thread().keep()
         self.caches = Caches()
         front = backend if replays else Samples(backend, self.caches, self._stirs, self.warn)
-        self.scheduler = Scheduler(front, limit, order or ByPrefix())
+        self.policy = policy or Policy()
+        order = order or _order(self.policy)
+        self.scheduler = Scheduler(front, limit, order, _caching(backend, self.policy))
         self.tell: Callable[[str], None] = _on_stderr
         self.states = States()
         self.recent = Recent()
@@ -314,6 +317,19 @@ class Run:
             self.emit(RunEnded(_reason(error), error, time.monotonic_ns()))
         if self.on_over is not None:
             self.on_over()
+
+
+def _order(policy: Policy) -> Order:
+    if policy.order == "program":
+        return ByProgram(time.monotonic)
+    return ByPrefix() if policy.order == "prefix" else Fifo()
+
+
+def _caching(backend: Backend, policy: Policy) -> PrefixCaching | None:
+    """*backend*, if it is worth its while to send shared prefixes first."""
+    held = getattr(backend, "shares_in_flight", False)  # it waits for what is being computed
+    wanted = policy.warm and not held and isinstance(backend, PrefixCaching)
+    return cast("PrefixCaching | None", backend if wanted else None)
 
 
 def _reason(error: BaseException | None) -> str:

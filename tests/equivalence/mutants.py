@@ -111,7 +111,7 @@ MUTANTS = (
     ),
     Mutant(
         "a call goes out when one of its missing parts is there",
-        "runtime/scheduler.py",
+        "runtime/scheduling/scheduler.py",
         "lambda _: self.admit(call)",
         "lambda _: self._start(call)",
     ),

@@ -15,7 +15,7 @@ from programs import run_async, run_sync, tree
 from appl.backend import Emit, Request, Response
 from appl.errors import BackendBusy
 from appl.runtime.run import Run
-from appl.runtime.scheduler import ByPrefix, Fifo
+from appl.runtime.scheduling import ByPrefix, Fifo
 from appl.testing import Fake, Log, Seeded, calling, response
 from appl.tracing import Recorder, Replayer, profile_data
 

@@ -1,7 +1,8 @@
 """The scheduler: calls whose prompts are complete go to the backend, in order and within its limit.
 
 Invariant: everything here runs on the I/O loop; a call is in one place only: waiting for a part of
-its prompt, in the ready queue, or with a worker.
+its prompt, in the ready queue, held until the beginning of its prompt has been sent, or with a
+worker.
 """
 
 from __future__ import annotations
@@ -9,86 +10,34 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections import OrderedDict, deque
-from typing import Protocol, cast
+from typing import cast
 
-from appl.backend import Backend
+from appl.backend import Backend, PrefixCaching
 from appl.errors import BackendTimeout, CallCancelled
-from appl.prompt import Lazy, Node
+from appl.prompt import Lazy
 from appl.runtime.call import Call, on_finish
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import CallDispatched
 from appl.runtime.pending import Error, Pending
-
-
-class Order(Protocol):
-    """Which ready call goes first."""
-
-    def add(self, call: Call) -> None:
-        """*call* is ready."""
-
-    def take(self) -> Call | None:
-        """The next call, ``None`` when none is ready."""
-
-    def __len__(self) -> int:
-        """How many are ready."""
-
-
-class Fifo:
-    """First come, first served: the naive twin of ``ByPrefix``."""
-
-    def __init__(self) -> None:
-        self._calls: deque[Call] = deque()
-
-    def add(self, call: Call) -> None:
-        self._calls.append(call)
-
-    def take(self) -> Call | None:
-        return self._calls.popleft() if self._calls else None
-
-    def __len__(self) -> int:
-        return len(self._calls)
-
-
-class ByPrefix:
-    """Higher priority first; then calls that branch from one prompt node one after the other."""
-
-    def __init__(self) -> None:
-        self._groups: dict[int, OrderedDict[Node | None, deque[Call]]] = {}
-        self._size = 0
-
-    def add(self, call: Call) -> None:
-        groups = self._groups.setdefault(call.priority, OrderedDict())
-        trunk = call.node.parent if call.node is not None else None
-        calls = groups.get(trunk)
-        if calls is None:
-            calls = groups[trunk] = deque()
-        calls.append(call)
-        self._size += 1
-
-    def take(self) -> Call | None:
-        if not self._groups:
-            return None
-        priority = max(self._groups)
-        groups = self._groups[priority]
-        trunk, calls = next(iter(groups.items()))
-        call = calls.popleft()
-        if not calls:
-            del groups[trunk]
-            if not groups:
-                del self._groups[priority]
-        self._size -= 1
-        return call
-
-    def __len__(self) -> int:
-        return self._size
+from appl.runtime.scheduling.order import Order
+from appl.runtime.scheduling.warming import PrefixFirst
 
 
 class Scheduler:
-    """One backend's ready queue, and the workers that empty it."""
+    """One backend's ready queue, and the workers that empty it.
 
-    def __init__(self, backend: Backend, limit: int | None, order: Order) -> None:
+    With *caching*, what many ready calls have in common is sent ahead of them.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        limit: int | None,
+        order: Order,
+        caching: PrefixCaching | None = None,
+    ) -> None:
         self.backend, self.limit, self.order = backend, limit, order
+        self._ahead = PrefixFirst(caching, order, self._engage) if caching is not None else None
         self._workers = 0
         self._starting = False
         self._timeless = bool(getattr(backend, "timeless", False))
@@ -97,7 +46,7 @@ class Scheduler:
     @property
     def busy(self) -> bool:
         """Whether a call is on its way to the backend."""
-        return self._starting
+        return self._starting or (self._ahead is not None and self._ahead.gathering)
 
     def admit(self, call: Call) -> None:
         """A call has come from its program: it is ready, or waits for a part of its prompt."""
@@ -126,11 +75,17 @@ class Scheduler:
                 call.failed_as(cause)
             return
         self.order.add(call)
-        self._engage()
+        if self._ahead is None:
+            self._engage()
+        else:
+            self._ahead.arrive(call)
 
     def _engage(self) -> None:
         """Have one more worker if there is work and room for it."""
-        if self._starting or not len(self.order):
+        ahead = self._ahead
+        if self._starting or not (len(self.order) or (ahead is not None and ahead.waiting)):
+            return
+        if ahead is not None and ahead.gathering:
             return
         if self.limit is None or self._workers < self.limit:
             self._starting = True
@@ -143,14 +98,19 @@ class Scheduler:
     async def _work(self) -> None:
         self._starting = False
         try:
-            while (call := self.order.take()) is not None:
+            while (call := self._next()) is not None:
                 self._engage()
                 if call.outcome is None:
                     await self._attempt(call)
+                if self._ahead is not None:
+                    self._ahead.over(call)
         finally:
             self._workers -= 1
             io_thread().workers -= 1
             self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    def _next(self) -> Call | None:
+        return self.order.take() if self._ahead is None else self._ahead.next()
 
     async def _attempt(self, call: Call) -> None:
         request = call.request
@@ -179,6 +139,7 @@ class Scheduler:
             io.answered(begun)
         finally:
             call.worker = None
+            self.order.served(call, (time.monotonic_ns() - begun[1]) / 1e9)
             while task is not None and task.cancelling():
                 task.uncancel()
 

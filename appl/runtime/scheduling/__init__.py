@@ -1,0 +1,10 @@
+"""Calls to backends: in which order, behind which prefixes, within which limits.
+
+Invariant: nothing here knows a program; what is decided changes when a call is answered, never how.
+"""
+
+from appl.runtime.scheduling.order import ByPrefix, ByProgram, Fifo, Order
+from appl.runtime.scheduling.policy import Policy
+from appl.runtime.scheduling.scheduler import Scheduler
+
+__all__ = ["ByPrefix", "ByProgram", "Fifo", "Order", "Policy", "Scheduler"]

@@ -1,0 +1,228 @@
+"""Which ready call goes first: orders, from the naive one to the one that knows programs.
+
+Invariant: a call that was added is taken once; an order never looks at anything but calls.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Protocol
+
+from appl.prompt import Node
+from appl.runtime.call import Call
+
+
+class Order(Protocol):
+    """Which ready call goes first."""
+
+    def add(self, call: Call) -> None:
+        """*call* is ready."""
+
+    def take(self) -> Call | None:
+        """The next call, ``None`` when none is ready."""
+
+    def served(self, call: Call, seconds: float) -> None:
+        """The backend has worked on *call* for *seconds*."""
+
+    def __len__(self) -> int:
+        """How many are ready."""
+
+
+class Fifo:
+    """First come, first served: the naive twin of the others."""
+
+    def __init__(self) -> None:
+        self._calls: deque[Call] = deque()
+
+    def add(self, call: Call) -> None:
+        self._calls.append(call)
+
+    def take(self) -> Call | None:
+        return self._calls.popleft() if self._calls else None
+
+    def served(self, call: Call, seconds: float) -> None:
+        """It makes no difference."""
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+
+class ByPrefix:
+    """Higher priority first; then calls that branch from one prompt node one after the other."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int, OrderedDict[Node | None, deque[Call]]] = {}
+        self._size = 0
+
+    def add(self, call: Call) -> None:
+        groups = self._groups.setdefault(call.priority, OrderedDict())
+        trunk = trunk_of(call)
+        calls = groups.get(trunk)
+        if calls is None:
+            calls = groups[trunk] = deque()
+        calls.append(call)
+        self._size += 1
+
+    def take(self) -> Call | None:
+        if not self._groups:
+            return None
+        priority = max(self._groups)
+        groups = self._groups[priority]
+        trunk, calls = next(iter(groups.items()))
+        call = calls.popleft()
+        if not calls:
+            del groups[trunk]
+            if not groups:
+                del self._groups[priority]
+        self._size -= 1
+        return call
+
+    def served(self, call: Call, seconds: float) -> None:
+        """It makes no difference."""
+
+    def __len__(self) -> int:
+        return self._size
+
+
+class _Group:
+    """Calls of one program that branch from one prompt node, and since when the first waits."""
+
+    __slots__ = ("calls", "program", "since")
+
+    def __init__(self, program: str, since: float) -> None:
+        self.program, self.since = program, since
+        self.calls: deque[Call] = deque()
+
+
+class ByProgram:
+    """Higher priority first; then the program that has waited long for how much it was served.
+
+    A program is an outermost activation (see :func:`program_of`). What it still needs is unknown,
+    so the one that was served least goes first, as in the multilevel queues of operating systems:
+    levels are powers of two of the seconds served, and between the longest-waiting of each level
+    decides waiting time over service, so that a long program is not starved by short ones. Within a
+    program, calls that branch from one prompt node go together, at most ``drain`` of them.
+    *now* is the clock that *seconds* of service are measured with.
+    """
+
+    def __init__(self, now: Callable[[], float], drain: int = 64) -> None:
+        self._now, self._drain = now, drain
+        self._levels: dict[int, dict[int, OrderedDict[object, _Group]]] = {}
+        self._served: dict[str, float] = {}
+        self._size = 0
+        self._open: tuple[int, int, object] | None = None
+        self._left = 0
+
+    def add(self, call: Call) -> None:
+        program = program_of(call)
+        levels = self._levels.setdefault(call.priority, {})
+        groups = levels.setdefault(self._level(program), OrderedDict())
+        key = (program, trunk_of(call))
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = _Group(program, self._now())
+        group.calls.append(call)
+        self._size += 1
+        if self._open is not None and call.priority > self._open[0]:
+            self._open = None
+
+    def take(self) -> Call | None:
+        if not self._size:
+            return None
+        if self._open is None or self._left <= 0:
+            self._open, self._left = self._choose(), self._drain
+        priority, level, key = self._open
+        groups = self._levels[priority][level]
+        group = groups[key]
+        call = group.calls.popleft()
+        self._size -= 1
+        self._left -= 1
+        if not group.calls:
+            self._open = None
+            self._drop(priority, level, key)
+        elif not self._left:
+            group.since = self._now()
+            groups.move_to_end(key)
+        return call
+
+    def served(self, call: Call, seconds: float) -> None:
+        """Count *seconds* for the program of *call*."""
+        program = program_of(call)
+        if program not in self._served and len(self._served) >= _MOST:
+            self._served.pop(next(iter(self._served)))
+        self._served[program] = self._served.get(program, 0.0) + seconds
+
+    def __len__(self) -> int:
+        return self._size
+
+    def _level(self, program: str) -> int:
+        return int(self._served.get(program, 0.0) * _PER_SECOND).bit_length()
+
+    def _choose(self) -> tuple[int, int, object]:
+        priority = max(self._levels)
+        now, best, found = self._now(), -1.0, None
+        for level, key, group in self._heads(priority):
+            due = (now - group.since + _TINY) / (1 << level)
+            if due > best:
+                best, found = due, (priority, level, key)
+        assert found is not None
+        return found
+
+    def _heads(self, priority: int) -> list[tuple[int, object, _Group]]:
+        """The longest-waiting group of every level; those whose program rose have moved up."""
+        levels = self._levels[priority]
+        heads = []
+        for level in sorted(levels):
+            while groups := levels.get(level):
+                key, group = next(iter(groups.items()))
+                risen = self._level(group.program)
+                if risen <= level:
+                    heads.append((level, key, group))
+                    break
+                self._drop(priority, level, key)
+                self._insert(priority, risen, key, group)
+        seen = {level for level, _, _ in heads}
+        more = [level for level in self._levels[priority] if level not in seen]
+        return heads + [(at, *next(iter(self._levels[priority][at].items()))) for at in more]
+
+    def _insert(self, priority: int, level: int, key: object, group: _Group) -> None:
+        groups = self._levels.setdefault(priority, {}).setdefault(level, OrderedDict())
+        other = groups.get(key)
+        if other is None:
+            groups[key] = group
+        else:
+            other.calls.extendleft(reversed(group.calls))
+            other.since = min(other.since, group.since)
+
+    def _drop(self, priority: int, level: int, key: object) -> None:
+        levels = self._levels[priority]
+        del levels[level][key]
+        if not levels[level]:
+            del levels[level]
+            if not levels:
+                del self._levels[priority]
+
+
+def trunk_of(call: Call) -> Node | None:
+    """The prompt node that the last item of the prompt of *call* goes on from."""
+    return call.node.parent if call.node is not None else None
+
+
+def program_of(call: Call) -> str:
+    """The outermost activation that *call* belongs to: ``/answer.3`` of ``/answer.3/gen.0``.
+
+    Where everything runs inside one outermost activation, as in a script's ``main``, its own
+    children are the programs.
+    """
+    address = call.address
+    end = address.find("/", 1)
+    second = address.find("/", end + 1) if end > 0 else -1
+    if second < 0:
+        return address[:end] if end > 0 else address
+    return address[:second]
+
+
+_MOST = 65_536
+_PER_SECOND = 16
+_TINY = 1e-6

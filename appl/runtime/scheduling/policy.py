@@ -1,0 +1,178 @@
+"""What the scheduler does with ready calls, as one frozen value; every part can be switched off.
+
+Invariant: plain data, checked where it is made; ``Policy.naive()`` is dispatch and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from appl.errors import InvalidOption
+from appl.runtime.scheduling.timers import Clock
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def _check(name: str, value: Any, least: float = 0) -> None:
+    if value is not None and not value >= least:
+        raise InvalidOption(f"{name} must be at least {least}, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may be asked of a backend at once, and in a while; ``None`` is without limit.
+
+    At most ``concurrency`` calls are on their way, at most ``requests`` are begun in any
+    ``period_s`` seconds, and at most ``tokens_per_minute`` are asked for: prompt and longest
+    answer, put right by what was used.
+    """
+
+    concurrency: int | None = None
+    requests: int | None = None
+    period_s: float = 60.0
+    tokens_per_minute: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "requests", "tokens_per_minute"):
+            _check(f"limits.{name}", getattr(self, name), 1)
+        _check("limits.period_s", self.period_s, 1e-6)
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often a call whose attempt failed is tried again.
+
+    At most ``attempts`` times in all. Between two attempts lies a random time of up to ``base_s``,
+    which doubles with each, but for ``cap_s`` at most, and never less than the server asked for.
+    All calls together are retried ``spare`` times and once more per ``1/share`` new calls.
+    A call that the backend turned away, or for which the circuit is open, has not been attempted:
+    it waits for its turn, ``patience_s`` in all.
+    """
+
+    attempts: int = 3
+    base_s: float = 0.5
+    cap_s: float = 30.0
+    share: float = 0.2
+    spare: int = 10
+    patience_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        _check("retries.attempts", self.attempts, 1)
+        for name in ("base_s", "cap_s", "share", "spare", "patience_s"):
+            _check(f"retries.{name}", getattr(self, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """How long an answer may take, in seconds; ``None`` is as long as it likes.
+
+    ``first_token_s`` and ``between_tokens_s`` hold for each attempt, and where the backend streams:
+    it is made to, also for programs that do not. ``total_s`` holds for the call with all its
+    attempts, where ``gen(timeout=…)`` says nothing.
+    """
+
+    first_token_s: float | None = None
+    between_tokens_s: float | None = None
+    total_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("first_token_s", "between_tokens_s", "total_s"):
+            _check(f"deadlines.{name}", getattr(self, name), 1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What may be used; ``None`` is without limit.
+
+    ``cost`` is in the currency unit of the prices, as 2.5 dollars.
+    """
+
+    cost: float | None = None
+    tokens: int | None = None
+    calls: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("cost", "tokens", "calls"):
+            _check(f"budget.{name}", getattr(self, name))
+
+    def __bool__(self) -> bool:
+        return self.cost is not None or self.tokens is not None or self.calls is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a million tokens cost, in a currency unit: of prompts, of answers, of cached prompts.
+
+    One token of a million that cost one unit costs a millionth, which is what costs are counted in.
+    """
+
+    prompt: float
+    answer: float
+    cached: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("prompt", "answer", "cached"):
+            _check(f"prices: {name}", getattr(self, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Circuit:
+    """When a backend is taken for dead: after ``failures`` in a row without an answer between.
+
+    It is asked by one call alone after ``pause_s``; while that fails the pause doubles, up to
+    ``cap_s``.
+    """
+
+    failures: int = 5
+    pause_s: float = 1.0
+    cap_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        _check("circuit.failures", self.failures, 1)
+        for name in ("pause_s", "cap_s"):
+            _check(f"circuit.{name}", getattr(self, name), 1e-6)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a run's scheduler does.
+
+    ``order`` is that of ready calls; ``warm`` sends a long shared prefix first, and ``gather_s`` is
+    the longest time in which calls are collected to be decided about together. ``prices`` are by
+    name of the model, ``""`` stands for all others. ``slow_start`` begins with
+    ``concurrency_start`` calls at once instead of all that the limit allows; after the backend has
+    said that it is busy every run does. ``hedge`` asks a second time when an answer is not there
+    after so many seconds, or ``"p95"``: when it takes longer than 95 of 100 did. ``adaptive``
+    has the number of calls at once shrink when the backend is busy. ``clock`` is for tests.
+    """
+
+    order: Literal["program", "prefix", "fifo"] = "prefix"
+    warm: bool = True
+    gather_s: float = 0.001
+    limits: Limits = Limits()
+    slow_start: bool = False
+    concurrency_start: int = 8
+    adaptive: bool = True
+    budget: Allowance = Allowance()
+    prices: Mapping[str, Price] = field(default_factory=lambda: _NOTHING)
+    retries: Retries = Retries()
+    deadlines: Deadlines = Deadlines()
+    circuit: Circuit | None = Circuit()
+    hedge: float | Literal["p95"] | None = None
+    clock: Clock | None = None
+
+    def __post_init__(self) -> None:
+        _check("concurrency_start", self.concurrency_start, 1)
+        if self.hedge != "p95":
+            _check("hedge", self.hedge)
+
+    @classmethod
+    def naive(cls) -> Policy:
+        """Every call is sent as it comes, once, and what happens happens."""
+        return cls(
+            order="fifo", warm=False, gather_s=0, adaptive=False, retries=Retries(attempts=1),
+            circuit=None,
+        )  # fmt: skip

@@ -1,0 +1,159 @@
+"""What prompts share with each other and with the server's cache, in blocks of tokens.
+
+A server that reuses computed prefixes does not save who asks it ten questions about one long text
+at once: it computes the text ten times, since none is computed when the others arrive. So the text
+is sent first, and the questions follow (prefix first).
+
+Invariant: a block stands for itself and everything before it, so that two prompts have a block in
+common exactly if they agree up to its end (but for collisions of 64-bit hashes, which cost time).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from appl.backend import PrefixCaching, Request
+
+BLOCK = 32
+WORTH = 1024
+LEAST = 96
+UNKNOWN_CACHE = 2_000_000
+
+
+@dataclass(slots=True, eq=False)
+class Footprint:
+    """The prompt of one call: its blocks, the tokens behind the last one, and of its answers."""
+
+    blocks: Sequence[int]
+    rest: int
+    answers: int
+    admitted: bool = False
+    counted: bool = field(default=True, repr=False)
+
+
+class Prefixes:
+    """Which blocks wait, are being used, and are in the server's cache as far as we know.
+
+    *answer* is the number of tokens that an answer is taken to need where it is not bounded.
+    """
+
+    def __init__(self, caching: PrefixCaching, answer: int = 256) -> None:
+        self._caching, self._answer = caching, answer
+        self._key = ("blocks", id(caching))
+        self._waiting: Counter[int] = Counter()
+        self._used: Counter[int] = Counter()
+        self._known: OrderedDict[int, None] = OrderedDict()
+        self._tails = 0
+        self.admitted = 0
+
+    # -- a call's way
+
+    def add(self, request: Request) -> Footprint:
+        """*request* waits from now on."""
+        ids = self._caching.prompt_tokens(request)
+        blocks = _blocks(request, ids, (self._key, len(ids)))
+        most = request.sampling.max_tokens or self._answer
+        found = Footprint(blocks, len(ids) - BLOCK * len(blocks), most * request.n)
+        self._waiting.update(blocks)
+        return found
+
+    def fits(self, each: Footprint) -> bool:
+        """Whether the server's cache holds *each* besides all that was admitted."""
+        room = self._caching.cache_tokens
+        if room is None or not self.admitted or each.admitted:
+            return True
+        fresh = sum(block not in self._used for block in each.blocks)
+        held = BLOCK * (len(self._used) + fresh) + self._tails + each.rest + each.answers
+        return held <= room
+
+    def admit(self, each: Footprint) -> None:
+        """Keep room for *each* until it is done."""
+        if each.admitted:
+            return
+        each.admitted = True
+        self.admitted += 1
+        self._tails += each.rest + each.answers
+        self._used.update(each.blocks)
+
+    def segment(self, each: Footprint) -> int:
+        """How many blocks of *each* should be in the cache before it is sent: 0 for none.
+
+        They are cold, and enough waiting calls have them in common to be worth a request of their
+        own. Where some of those have more in common, that is another segment, once this is there.
+        """
+        blocks, known, waiting = each.blocks, self._known, self._waiting
+        cold = 0
+        while cold < len(blocks) and blocks[cold] in known:
+            cold += 1
+        if cold == len(blocks):
+            return 0
+        sharers = waiting[blocks[cold]]
+        if sharers < 2:
+            return 0
+        end = cold + 1
+        while end < len(blocks) and waiting[blocks[end]] == sharers:
+            end += 1
+        tokens = (end - cold) * BLOCK
+        worth = tokens >= LEAST and tokens * (sharers - 1) >= WORTH
+        return end if worth else 0
+
+    def cold(self, each: Footprint) -> int:
+        """How many tokens of *each* the cache is not known to have."""
+        return each.rest + BLOCK * sum(block not in self._known for block in each.blocks)
+
+    def sent(self, each: Footprint) -> None:
+        """*each* waits no longer: it is on its way, or given up."""
+        if each.counted:
+            each.counted = False
+            _less(self._waiting, each.blocks)
+
+    def done(self, each: Footprint, computed: bool) -> None:
+        """*each* is over; if it was *computed*, the cache has it."""
+        self.sent(each)
+        if each.admitted:
+            each.admitted = False
+            self.admitted -= 1
+            self._tails -= each.rest + each.answers
+            _less(self._used, each.blocks)
+        if computed:
+            self.warmed(each.blocks)
+
+    def warmed(self, blocks: Sequence[int]) -> None:
+        """The server's cache has *blocks* now; what was used least recently gives way."""
+        known = self._known
+        for block in reversed(blocks):  # caches drop the ends of prompts before their beginnings
+            known[block] = None
+            known.move_to_end(block)
+        room = self._caching.cache_tokens or UNKNOWN_CACHE
+        while len(known) * BLOCK > room:
+            known.popitem(last=False)
+
+
+def _less(counter: Counter[int], blocks: Sequence[int]) -> None:
+    for block in blocks:
+        if counter[block] > 1:
+            counter[block] -= 1
+        else:
+            del counter[block]
+
+
+def _blocks(request: Request, ids: Sequence[int], key: object) -> Sequence[int]:
+    """One hash a block, each of its tokens and all before them; kept with the prompt."""
+    count = len(ids) // BLOCK
+    if not count:
+        return ()
+    kept = request.messages.cache if request.messages and not request.sampling.tools else {}
+    known = kept.get(key)
+    if isinstance(known, list):
+        return known
+    data, at, before = array("q", ids).tobytes(), 0, 0
+    found: list[int] = []
+    for end in range(8 * BLOCK, 8 * BLOCK * count + 1, 8 * BLOCK):
+        before = hash((before, data[at:end]))
+        found.append(before)
+        at = end
+    kept[key] = found
+    return found

@@ -1,0 +1,49 @@
+"""The time that limits go by: the I/O loop's own, or one that a test moves.
+
+Invariant: everything here is used on the I/O loop only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Timer(Protocol):
+    """Something that will happen unless it is cancelled."""
+
+    def cancel(self) -> None:
+        """Have it not happen."""
+
+
+class Clock(Protocol):
+    """What time it is, in seconds from any moment, and what happens when."""
+
+    def now(self) -> float:
+        """The time."""
+
+    def at(self, when: float, action: Callable[[], None]) -> Timer:
+        """Have *action* called when it is *when*."""
+
+
+class LoopClock:
+    """The time of the running loop."""
+
+    def now(self) -> float:
+        """The loop's time."""
+        return asyncio.get_running_loop().time()
+
+    def at(self, when: float, action: Callable[[], None]) -> Timer:
+        """A timer of the loop."""
+        return asyncio.get_running_loop().call_at(when, action)
+
+
+async def sleep_until(clock: Clock, when: float) -> None:
+    """Wait until it is *when*."""
+    rung = asyncio.get_running_loop().create_future()
+    timer = clock.at(when, lambda: rung.done() or rung.set_result(None))
+    try:
+        await rung
+    finally:
+        timer.cancel()

@@ -1,0 +1,171 @@
+"""Prefix first: what waiting calls have in common is sent ahead of them, once.
+
+Invariant: everything here runs on the I/O loop; a call that arrived is handed out once by ``next``
+unless it has ended before, and is ``over`` once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from appl.backend import PrefixCaching
+from appl.runtime.call import Call
+from appl.runtime.crossing import io_thread
+from appl.runtime.pending import Value
+from appl.runtime.scheduling.order import Order
+from appl.runtime.scheduling.prefixes import BLOCK, Footprint, Prefixes
+
+_LARGE = 512
+_WARMING_S = 60.0
+
+
+class PrefixFirst:
+    """Stands between the ready queue and the workers of a server that caches prefixes.
+
+    Calls that arrive together are looked at together: at once, or within *gather* seconds where
+    prompts are long. Calls whose common beginning is cold wait until it has been sent and computed;
+    no more different prompts are handed out than the cache holds. *go* is called when ``next`` may
+    have something again.
+    """
+
+    def __init__(
+        self, caching: PrefixCaching, order: Order, go: Callable[[], None], gather: float = 0.001
+    ) -> None:
+        self._caching, self._order, self._go, self._gather = caching, order, go, gather
+        self._connect: Callable[[], Coroutine[Any, Any, None]] | None
+        self._connect = getattr(caching, "connect", None)
+        self._prefixes = Prefixes(caching)
+        self._arrived: list[Call] = []
+        self._prints: dict[Call, Footprint] = {}
+        self._held: dict[int, list[Call]] = {}
+        self._free: deque[Call] = deque()
+        self._full: Call | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.gathering = False
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is a call to hand out that is not in the queue any more."""
+        return bool(self._free) or self._full is not None
+
+    def arrive(self, call: Call) -> None:
+        """*call* has been added to the ready queue."""
+        self._arrived.append(call)
+        if self.gathering:
+            return
+        self.gathering = True
+        io = io_thread()
+        io.workers += 1
+        if self._connect is not None:
+            connect, self._connect = self._connect, None
+            self._spawn(self._learn(connect()))
+        else:
+            io.loop.call_soon(self._look)
+
+    def next(self) -> Call | None:
+        """The next call to send; ``None`` when there is none, or none that there is room for."""
+        while not self.gathering:
+            call = self._take()
+            if call is None:
+                return None
+            each = self._prints.get(call)
+            if call.outcome is not None:
+                self.over(call)
+            elif each is None:
+                return call
+            elif not self._prefixes.fits(each):
+                self._full = call
+                return None
+            elif not self._hold(call, each):
+                self._prefixes.sent(each)
+                return call
+        return None
+
+    def over(self, call: Call) -> None:
+        """*call* has ended."""
+        each = self._prints.pop(call, None)
+        if each is not None:
+            self._prefixes.done(each, isinstance(call.outcome, Value))
+
+    # -- what arrives
+
+    async def _learn(self, connecting: Coroutine[Any, Any, None]) -> None:
+        """Ask the server what it is first; if that fails, the calls will say so."""
+        try:
+            await connecting
+        except Exception:
+            pass
+        finally:
+            self._look()
+
+    def _look(self, waited: bool = False) -> None:
+        """See what has arrived; if that is long, more of it may be on its way."""
+        calls, self._arrived = self._arrived, []
+        cold = 0
+        for call in calls:
+            if call.outcome is None and call.request is not None:
+                try:
+                    each = self._prefixes.add(call.request)
+                except Exception:  # a prompt that cannot be encoded: its attempt will say so
+                    continue
+                self._prints[call] = each
+                cold = max(cold, self._prefixes.cold(each))
+        if cold >= _LARGE and not waited:
+            io_thread().loop.call_later(self._gather, self._look, True)
+            return
+        self.gathering = False
+        io_thread().workers -= 1
+        self._go()
+
+    # -- what goes
+
+    def _take(self) -> Call | None:
+        if self._free:
+            return self._free.popleft()
+        if self._full is not None:
+            call, self._full = self._full, None
+            return call
+        return self._order.take()
+
+    def _hold(self, call: Call, each: Footprint) -> bool:
+        """Keep *call* back if the beginning of its prompt is being computed, or should be first."""
+        self._prefixes.admit(each)
+        key = self._awaited(each)
+        if key is None:
+            end = self._prefixes.segment(each)
+            if not end:
+                return False
+            key = each.blocks[end - 1]
+            self._held[key] = []
+            io_thread().workers += 1
+            self._spawn(self._warm(call, each, end))
+        self._held[key].append(call)
+        return True
+
+    def _awaited(self, each: Footprint) -> int | None:
+        if not self._held:
+            return None
+        return next((block for block in each.blocks if block in self._held), None)
+
+    async def _warm(self, call: Call, each: Footprint, end: int) -> None:
+        """Have the first *end* blocks computed, then let those go who wait for them."""
+        assert call.request is not None
+        try:
+            async with asyncio.timeout(_WARMING_S):
+                await self._caching.warm(call.request, end * BLOCK)
+        except Exception:
+            pass  # the calls themselves will say what is wrong
+        finally:
+            self._prefixes.warmed(each.blocks[:end])
+            self._free.extend(self._held.pop(each.blocks[end - 1]))
+            io_thread().workers -= 1
+            self._go()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = io_thread().loop.create_task(work, context=contextvars.Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
