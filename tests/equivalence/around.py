@@ -115,7 +115,7 @@ def other_calls(a: Author, s: Scope) -> None:
     k, f = a.fresh("k"), d.leaf(a)
     s.add(mark("ways to call"), both(f"{k} = {kit(a)}({a.value(s)})"))
     ways = [
-        f"{k}.told", f"{k}.apart({a.argument(s)})", f"{k}(‹{a.argument(s)}›)",
+        f"{k}.told", f"{k}.apart({a.argument(s)})", f"{k}({a.argument(s)})",
         f"partial({f}, {a.value(s)})()", f"reduce(lambda p, w: {f}(p), [{a.text()}, 'b', 'c'])",
         f"sorted([{a.text()}, {a.text()}], key=lambda w: ‹{f}(w)›)[0]",
     ]  # fmt: skip

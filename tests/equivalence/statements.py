@@ -649,9 +649,11 @@ def awaited(a: Author, s: Scope) -> None:
 
 def gathered(a: Author, s: Scope) -> None:
     x, y, f = a.fresh("x"), a.fresh("x"), d.async_leaf(a)
-    calls = f"{f}({a.argument(s)}), {d.async_leaf(a)}({a.argument(s)})"
+    g, one, two = d.async_leaf(a), a.argument(s), a.argument(s)
     s.add(mark("gather"))
-    s.add(Stmt(f"{x}, {y} = ⏳asyncio.gather({calls})", f"{x}, {y} = ({calls})"))
+    shown = f"⏳asyncio.gather({f}({one}), {g}({two}))"
+    made = f"partial({f}, {one}), partial({g}, {two})"  # all are made before one begins
+    s.add(Stmt(f"{x}, {y} = {shown}", f"{x}, {y} = [each() for each in ({made})]"))
     s.futures += (x, y)
 
 
@@ -678,9 +680,11 @@ def async_iterated(a: Author, s: Scope) -> None:
 def gathered_failures(a: Author, s: Scope) -> None:
     """Failures as results of ``gather``."""
     xs, f = a.fresh("xs"), d.refusing(a)
-    calls = [f"{f}({w})" for w in (a.text(), a.argument(s), a.text())]
+    words = [a.text(), a.argument(s), a.text()]
+    calls = [f"{f}({w})" for w in words]
     shown = f"⏳asyncio.gather({', '.join(calls)}, return_exceptions=True)"
-    plain = f"[{', '.join(f'caught(lambda: {call})' for call in calls)}]"
+    made = ", ".join(f"partial({f}, {w})" for w in words)
+    plain = f"[caught(each) for each in [{made}]]"
     s.add(mark("gather"))
     s.add(Stmt(f"{xs} = [str(w) for w in {shown}]", f"{xs} = [str(w) for w in {plain}]"))
     s.lists += (xs,)

@@ -349,3 +349,26 @@ def test_a_lazy_string_in_a_prompt_is_an_edge_to_each_of_its_answers(sequential:
         joins()
     edges = {event.request.address: event.edges for event in log.of(CallStarted)}
     assert edges["/joins.0/gen.2"] == ("/joins.0/gen.1", "/joins.0/gen.0")
+
+
+class Asks:
+    @ppl
+    def __call__(self, question: str) -> Any:
+        f"{question}"
+        return gen()
+
+
+@ppl
+def asks_in_a_row() -> Any:
+    "question"
+    ask = Asks()
+    return ask(ask(gen()))
+
+
+@BOTH
+def test_an_object_that_is_called_as_a_prompt_function_takes_futures(sequential: bool) -> None:
+    log = Log()
+    with running(Echo(), sequential=sequential, instruments=[log]):
+        assert asks_in_a_row()
+    edges = {event.request.address: event.edges for event in log.of(CallStarted)}
+    assert edges["/asks_in_a_row.0/__call__.0/gen.0"] == ("/asks_in_a_row.0/gen.0",)
