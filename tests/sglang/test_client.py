@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ from appl_backends.embedded import Embedded
 from appl_backends.sglang import SGLang
 from tests.sglang.conftest import client
 
+WEIGHTS = Path(__file__).parents[2] / "backends" / "appl_backends" / "embedded" / "weights"
 Make = Callable[..., SGLang]
 GREEDY = Sampling(temperature=0.0, max_tokens=8)
 
@@ -191,6 +194,18 @@ def test_settings_without_sense_are_refused() -> None:
 async def test_a_tokenizer_that_is_not_here_is_asked_for(served: Served, tmp_path: Any) -> None:
     backend = client(served, tokenizer=tmp_path)
     with pytest.raises(ConfigError, match=str(tmp_path)):
+        await backend.connect()
+    await backend.aclose()
+
+
+async def test_a_tokenizer_of_another_model_is_refused(served: Served, tmp_path: Path) -> None:
+    source = json.loads((WEIGHTS / "tokenizer.json").read_text("utf-8"))
+    vocabulary = source["model"]["vocab"]
+    one, other = "1", "2"
+    vocabulary[one], vocabulary[other] = vocabulary[other], vocabulary[one]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(source))
+    backend = client(served, tokenizer=tmp_path, template="plain")
+    with pytest.raises(ConfigError, match="another tokenizer"):
         await backend.connect()
     await backend.aclose()
 

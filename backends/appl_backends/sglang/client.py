@@ -29,7 +29,7 @@ from appl.errors import (
 )
 from appl_backends.sglang import answers, asking
 from appl_backends.sglang.folder import defaults_of, folder_of
-from appl_backends.sglang.probe import Server, probe
+from appl_backends.sglang.probe import Server, probe, tokens_of
 from appl_backends.sglang.reading import THINK, THOUGHT, Growing, Reader, Thinking
 from appl_backends.sglang.template import ChatTemplate, load_template
 from appl_backends.sglang.tokens import Prompts, Run, Tokenizer, begun
@@ -58,6 +58,7 @@ FEATURES = frozenset(
 )
 TIE = 1e-6
 _LONG = 32768
+_SAMPLE = "Grüße, world! 12345 <x> 你好"
 _COLD = 256
 
 
@@ -183,12 +184,24 @@ class SGLang:
         known = self._known
         if known is None or known.server.tokenizer != server.tokenizer:
             made = await asyncio.to_thread(self._loaded, server)
+            await self._check_tokenizer(made)
         else:
             made = replace(known, server=server)
         for line in server.advice() if known is None else ():
             self._advise(f"the SGLang server at {self._wire.url}: {line}")
         self._ready = self._known = made
         return made
+
+    async def _check_tokenizer(self, ready: _Ready) -> None:
+        """Ids of another vocabulary would be read as other text, or end the server."""
+        there = await tokens_of(self._wire, _SAMPLE)
+        here = ready.prompts.tokenizer.encode(_SAMPLE)
+        if there is not None and there[-len(here) :] != here:
+            raise ConfigError(
+                f"{self._wire.who} has another tokenizer than the one in "
+                f"{self._tokenizer or ready.server.tokenizer}: it encodes {_SAMPLE!r} to {there}, "
+                f"not to {here}; give the backend tokenizer=<the folder of the server's>"
+            )
 
     def _loaded(self, server: Server) -> _Ready:
         folder = self._tokenizer or folder_of(server.tokenizer)

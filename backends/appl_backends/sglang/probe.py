@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
+from appl.backend import canonical
 from appl.errors import BackendError, BackendRefused, Unsupported
 from appl_backends.sglang.wire import Wire
 
@@ -83,6 +84,15 @@ async def probe(wire: Wire) -> Server:
             f"{wire.who} runs without a tokenizer (--skip-tokenizer-init) and cannot answer texts"
         )
     return found
+
+
+async def tokens_of(wire: Wire, text: str) -> list[int] | None:
+    """The ids that the server encodes *text* to; ``None`` where it does not say."""
+    try:
+        found = await wire.post("/tokenize", canonical({"prompt": text}).encode("ascii"))
+        return list(found["tokens"])
+    except (BackendError, KeyError, TypeError):
+        return None
 
 
 def check_version(version: str, who: str) -> None:

@@ -1,27 +1,28 @@
 """HTTP to one server over one pool of connections that stay open; what goes wrong is typed here.
 
-Invariant: everything that aiohttp raises leaves this module as a ``BackendError``.
+Invariant: whatever fails leaves this module as a ``BackendError``, and a connection whose answer
+was not read to its end is closed.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from typing import Any
-
-import aiohttp
-from multidict import CIMultiDict
-from yarl import URL
+from urllib.parse import urlsplit
 
 from appl.backend_http import asked_of, error_of_payload, errors_of_http, not_json, unreachable
 from appl.errors import BackendError, BackendTimeout, ConfigError, MalformedResponse
+from appl_backends.sglang.http import Connection, NotHttp, Pool
 
 KEEP_S = 4.0
 """Seconds for which an idle connection is kept: a little less than the server keeps its end."""
 
 ADMIN = frozenset({"/abort_request", "/flush_cache"})
 """What takes the administrator's key, where the server has one."""
+
+_FAILS = (OSError, NotHttp)
 
 
 class Wire:
@@ -35,135 +36,156 @@ class Wire:
     def __init__(
         self, url: str, key: str | None, admin: str | None, connections: int, connect: float
     ) -> None:
+        host, port, secure, self._path = _parts(url)
         self.url = url.rstrip("/")
-        if URL(self.url).scheme not in ("http", "https") or not URL(self.url).host:
-            raise ConfigError(f"the url of an SGLang server is http://host:port, got {url!r}")
-        self._connections, self._connect = connections, connect
-        self._secrets = tuple(each for each in (key, admin) if each)
-        self._urls: dict[str, URL] = {}
-        self._headers = _headers(key)
-        self._admin = _headers(admin or key)
-        self._session: aiohttp.ClientSession | None = None
         self.who = asked_of("sglang", "", self.url)
+        self._connect = connect
+        self._secrets = tuple(each for each in (key, admin) if each)
+        self._around = _around(url, key), _around(url, admin or key)
+        self._heads: dict[tuple[str, str], bytes] = {}
+        self._pool = Pool(
+            host, port, ssl.create_default_context() if secure else None,
+            limit=connections, connect=connect, keep=KEEP_S,
+        )  # fmt: skip
 
     def names(self, model: str) -> None:
         """Say *model* in errors from now on."""
         self.who = asked_of("sglang", model, self.url)
 
-    async def get(self, path: str) -> Any:
+    def get(self, path: str) -> Awaitable[Any]:
         """The JSON at *path*. Raises ``BackendError``."""
-        return await self.exchange("GET", path, None)
-
-    async def exchange(self, method: str, path: str, body: bytes | None) -> Any:
-        """The JSON that the server answers to *body*, ``None`` for nothing.
-
-        Raises ``BackendError``.
-        """
-        answer = None
-        try:
-            answer = await self._asking(method, path, body)
-            data = await answer.read()
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise self._failed(error, answer is not None) from error
-        if answer.status != 200:
-            raise self._refused(answer.status, answer.headers, data)
-        try:
-            return _decode(data) if data else None
-        except ValueError:
-            kind = answer.headers.get("Content-Type", "")
-            raise not_json(data, self.who, content_type=kind, secrets=self._secrets) from None
+        return self.exchange("GET", path, b"")
 
     def post(self, path: str, body: bytes) -> Awaitable[Any]:
         """The JSON that the server answers to *body*. Raises ``BackendError``."""
         return self.exchange("POST", path, body)
 
+    async def exchange(self, method: str, path: str, body: bytes) -> Any:
+        """The JSON that the server answers to *body*, ``None`` for nothing.
+
+        Raises ``BackendError``.
+        """
+        connection = await self._taken()
+        try:
+            answer = await connection.ask(self._request(method, path, body))
+            data = connection.body()
+        except _FAILS as error:
+            raise self._failed(error) from error
+        finally:
+            self._pool.give(connection)
+        if answer.status != 200:
+            raise self._refused(answer.status, answer.headers, data)
+        try:
+            return json.loads(data.decode("utf-8")) if data else None
+        except ValueError:
+            kind = answer.headers.get("content-type", "")
+            raise not_json(data, self.who, content_type=kind, secrets=self._secrets) from None
+
     async def stream(self, path: str, body: bytes) -> AsyncIterator[Any]:
         """The JSON events that the server streams, up to ``[DONE]``. Raises ``BackendError``."""
-        begun = False
+        connection = await self._taken()
         try:
-            async with self._asking("POST", path, body) as answer:
-                if answer.status != 200:
-                    raise self._refused(answer.status, answer.headers, await answer.read())
-                begun = True
-                async for line in _lines(answer):
-                    if not line.startswith(b"data:"):
-                        if line[:1] == b"<":
-                            raise not_json(line, self.who, content_type=answer.content_type)
-                        continue
-                    data = line[5:].strip()
-                    if data == b"[DONE]":
-                        return
-                    yield self._event(data)
-            raise MalformedResponse(f"{self.who} ended its stream before the answer was complete")
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise self._failed(error, begun) from error
+            answer = await connection.head(self._request("POST", path, body))
+            if answer.status != 200:
+                data = b"".join([piece async for piece in connection.pieces()])
+                raise self._refused(answer.status, answer.headers, data)
+            kind = answer.headers.get("content-type", "")
+            async for event in self._events(connection, kind):
+                yield event
+        except BackendError:
+            raise
+        except _FAILS as error:
+            raise self._failed(error) from error
+        finally:
+            self._pool.give(connection)
 
     async def aclose(self) -> None:
         """Close all connections."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        self._pool.close()
+
+    async def _events(self, connection: Connection, kind: str) -> AsyncIterator[Any]:
+        async for line in _lines(connection):
+            if line[:1] == b"<":
+                raise not_json(line, self.who, content_type=kind, secrets=self._secrets)
+            if not line.startswith(b"data:"):
+                continue
+            data = line[5:].strip()
+            if data != b"[DONE]":
+                yield self._event(data)
+                continue
+            async for _ in connection.pieces():
+                pass  # the end of the body, so that the connection can be used again
+            return
+        raise MalformedResponse(f"{self.who} ended its stream before the answer was complete")
 
     def _event(self, data: bytes) -> Any:
         try:
-            found = _decode(data)
+            found = json.loads(data.decode("utf-8"))
         except ValueError:
             raise not_json(data, self.who, secrets=self._secrets) from None
         if isinstance(found, Mapping) and "error" in found:
             raise error_of_payload(found, self.who, secrets=self._secrets)
         return found
 
-    def _asking(self, method: str, path: str, body: bytes | None) -> Any:
-        session = self._session
-        if session is None:
-            session = self._session = self._opened()
-        url = self._urls.get(path)
-        if url is None:
-            url = self._urls[path] = URL(self.url + path)
-        headers = self._admin if path in ADMIN else self._headers
-        return session.request(method, url, data=body, headers=headers, allow_redirects=False)
+    async def _taken(self) -> Connection:
+        try:
+            return await self._pool.take()
+        except TimeoutError:
+            raise BackendTimeout(
+                f"{self.who}: no connection within {self._connect} s", deadline="connect"
+            ) from None
+        except OSError as error:
+            raise unreachable(error, self.who, secrets=self._secrets) from error
 
-    def _opened(self) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=self._connections, keepalive_timeout=KEEP_S, ttl_dns_cache=60
-            ),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            read_bufsize=2**20,
-        )
+    def _request(self, method: str, path: str, body: bytes) -> bytes:
+        head = self._heads.get((method, path))
+        if head is None:
+            around = self._around[path in ADMIN]
+            first = f"{method} {self._path}{path} HTTP/1.1\r\n"
+            head = self._heads[method, path] = (first + around).encode("latin-1")
+        return b"%b%d\r\n\r\n%b" % (head, len(body), body)
 
     def _refused(self, status: int, headers: Mapping[str, str], data: bytes) -> BackendError:
         return errors_of_http(status, headers, data, self.who, secrets=self._secrets)
 
-    def _failed(self, error: BaseException, begun: bool) -> BackendError:
-        if isinstance(error, asyncio.TimeoutError):
-            return BackendTimeout(
-                f"{self.who}: no connection within {self._connect} s", deadline="connect"
-            )
-        lost = not isinstance(error, aiohttp.ClientConnectorError)
-        return unreachable(error, self.who, begun=begun or lost, secrets=self._secrets)
+    def _failed(self, error: BaseException) -> BackendError:
+        if isinstance(error, NotHttp):
+            return MalformedResponse(f"{self.who} does not answer as HTTP does: {error}")
+        return unreachable(error, self.who, begun=True, secrets=self._secrets)
 
 
-def _headers(key: str | None) -> CIMultiDict[str]:
-    found = CIMultiDict({"Content-Type": "application/json"})
-    if key:
-        found["Authorization"] = f"Bearer {key}"
-    return found
+def _parts(url: str) -> tuple[str, int, bool, str]:
+    """Host, port, whether it is secure, and the path before all others."""
+    try:
+        parts = urlsplit(url.rstrip("/"))
+        port = parts.port
+    except ValueError as error:
+        raise ConfigError(f"the url of an SGLang server is http://host:port: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        raise ConfigError(f"the url of an SGLang server is http://host:port, got {url!r}")
+    secure = parts.scheme == "https"
+    return parts.hostname, port or (443 if secure else 80), secure, parts.path
 
 
-def _decode(data: bytes) -> Any:
-    """The value of UTF-8 JSON text; ``json.loads`` would look for other encodings first."""
-    return json.loads(data.decode("utf-8"))
+def _around(url: str, key: str | None) -> str:
+    """The head of a request after its first line, up to the length of the body."""
+    host = urlsplit(url).netloc.rpartition("@")[2]
+    if key is not None and not key.isprintable():
+        raise ConfigError("the key of an SGLang server holds characters that no key has")
+    allowed = f"Authorization: Bearer {key}\r\n" if key else ""
+    return (
+        f"Host: {host}\r\nUser-Agent: appl\r\n{allowed}Content-Type: application/json\r\n"
+        "Content-Length: "
+    )
 
 
-async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def _lines(connection: Connection) -> AsyncIterator[bytes]:
     """The lines of a body, however long they are."""
     rest = b""
-    async for piece in answer.content.iter_any():
+    async for piece in connection.pieces():
         *lines, rest = (rest + piece).split(b"\n")
         for line in lines:
-            if line:
+            if line.strip():
                 yield line
-    if rest:
+    if rest.strip():
         yield rest
