@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from appl_backends.embedded.server import Address
 
 KEY_VARIABLE, ADMIN_VARIABLE = "APPL_SERVE_API_KEY", "APPL_SERVE_ADMIN_KEY"
+_ENGINE = ("weights", "cache", "max_batch", "chunk", "cache_tokens", "row_tokens", "threads")
 _EPILOG = f"""\
 The server listens on this machine alone unless --host says otherwise, and asks for a key, which is
 drawn at random unless --api-key or {KEY_VARIABLE} gives one. It prints one line when it is
@@ -38,7 +39,12 @@ def add(commands: Any) -> None:
     )
     parser.set_defaults(command=serve)
     engines = parser.add_subparsers(metavar="[sglang]")
-    other = engines.add_parser("sglang", add_help=False, help="start and supervise SGLang")
+    other = engines.add_parser(
+        "sglang",
+        add_help=False,
+        prefix_chars="\0",  # every word after it is the launcher's, also --help
+        help="start and supervise SGLang",
+    )
     other.add_argument("rest", nargs=argparse.REMAINDER)
     other.set_defaults(command=serve_sglang)
     _network(parser.add_argument_group("network"))
@@ -76,11 +82,35 @@ def _engine(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--weights", metavar="DIR", help="folder of a model (default: the shipped one)"
     )
-    group.add_argument("--cache", choices=("radix", "naive"), default="radix")
-    group.add_argument("--max-batch", type=int, default=32, metavar="N")
-    group.add_argument("--chunk", type=int, default=256, metavar="N")
-    group.add_argument("--cache-tokens", type=int, default=16384, metavar="N")
-    group.add_argument("--row-tokens", type=int, default=16384, metavar="N")
+    group.add_argument("--cache", choices=("radix", "naive"), default="radix", help="prefix cache")
+    group.add_argument(
+        "--max-batch",
+        type=int,
+        default=32,
+        metavar="N",
+        help="sequences that run at once (default: %(default)s)",
+    )
+    group.add_argument(
+        "--chunk",
+        type=int,
+        default=256,
+        metavar="N",
+        help="prompt tokens computed in one step (default: %(default)s)",
+    )
+    group.add_argument(
+        "--cache-tokens",
+        type=int,
+        default=16384,
+        metavar="N",
+        help="tokens that the prefix cache holds (default: %(default)s)",
+    )
+    group.add_argument(
+        "--row-tokens",
+        type=int,
+        default=16384,
+        metavar="N",
+        help="tokens of all running sequences (default: %(default)s)",
+    )
     group.add_argument("--threads", type=int, default=1, metavar="N", help="BLAS threads")
 
 
@@ -89,43 +119,37 @@ def serve(given: argparse.Namespace) -> int:
     if importlib.util.find_spec("aiohttp") is None:
         say("appl serve needs aiohttp: pip install 'appl[serve]'")
         return USAGE
+    try:
+        _serve(given)
+    except (ApplError, OSError, OverflowError) as error:
+        say(f"appl serve: {error}")
+        return USAGE
+    return OK
+
+
+def _serve(given: argparse.Namespace) -> None:
     from appl_backends.embedded import Embedded  # noqa: PLC0415  (numpy, for this command only)
     from appl_backends.embedded.server import Keys, serve  # noqa: PLC0415
 
     def ready(address: Address) -> None:
         out(_line(address, as_json=given.json))
 
-    try:
-        backend = Embedded(
-            weights=given.weights,
-            cache=given.cache,
-            max_batch=given.max_batch,
-            chunk=given.chunk,
-            cache_tokens=given.cache_tokens,
-            row_tokens=given.row_tokens,
-            threads=given.threads,
+    api = given.api_key or os.environ.get(KEY_VARIABLE)
+    admin = given.admin_key or os.environ.get(ADMIN_VARIABLE)
+    settings = {name: getattr(given, name) for name in _ENGINE}
+    asyncio.run(
+        serve(
+            Embedded(**settings),
+            Keys.of(api, admin),
+            ready,
+            host=given.host,
+            port=given.port,
+            queue=given.max_queued,
+            most_bytes=given.max_body,
+            incremental=given.incremental_streaming_output,
+            until_eof=given.until_eof,
         )
-        keys = Keys.of(
-            given.api_key or os.environ.get(KEY_VARIABLE),
-            given.admin_key or os.environ.get(ADMIN_VARIABLE),
-        )
-        asyncio.run(
-            serve(
-                backend,
-                keys,
-                ready,
-                host=given.host,
-                port=given.port,
-                queue=given.max_queued,
-                most_bytes=given.max_body,
-                incremental=given.incremental_streaming_output,
-                until_eof=given.until_eof,
-            )
-        )
-    except (ApplError, OSError, OverflowError) as error:
-        say(f"appl serve: {error}")
-        return USAGE
-    return OK
+    )
 
 
 def serve_sglang(given: argparse.Namespace) -> int:
