@@ -12,6 +12,8 @@ from typing import Any
 
 from appl.backend import Request, Sampling, canonical
 from appl.errors import InvalidOption, Unsupported
+from appl.prompt import Messages
+from appl_backends.sglang.tokens import clean
 from appl_backends.sglang.tools import Offer
 
 SAMPLED: Mapping[str, str] = {
@@ -160,6 +162,12 @@ def ask_each(
 def of_ids(ids: bytes) -> bytes:
     """The member that holds a prompt of token ids."""
     return b'"input_ids":[' + ids + b"]"
+
+
+def of_images(text: str, messages: Messages) -> bytes:
+    """The members that hold a prompt with images: the server encodes the *text* around them."""
+    images = [medium.as_url() for message in messages for _, medium in message.media]
+    return canonical({"text": clean(text), "image_data": images}).encode("ascii")[1:-1]
 
 
 def ask_scores(whole: Sequence[Sequence[int]], start: int, sampling: Sampling, rid: str) -> bytes:

@@ -13,6 +13,7 @@ import resource
 import secrets
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -259,8 +260,11 @@ class SGLang:
     ) -> bytes:
         if ready.server.priority:
             more += b',"priority":%d' % request.priority
+        messages, seed = request.messages, request.sampling.seed
+        if messages is not None and messages.needs:
+            text = ready.prompts.text(messages, request.sampling.tools)
+            return asking.ask(request, asking.of_images(text, messages), parameters, rid, more)
         ids = prompt.all_text()
-        seed = request.sampling.seed
         if seed is not None and request.n > 1 and ready.server.deterministic:
             return asking.ask_each(request, ids, parameters, rid, seed, more)
         return asking.ask(request, asking.of_ids(ids), parameters, rid, more)
@@ -287,9 +291,10 @@ class SGLang:
         return self._response(ready, request, found, reader)
 
     async def _streamed(self, body: bytes, growing: Growing, emit: Emit) -> Any:
-        async for event in self._wire.stream("/generate", body):
-            for chunk in growing.add(event):
-                emit(chunk)
+        async with aclosing(self._wire.stream("/generate", body)) as events:
+            async for event in events:
+                for chunk in growing.add(event):
+                    emit(chunk)
         return growing.complete()
 
     async def _asked(self, rid: str, answer: Awaitable[Any]) -> Any:
@@ -324,8 +329,16 @@ class SGLang:
         if request.n < 1:
             raise Unsupported(f"n must be at least 1, got {request.n}")
         messages = request.messages
-        if messages is not None and messages.needs and server.images is False:
+        if messages is not None and messages.needs:
+            self._check_images(request, server)
+
+    def _check_images(self, request: Request, server: Server) -> None:
+        if server.images is False:
             raise Unsupported(f"{server.model} does not take images: say what is in them as text")
+        if request.sampling.choices is not None or request.sampling.tool_choice == "required":
+            raise Unsupported(
+                "choices are not scored after images, and tools not required: ask for a text"
+            )
 
     # -- answering
 

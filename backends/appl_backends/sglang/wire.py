@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -81,7 +81,7 @@ class Wire:
             kind = answer.headers.get("content-type", "")
             raise not_json(data, self.who, content_type=kind, secrets=self._secrets) from None
 
-    async def stream(self, path: str, body: bytes) -> AsyncIterator[Any]:
+    async def stream(self, path: str, body: bytes) -> AsyncGenerator[Any, None]:
         """The JSON events that the server streams, up to ``[DONE]``. Raises ``BackendError``."""
         connection = await self._taken()
         try:
