@@ -25,13 +25,18 @@ UNKNOWN_CACHE = 2_000_000
 
 @dataclass(slots=True, eq=False)
 class Footprint:
-    """The prompt of one call: its blocks, the tokens behind the last one, and of its answers."""
+    """The prompt of one call: its tokens, the blocks of them, and the tokens of its answers."""
 
+    ids: Sequence[int]
     blocks: Sequence[int]
-    rest: int
     answers: int
     admitted: bool = False
     counted: bool = field(default=True, repr=False)
+
+    @property
+    def rest(self) -> int:
+        """How many tokens stand behind the last block."""
+        return len(self.ids) - BLOCK * len(self.blocks)
 
 
 class Prefixes:
@@ -45,6 +50,7 @@ class Prefixes:
         self._key = ("blocks", id(caching))
         self._waiting: Counter[int] = Counter()
         self._used: Counter[int] = Counter()
+        self._latest: dict[int, Footprint] = {}
         self._known: OrderedDict[int, None] = OrderedDict()
         self._tails = 0
         self.admitted = 0
@@ -56,8 +62,9 @@ class Prefixes:
         ids = self._caching.prompt_tokens(request)
         blocks = _blocks(request, ids, (self._key, len(ids)))
         most = request.sampling.max_tokens or self._answer
-        found = Footprint(blocks, len(ids) - BLOCK * len(blocks), most * request.n)
+        found = Footprint(ids, blocks, most * request.n)
         self._waiting.update(blocks)
+        self._latest.update(dict.fromkeys(blocks, found))
         return found
 
     def fits(self, each: Footprint) -> bool:
@@ -100,6 +107,14 @@ class Prefixes:
         worth = tokens >= LEAST and tokens * (sharers - 1) >= WORTH
         return end if worth else 0
 
+    def shared(self, each: Footprint, end: int) -> int:
+        """How many tokens the first *end* blocks are, with what others share behind them."""
+        tokens, other = end * BLOCK, self._latest.get(each.blocks[end - 1], each).ids
+        most = min(len(each.ids), len(other), tokens + BLOCK)
+        while tokens < most and each.ids[tokens] == other[tokens]:
+            tokens += 1
+        return tokens
+
     def cold(self, each: Footprint) -> int:
         """How many tokens of *each* the cache is not known to have."""
         return each.rest + BLOCK * sum(block not in self._known for block in each.blocks)
@@ -109,6 +124,9 @@ class Prefixes:
         if each.counted:
             each.counted = False
             _less(self._waiting, each.blocks)
+            for block in each.blocks:
+                if self._latest.get(block) is each:
+                    del self._latest[block]
 
     def done(self, each: Footprint, computed: bool) -> None:
         """*each* is over; if it was *computed*, the cache has it."""

@@ -17,7 +17,7 @@ from appl.runtime.call import Call
 from appl.runtime.crossing import io_thread
 from appl.runtime.pending import Value
 from appl.runtime.scheduling.order import Order
-from appl.runtime.scheduling.prefixes import BLOCK, Footprint, Prefixes
+from appl.runtime.scheduling.prefixes import Footprint, Prefixes
 
 _LARGE = 512
 _WARMING_S = 60.0
@@ -156,7 +156,7 @@ class PrefixFirst:
         assert call.request is not None
         try:
             async with asyncio.timeout(_WARMING_S):
-                await self._caching.warm(call.request, end * BLOCK)
+                await self._caching.warm(call.request, self._prefixes.shared(each, end))
         except Exception:
             pass  # the calls themselves will say what is wrong
         finally:
