@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -22,9 +21,9 @@ from appl.errors import (
     Unsupported,
 )
 from appl.prompt import Audio, Image, Message, Messages, ToolCall
-from appl.testing_faults import FAULTS, Fault, FaultServer
+from appl.testing_faults import Fault, FaultServer
 from appl_backends.openai import OpenAI
-from tests.providers.asking import KEY, chat, choice, closing, delta, names, request, says, streams
+from tests.providers.asking import KEY, chat, choice, closing, delta, request, says, streams
 
 TOOL = '{"description":"add","name":"add","parameters":{"type":"object"}}'
 PNG = b"\x89PNG\r\n\x1a\nrest"
@@ -523,48 +522,6 @@ async def test_a_server_that_does_not_stream_is_taken_as_it_is() -> None:
 
 
 # -- what goes wrong on the way
-
-HANGING = [fault for fault in FAULTS if fault.ends == "hang"]
-FAILING = [fault for fault in FAULTS if fault.ends != "hang"]
-
-
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("fault", FAILING, ids=names(FAILING))
-async def test_every_fault_is_an_error_that_may_be_tried_again(
-    fault: Fault, streamed: bool
-) -> None:
-    emit = (lambda chunk: None) if streamed else None
-    with FaultServer([fault]) as server:
-        backend = OpenAI(base_url=server.openai_url, api_key=KEY)
-        async with closing(backend):
-            with pytest.raises(BackendError) as caught:
-                await backend.complete(request("q"), emit)
-            assert caught.value.retriable and KEY not in str(caught.value)
-            again = await backend.complete(request("q"), emit)
-    assert again.text == server.answer("q") and server.answered == {"q": 1}
-
-
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("fault", HANGING, ids=names(HANGING))
-async def test_cancelling_lets_go_of_a_server_that_hangs(fault: Fault, streamed: bool) -> None:
-    asked = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def script(ask: Any) -> Fault | None:
-        loop.call_soon_threadsafe(asked.set)
-        return fault if ask.number == 0 else None
-
-    with FaultServer(script) as server:
-        backend = OpenAI(base_url=server.openai_url)
-        async with closing(backend):
-            task = asyncio.ensure_future(
-                backend.complete(request("q"), (lambda c: None) if streamed else None)
-            )
-            await asked.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert (await backend.complete(request("q"))).text == server.answer("q")
 
 
 async def test_a_server_that_is_not_there_cannot_be_reached_and_may_come_back() -> None:
