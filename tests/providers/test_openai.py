@@ -535,6 +535,13 @@ async def test_a_server_that_is_not_there_cannot_be_reached_and_may_come_back() 
             assert (await backend.complete(request())).text == server.answer("hello")
 
 
+async def test_a_stream_is_known_by_its_bytes_too() -> None:
+    events = [delta(content="a"), delta(finish="stop")]
+    body = "".join(f"data: {json.dumps(event)}\r\n\r\n" for event in events).encode()
+    with FaultServer([Fault("given", 200, {"Content-Type": "text/plain"}, body)]) as server:
+        assert (await answered(server, emit=lambda chunk: None)).text == "a"
+
+
 async def test_a_closed_backend_is_not_asked() -> None:
     with FaultServer() as server:
         backend = OpenAI(base_url=server.openai_url)

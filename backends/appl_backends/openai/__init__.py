@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from appl.backend import Emit, Profile, Request, Response, check_media
 from appl.backend_http import asked_of
@@ -99,12 +99,14 @@ class OpenAI:
     async def _streamed(self, request: Request, body: bytes, model: str, emit: Emit) -> Response:
         who = self._who(model)
         async with self._connection.stream(body, model, who) as (content_type, pieces):
-            if "text/event-stream" not in content_type:  # it did not stream, or it is no answer
-                whole = b"".join([piece async for piece in pieces])
-                return response_of(
-                    whole, request, who, content_type=content_type, secrets=self._secrets
-                )
             events, assembly = Events(), Assembly(request, emit, who, self._secrets)
+            if "text/event-stream" not in content_type:
+                whole = b"".join([piece async for piece in pieces])
+                if not whole.startswith(b"data:"):  # it did not stream, or it is no answer
+                    return response_of(
+                        whole, request, who, content_type=content_type, secrets=self._secrets
+                    )
+                pieces = _one(whole)
             async for piece in pieces:
                 for event in events.feed(piece):
                     if assembly.take(event):
@@ -148,6 +150,10 @@ class OpenAI:
 
     def __repr__(self) -> str:
         return f"<OpenAI {self._who(self._profile.default_model or '')}>"
+
+
+async def _one(piece: bytes) -> AsyncIterator[bytes]:
+    yield piece
 
 
 def _check_url(url: str | None) -> None:
