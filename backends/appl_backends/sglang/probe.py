@@ -39,7 +39,7 @@ class Server:
     running: int | None = None
     priority: bool = False
     deterministic: bool = False
-    incremental: bool = False
+    incremental: bool | None = None
     lora: bool = False
     images: bool | None = None
     reasoning: bool = False
@@ -63,7 +63,7 @@ class Server:
                 "its JSON may hold any white space, which models can go on with for ever: "
                 "--constrained-json-disable-any-whitespace"
             )
-        if not self.incremental and self.facts:
+        if self.incremental is False:
             found.append(
                 "it streams the whole text with every token; --incremental-streaming-output sends "
                 "what is new"
@@ -123,7 +123,7 @@ def _server(model: Mapping[str, Any], facts: Mapping[str, Any], context: int | N
         or _number(facts.get("max_running_requests")),
         priority=bool(facts.get("enable_priority_scheduling")),
         deterministic=bool(facts.get("enable_deterministic_inference")),
-        incremental=bool(facts.get("incremental_streaming_output")),
+        incremental=facts.get("incremental_streaming_output"),
         lora=bool(facts.get("enable_lora") or facts.get("lora_paths")),
         images=model.get("has_image_understanding"),
         reasoning=bool(facts.get("reasoning_parser")),

@@ -81,9 +81,12 @@ class Reader:
 
 
 class Growing:
-    """The answers of one request while they are streamed; *deltas*: events hold what is new."""
+    """The answers of one request while they are streamed.
 
-    def __init__(self, reader: Reader, wanted: int, deltas: bool, who: str) -> None:
+    *deltas* says whether events hold what is new, or all so far; ``None``: whichever they count.
+    """
+
+    def __init__(self, reader: Reader, wanted: int, deltas: bool | None, who: str) -> None:
         self._reader, self._deltas, self._who = reader, deltas, who
         self._raw: list[dict[str, Any] | None] = [None] * wanted
         self._told = [["", ""] for _ in range(wanted)]
@@ -115,7 +118,7 @@ class Growing:
         return index
 
     def _joined(self, before: dict[str, Any] | None, event: dict[str, Any]) -> dict[str, Any]:
-        if before is None or not self._deltas:
+        if before is None or not (_adds(event) if self._deltas is None else self._deltas):
             return event
         meta = {**event["meta_info"]}
         for name in _LISTS:
@@ -124,6 +127,12 @@ class Growing:
         ids = [*before["output_ids"], *event.get("output_ids", ())]
         return {**event, "text": before["text"] + event["text"], "output_ids": ids,
                 "meta_info": meta}  # fmt: skip
+
+
+def _adds(event: Mapping[str, Any]) -> bool:
+    """Whether *event* holds fewer tokens than there are."""
+    counted = event["meta_info"].get("completion_tokens")
+    return counted is not None and len(event.get("output_ids", ())) < counted
 
 
 _LISTS = ("output_token_logprobs", "output_top_logprobs")
