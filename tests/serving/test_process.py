@@ -94,3 +94,15 @@ def test_a_killed_server_is_gone() -> None:
         server.kill()
         with pytest.raises(httpx.ConnectError):
             connect(server).http.get("/health")
+
+
+def test_without_the_extra_it_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['aiohttp'] = None\n"
+        "from appl.cli import main; sys.exit(main(['serve']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "appl serve needs aiohttp: pip install 'appl[serve]'\n",
+    )
