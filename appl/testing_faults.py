@@ -143,7 +143,7 @@ class FaultServer:
     which the server dies, all its connections with it; after *outage_s* seconds it is there again.
     *model_path* is what SGLang's clients are told to take the tokenizer from, and *encode* makes
     the ids that they are answered with. ``answered`` counts the whole answers that were sent, by
-    question, ``injected`` the faults, by name.
+    question, ``injected`` the faults, by name, ``connections`` those that were opened.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class FaultServer:
         self.asks: list[Ask] = []
         self.answered: Counter[str] = Counter()
         self.injected: Counter[str] = Counter()
-        self.deaths = 0
+        self.deaths = self.connections = 0
         self._links: set[_Link] = set()
         self._loop = asyncio.new_event_loop()
         self._server: asyncio.Server | None = None
@@ -402,6 +402,7 @@ class _Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._server.connections += 1
         self._server._links.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:

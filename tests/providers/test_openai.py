@@ -535,6 +535,14 @@ async def test_a_server_that_is_not_there_cannot_be_reached_and_may_come_back() 
             assert (await backend.complete(request())).text == server.answer("hello")
 
 
+async def test_streams_share_one_connection() -> None:
+    with FaultServer() as server:
+        async with closing(OpenAI(base_url=server.openai_url)) as backend:
+            for _ in range(3):
+                await backend.complete(request(), lambda chunk: None)
+    assert server.connections == 1
+
+
 async def test_a_stream_is_known_by_its_bytes_too() -> None:
     events = [delta(content="a"), delta(finish="stop")]
     body = "".join(f"data: {json.dumps(event)}\r\n\r\n" for event in events).encode()

@@ -6,6 +6,8 @@ OpenAI, Azure, vLLM, SGLang, llama.cpp, Ollama, and gateways. Invariant: an answ
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -18,6 +20,9 @@ from appl_backends.openai.body import OPTIONS, body_of
 from appl_backends.openai.connection import Address, Connection
 from appl_backends.openai.prices import Prices
 from appl_backends.openai.servers import Kind, server_for
+
+_DRAIN_S = 0.5
+"""How long to wait for the end of a stream whose last event has come."""
 
 
 class OpenAI:
@@ -108,9 +113,9 @@ class OpenAI:
                     )
                 pieces = _one(whole)
             async for piece in pieces:
-                for event in events.feed(piece):
-                    if assembly.take(event):
-                        return assembly.response()
+                if any([assembly.take(event) for event in events.feed(piece)]):
+                    await _drained(pieces)
+                    break
             return assembly.response()
 
     async def list_models(self) -> list[str]:
@@ -150,6 +155,14 @@ class OpenAI:
 
     def __repr__(self) -> str:
         return f"<OpenAI {self._who(self._profile.default_model or '')}>"
+
+
+async def _drained(pieces: AsyncIterator[bytes]) -> None:
+    """Read what is left after the last event, so that the connection can be used again."""
+    with contextlib.suppress(Exception):  # the answer is there, whatever comes
+        async with asyncio.timeout(_DRAIN_S):
+            async for _ in pieces:
+                pass
 
 
 async def _one(piece: bytes) -> AsyncIterator[bytes]:
