@@ -6,6 +6,7 @@ that it happened.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -20,7 +21,7 @@ from appl_backends.embedded.server.chat import Chat
 from appl_backends.embedded.server.completions import Completions
 from appl_backends.embedded.server.fields import parsed
 from appl_backends.embedded.server.info import Info
-from appl_backends.embedded.server.jobs import Job, Jobs
+from appl_backends.embedded.server.jobs import Jobs
 from appl_backends.embedded.server.keys import Keys
 from appl_backends.embedded.server.native import Generate
 from appl_backends.embedded.server.refusal import Refusal, refusal_of
@@ -123,8 +124,8 @@ class Server:
         return web.Response()
 
     async def _health_generate(self, request: web.Request) -> web.Response:
-        job = Job("HEALTH_CHECK", Task([self._backend.tokenizer.start], [Draw(0.0, 1.0, 0, 0)], 1))
-        await self._backend.worker.run(job.task)
+        start = self._backend.tokenizer.start
+        await self._backend.worker.run(Task([start], [Draw(0.0, 1.0, 0, 0)], 1))
         return web.Response()
 
     async def _metrics(self, request: web.Request) -> web.Response:
@@ -154,7 +155,8 @@ class Server:
         prompt = given.text("prompt")
         if prompt is None:
             raise given.wrong("prompt", "a string")
-        tokens, room = self._words.encode(prompt), self._backend.engine.context
+        tokens = await asyncio.to_thread(self._words.encode, prompt)
+        room = self._backend.engine.context
         return web.json_response({"tokens": tokens, "count": len(tokens), "max_model_len": room})
 
     async def _detokenize(self, request: web.Request) -> web.Response:

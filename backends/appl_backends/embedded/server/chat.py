@@ -24,9 +24,9 @@ from appl_backends.embedded.server.sampling import (
     MOST_PRIORITY,
     MOST_SAMPLES,
     MOST_STOPS,
-    SEEDS,
     check_schema,
     grammar,
+    seed,
 )
 from appl_backends.embedded.server.shapes import (
     check,
@@ -160,7 +160,7 @@ def _request(given: Fields, vocab: int) -> Request:
         stop=given.texts("stop", MOST_STOPS),
         temperature=_number(given, "temperature", HOTTEST),
         top_p=_number(given, "top_p", 1.0),
-        seed=given.whole("seed", 0, -SEEDS - 1, SEEDS) if "seed" in given else None,
+        seed=seed(given, "seed"),
         tools=_tools(given),
         tool_choice=_tool_choice(given),
         stop_tokens=given.tokens("stop_token_ids", vocab),

@@ -85,14 +85,17 @@ def params(given: Fields, vocab: int) -> Params:
         temperature=given.number("temperature", 1.0, 0.0, HOTTEST),
         top_p=_top_p(given),
         n=given.whole("n", 1, 1, MOST_SAMPLES),
-        seed=given.whole("sampling_seed", 0, -SEEDS - 1, SEEDS)
-        if "sampling_seed" in given
-        else None,
+        seed=seed(given, "sampling_seed"),
         wanted=wanted(given),
         ignore_end=given.flag("ignore_eos"),
         special=not given.flag("skip_special_tokens", True),
         interval=given.whole("stream_interval", 1, 1, 1 << 30),
     )
+
+
+def seed(given: Fields, name: str) -> int | None:
+    """The seed in the field *name*, if there is one: 64 bits with a sign."""
+    return given.whole(name, 0, -SEEDS - 1, SEEDS) if name in given else None
 
 
 def wanted(given: Fields) -> Wanted:
