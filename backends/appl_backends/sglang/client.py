@@ -129,14 +129,15 @@ class SGLang:
         """The ids of the prompt of *request*; none before the server was asked what it is."""
         if self._known is None:
             return ()
-        return self._known.prompts.of(request.messages, request.sampling.tools).all_ids()
+        prompts, tools = self._known.prompts, request.sampling.tools
+        return prompts.known(request.messages, tools) or prompts.of(request.messages, tools)
 
     async def warm(self, request: Request, tokens: int) -> None:
         """Have the first *tokens* tokens of the prompt in the server's cache."""
         ready = self._ready or await self._connected()
         prompt = await self._prompt(ready, request)
         rid = self._rid()
-        body = asking.ask_nothing(prompt.all_ids()[:tokens], request.sampling, rid)
+        body = asking.ask_nothing(prompt[:tokens], request.sampling, rid)
         await self._asked(rid, self._wire.post("/generate", body))
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import overload
 
 import tokenizers
 
@@ -33,21 +34,22 @@ _SEGMENTS = 4096
 _ANSWERS = 256
 
 
-class Run:
-    """Some tokens of a prompt, after those of *before*: as ids, and as the JSON of their list.
+class Run(Sequence[int]):
+    """Some tokens of a prompt after those of *before*; as a sequence, all ids up to here.
 
-    ``size`` counts the tokens up to here.
+    They are kept as ids and as the JSON of their list. ``size`` counts the tokens up to here.
     """
 
-    __slots__ = ("before", "ids", "size", "text")
+    __slots__ = ("_all", "before", "ids", "size", "text")
 
     def __init__(self, before: Run | None, ids: Sequence[int]) -> None:
         self.before, self.ids = before, ids
         self.text = "".join([f"{token}," for token in ids]).encode("ascii")
         self.size: int = len(ids) + (before.size if before is not None else 0)
+        self._all: list[int] | None = None
 
     def all_ids(self) -> list[int]:
-        """All ids up to here."""
+        """All ids up to here; the list belongs to the caller."""
         return [token for run in reversed(self._runs()) for token in run.ids]
 
     def all_text(self) -> bytes:
@@ -55,6 +57,18 @@ class Run:
         runs = self._runs()
         runs.reverse()
         return b"".join([run.text for run in runs])[:-1]
+
+    def __len__(self) -> int:
+        return self.size
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[int]: ...
+    def __getitem__(self, at: int | slice) -> int | list[int]:
+        if self._all is None:
+            self._all = self.all_ids()
+        return self._all[at]
 
     def _runs(self) -> list[Run]:
         found: list[Run] = []
