@@ -210,7 +210,7 @@ def _in_body(body: str) -> float | None:
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|context window|prompt is too long"
     r"|exceed\w* (?:the )?(?:available |maximum |model'?s? )*context"
-    r"|longer than the model'?s context"
+    r"|longer than the model'?s context|exceeds the maximum allowed length"
     r"|input is too long|too many (?:input )?tokens|input tokens exceed"
     r"|string_above_max_length",
     re.IGNORECASE,

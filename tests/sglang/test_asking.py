@@ -49,12 +49,17 @@ def test_options_of_the_server_have_their_names_there() -> None:
     extra = (("cache_salt", "u1"), ("ignore_eos", True), ("lora", "poet"), ("min_tokens", 2),
              ("structural_tag", {"type": "structural_tag"}), ("top_k", 5))  # fmt: skip
     found = body(Sampling(extra=extra))
-    assert (found["cache_salt"], found["lora_path"]) == ("u1", "poet")
+    assert (found["extra_key"], found["lora_path"]) == ("u1", "poet")
     inner = found["sampling_params"]
     assert (inner["top_k"], inner["min_new_tokens"], inner["ignore_eos"]) == (5, 2, True)
     assert json.loads(inner["structural_tag"]) == {"type": "structural_tag"}
     with pytest.raises(InvalidOption, match="structural_tag"):
         body(Sampling(extra=(("structural_tag", 5),)))
+
+
+def test_a_salt_and_a_key_keep_requests_apart_together() -> None:
+    extra = (("cache_salt", "u1"), ("extra_key", "k"))
+    assert body(Sampling(extra=extra))["extra_key"] == "u1k"
 
 
 def test_equal_samplings_are_written_once() -> None:

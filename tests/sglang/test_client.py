@@ -100,6 +100,17 @@ async def test_a_warmed_prompt_is_in_the_cache(open_client: Make) -> None:
     assert backend.cache_tokens == 16384
 
 
+async def test_a_salt_keeps_the_cache_apart(open_client: Make) -> None:
+    backend = open_client()
+    text = "A secret of one user that no other may find in the cache."
+    hits = []
+    for salt in ("one", "two", "one"):
+        sampling = Sampling(temperature=0.0, max_tokens=2, extra=(("cache_salt", salt),))
+        answer = await backend.complete(asked(("user", text), sampling=sampling))
+        hits.append((answer.usage.cached_tokens or 0) > 8)
+    assert hits == [False, False, True]
+
+
 async def test_samples_come_in_one_request(open_client: Make) -> None:
     sampling = Sampling(temperature=1.0, max_tokens=4, logprobs=2)
     answer = await open_client().complete(asked(("user", "Hi"), sampling=sampling, n=3))

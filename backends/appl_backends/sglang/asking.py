@@ -24,13 +24,14 @@ SAMPLED: Mapping[str, str] = {
 }  # fmt: skip
 """Options of ``gen`` that are sampling parameters of the server, by their names there."""
 
-ROUTED: Mapping[str, str] = {
-    "lora": "lora_path", "cache_salt": "cache_salt", "extra_key": "extra_key",
-    "routing_key": "routing_key",
-}  # fmt: skip
-"""Options of ``gen`` that say where and under which name a request is served."""
+ROUTED: Mapping[str, str] = {"lora": "lora_path", "routing_key": "routing_key"}
+"""Options of ``gen`` that say under which name, and where, a request is served."""
 
-OPTIONS = frozenset({*SAMPLED, *ROUTED})
+APART = ("cache_salt", "extra_key")
+"""Options of ``gen`` that keep requests apart in the cache. The server has one field for both; the
+versions that have two on their native interface heed this one as well."""
+
+OPTIONS = frozenset({*SAMPLED, *ROUTED, *APART})
 
 _MOST = 1024
 
@@ -89,7 +90,10 @@ class Parameters:
 
 def routed(sampling: Sampling) -> dict[str, Any]:
     """The members of a body that say where and under which name it is served."""
-    return {ROUTED[name]: value for name, value in sampling.extra if name in ROUTED}
+    given = dict(sampling.extra)
+    found = {there: given[here] for here, there in ROUTED.items() if here in given}
+    apart = [str(given[name]) for name in APART if name in given]
+    return {**found, "extra_key": "".join(apart)} if apart else found
 
 
 def _form(sampling: Sampling) -> dict[str, Any]:

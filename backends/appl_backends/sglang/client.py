@@ -232,11 +232,16 @@ class SGLang:
             prompt = await asyncio.to_thread(ready.prompts.of, messages, tools)
         else:
             prompt = ready.prompts.of(messages, tools)
-        room = ready.server.context
-        if room is not None and prompt.size >= room:
+        server = ready.server
+        if prompt.size >= (server.context or prompt.size + 1):
             raise PromptTooLong(
-                f"the prompt has {prompt.size} tokens, and {ready.server.model} has a context of "
-                f"{room} with the answer; shorten the prompt"
+                f"the prompt has {prompt.size} tokens, and {server.model} has a context of "
+                f"{server.context} with the answer; shorten the prompt"
+            )
+        if prompt.size > (server.longest or prompt.size):
+            raise PromptTooLong(
+                f"the prompt has {prompt.size} tokens, and {self._wire.who} has the memory for "
+                f"{server.longest}; shorten the prompt"
             )
         return prompt
 

@@ -24,7 +24,8 @@ class Server:
     """An SGLang server as it was when it was probed; ``None`` is "it does not say".
 
     ``short`` is the last part of the model's name. ``cache_tokens`` is what its prefix cache holds,
-    ``context`` the most tokens of prompt and answer together, ``running`` how many answers it
+    ``context`` the most tokens of prompt and answer together, ``longest`` the most that it takes as
+    a prompt, ``running`` how many answers it
     decodes at once. ``facts`` is everything that it said.
     """
 
@@ -36,6 +37,7 @@ class Server:
     radix: bool | None = None
     cache_tokens: int | None = None
     context: int | None = None
+    longest: int | None = None
     running: int | None = None
     priority: bool = False
     deterministic: bool = False
@@ -119,6 +121,7 @@ def _server(model: Mapping[str, Any], facts: Mapping[str, Any], context: int | N
         radix=None if off is None else not off,
         cache_tokens=_number(facts.get("max_total_num_tokens")) if off is False else None,
         context=context or _number(facts.get("context_length")),
+        longest=_number(facts.get("max_req_input_len")),
         running=_number(inner.get("effective_max_running_requests_per_dp"))
         or _number(facts.get("max_running_requests")),
         priority=bool(facts.get("enable_priority_scheduling")),
