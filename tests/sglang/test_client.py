@@ -326,3 +326,33 @@ def test_programs_run_on_the_client(served: Served) -> None:
         name, arguments = with_tools()
     asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(10)
     assert name == "weather" and "city" in arguments
+
+
+@ppl
+def long_answer(rounds: int, tokens: int) -> str:
+    "Tell me about you and what you can do."
+    if rounds:
+        return str(gen(temperature=0.0, max_tokens=tokens, max_relay_rounds=rounds))
+    return str(gen(temperature=0.0, max_tokens=tokens))
+
+
+def test_an_answer_in_pieces_is_the_beginning_of_a_longer_one(served: Served) -> None:
+    backend = client(served)
+    with running(backend):
+        assert long_answer(0, 60).startswith(long_answer(8, 5))
+    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(10)
+
+
+@ppl
+def streamed() -> tuple[str, str]:
+    "Tell me about you."
+    answer = gen(stream=True, temperature=0.0, max_tokens=20)
+    return "".join(answer.text_stream), str(gen(temperature=0.0, max_tokens=20))
+
+
+def test_a_streamed_answer_is_the_one_that_comes_as_a_whole(served: Served) -> None:
+    backend = client(served)
+    with running(backend):
+        pieces, whole = streamed()
+    assert pieces == whole
+    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(10)
