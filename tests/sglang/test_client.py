@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -356,3 +359,16 @@ def test_a_streamed_answer_is_the_one_that_comes_as_a_whole(served: Served) -> N
         pieces, whole = streamed()
     assert pieces == whole
     asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(10)
+
+
+def test_the_keys_of_the_environment_belong_to_its_address() -> None:
+    code = (
+        "from appl_backends.sglang.client import _address\n"
+        "print(_address(None, None, None), _address('http://other', None, None))"
+    )
+    names = {"SGLANG_URL": "http://mine", "SGLANG_API_KEY": "k", "SGLANG_ADMIN_KEY": "a"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **names}, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "('http://mine', 'k', 'a') ('http://other', None, None)"

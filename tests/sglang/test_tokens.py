@@ -126,6 +126,19 @@ def test_tools_and_calls_are_rendered_by_the_template() -> None:
     assert '"name": "now"' in text and "<|call|>" in text and "<|tool|>5" in text
 
 
+def test_what_the_server_has_computed_is_not_cold() -> None:
+    p = prompts()
+    asked = chain(("user", "One question"))
+    first = p.of(asked)
+    assert first.cold() == first.size
+    first.computed(first.size)
+    later = p.of(Messages(Messages(asked, Message("assistant", "Yes")), Message("user", "And?")))
+    assert first.cold() == 0 and 0 < later.cold() < later.size
+    other = p.of(chain(("user", "Another")))
+    other.computed(1)
+    assert other.cold() == other.size
+
+
 def test_an_empty_prompt_asks_for_an_answer() -> None:
     assert prompts().of(None).all_ids()
 

@@ -61,13 +61,15 @@ TIE = 1e-6
 _LONG = 32768
 _SAMPLE = "Grüße, world! 12345 <x> 你好"
 _COLD = 256
+"""So many tokens computed twice cost more than to compute a prompt before its choices."""
 
 
 class SGLang:
     """A :class:`~appl.backend.Backend` that asks the SGLang server at *url*.
 
     *url*, *api_key* and *admin_key* (which a server that has one wants for aborts) default to the
-    variables ``SGLANG_URL``, ``SGLANG_API_KEY`` and ``SGLANG_ADMIN_KEY``. *tokenizer* is the folder
+    variables ``SGLANG_URL``, ``SGLANG_API_KEY`` and ``SGLANG_ADMIN_KEY``; those keys are sent to
+    no other address than that one. *tokenizer* is the folder
     with the model's ``tokenizer.json`` and chat template (default: where the server says that it
     has it); *template* is another chat template: ``plain``, a Jinja file, or the template itself.
     *max_tokens* bounds answers that say nothing themselves (default: the room in the context).
@@ -92,9 +94,8 @@ class SGLang:
         if connections < 1 or connect_timeout <= 0:
             raise InvalidOption("connections and connect_timeout must be positive")
         connections = min(connections, _most_files() // 2)
-        given, said = (url, api_key, admin_key), map(os.environ.get, ENVIRONMENT)
-        where, key, admin = (here or there for here, there in zip(given, said, strict=True))
-        self._wire = Wire(where or URL, key, admin, connections, connect_timeout)
+        where, key, admin = _address(url, api_key, admin_key)
+        self._wire = Wire(where, key, admin, connections, connect_timeout)
         self._tokenizer = Path(tokenizer).expanduser() if tokenizer is not None else None
         self._template, self._max_tokens, self._model = template, max_tokens, model
         self._advise = advise or _say
@@ -139,6 +140,7 @@ class SGLang:
         rid = self._rid()
         body = asking.ask_nothing(prompt[:tokens], request.sampling, rid)
         await self._asked(rid, self._wire.post("/generate", body))
+        prompt.computed(tokens)
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes."""
@@ -155,6 +157,7 @@ class SGLang:
         parameters = self._parameters(ready, request, prompt)
         body = self._body(ready, request, prompt, rid, parameters)
         found = await self._asked(rid, self._wire.post("/generate", body))
+        prompt.computed(prompt.size)
         return self._response(ready, request, found)
 
     async def aclose(self) -> None:
@@ -373,11 +376,12 @@ class SGLang:
         if not choices:
             raise Unsupported("there are no options to choose from")
         start, whole = ready.prompts.options(request.messages, prompt, choices)
-        if prompt.size * (len(choices) - 1) > _COLD:
+        if prompt.cold() * (len(choices) - 1) > _COLD:
             await self.warm(request, start)
         rid = self._rid()
         body = asking.ask_scores(whole, start, sampling, rid)
         found = await self._asked(rid, self._wire.post("/generate", body))
+        prompt.computed(start)
         listed = answers.answers(found, len(choices), self._wire.who)
         entries = [answers.scores(each, 1, self._wire.who) for each in listed]
         scores = tuple(map(sum, entries))
@@ -403,6 +407,16 @@ class _Ready:
     parameters: asking.Parameters
     style: Style | None
     thinking: Thinking
+
+
+def _address(
+    url: str | None, api_key: str | None, admin_key: str | None
+) -> tuple[str, str | None, str | None]:
+    """Where the server is, and its keys; those of the environment belong to its address."""
+    there, key, admin = map(os.environ.get, ENVIRONMENT)
+    if url is not None and url != there:
+        return url, api_key, admin_key
+    return there or URL, api_key or key, admin_key or admin
 
 
 def _thinking(template: ChatTemplate) -> Thinking:

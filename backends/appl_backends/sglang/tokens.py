@@ -31,22 +31,42 @@ MARK = "\ufdd0"
 """A noncharacter of Unicode that is set into what looks like a special token, for a while."""
 
 _SEGMENTS = 4096
+_PIECES = 8192
+_PIECE = 512
+_PROOFS = 4
 _ANSWERS = 256
+_BETWEEN_WORDS = re.compile(r"[A-Za-z0-9](?= [A-Za-z])")
 
 
 class Run(Sequence[int]):
     """Some tokens of a prompt after those of *before*; as a sequence, all ids up to here.
 
-    They are kept as ids and as the JSON of their list. ``size`` counts the tokens up to here.
+    They are kept as ids and as the JSON of their list. ``size`` counts the tokens up to here;
+    ``sent`` says that the server has computed them, and perhaps still has them in its cache.
     """
 
-    __slots__ = ("_all", "before", "ids", "size", "text")
+    __slots__ = ("_all", "before", "ids", "sent", "size", "text")
 
-    def __init__(self, before: Run | None, ids: Sequence[int]) -> None:
+    def __init__(self, before: Run | None, ids: Sequence[int], text: bytes | None = None) -> None:
         self.before, self.ids = before, ids
-        self.text = "".join([f"{token}," for token in ids]).encode("ascii")
+        self.text = _as_json(ids) if text is None else text
         self.size: int = len(ids) + (before.size if before is not None else 0)
         self._all: list[int] | None = None
+        self.sent = False
+
+    def computed(self, tokens: int) -> None:
+        """The server has computed the first *tokens* tokens."""
+        run: Run | None = self
+        while run is not None and not run.sent:
+            run.sent = run.size <= tokens
+            run = run.before
+
+    def cold(self) -> int:
+        """How many tokens at the end the server has not computed yet."""
+        run: Run | None = self
+        while run is not None and not run.sent:
+            run = run.before
+        return self.size - (run.size if run is not None else 0)
 
     def all_ids(self) -> list[int]:
         """All ids up to here; the list belongs to the caller."""
@@ -79,6 +99,10 @@ class Run(Sequence[int]):
         return found
 
 
+def _as_json(ids: Sequence[int]) -> bytes:
+    return "".join([f"{token}," for token in ids]).encode("ascii")
+
+
 class Tokenizer:
     """The tokenizer of a model folder."""
 
@@ -99,6 +123,9 @@ class Tokenizer:
         words = sorted((re.escape(token.content) for token in added.values()), key=len)
         self._words = re.compile("|".join(reversed(words)) or r"(?!)")
         self._segments: dict[str, list[int]] = {}
+        self._pieces: dict[tuple[str, str], tuple[list[int], bytes]] = {}
+        self._cuts = not any(" " in token.content for token in added.values())
+        self._proofs = 0
         self._guard, self._guarded = "", 0
 
     def encode(self, text: str) -> list[int]:
@@ -137,6 +164,40 @@ class Tokenizer:
             found += self._segment(text[begun : each.start()])
             begun = each.start()
         return found + self._segment(text[begun:])
+
+    def said_after(self, join: str, text: str) -> tuple[list[int], bytes]:
+        """The ids of *text* that somebody said, after *join* of the template; and as JSON.
+
+        Long texts are encoded piece by piece, so that texts with a common beginning share the work:
+        they are cut before a space between words, which no token spans; the first of them are also
+        encoded as a whole, and unless that is the same, nothing is cut any more.
+        """
+        if not self._cuts or len(text) < 2 * _PIECE:
+            ids = self._said(join, text)
+            return ids, _as_json(ids)
+        parts = [self._piece(join if not at else "", piece) for at, piece in enumerate(_cut(text))]
+        ids = [token for part, _ in parts for token in part]
+        if self._proofs < _PROOFS:
+            self._proofs += 1
+            whole = self._said(join, text)
+            if whole != ids:
+                self._cuts = False
+                return whole, _as_json(whole)
+        return ids, b"".join([part for _, part in parts])
+
+    def _piece(self, join: str, text: str) -> tuple[list[int], bytes]:
+        found = self._pieces.get((join, text))
+        if found is None:
+            ids = self._said(join, text)
+            found = self._pieces[join, text] = ids, _as_json(ids)
+            if len(self._pieces) > _PIECES:
+                self._pieces.pop(next(iter(self._pieces)), None)
+        return found
+
+    def _said(self, join: str, text: str) -> list[int]:
+        if self.has_words(text):
+            return self.encode_marked(join + self.marked(text))
+        return self.encode(join + text)
 
     def guards(self, texts: Sequence[str]) -> bool:
         """See to it that *texts* can be encoded in segments; whether they can."""
@@ -305,10 +366,8 @@ class Prompts:
         if message.role == "assistant":
             ids = self.tokenizer.encode(join) + self._answer(link.parent, message.content)
             return Run(run, ids)
-        text = self._layout.written(message)
-        if self.tokenizer.has_words(text):
-            return Run(run, self.tokenizer.encode_marked(join + self.tokenizer.marked(text)))
-        return Run(run, self.tokenizer.encode(join + text))
+        ids, as_json = self.tokenizer.said_after(join, self._layout.written(message))
+        return Run(run, ids, as_json)
 
     def _answer(self, before: Messages | None, text: str) -> list[int]:
         """The ids of an assistant's *text*: those of answers to *before* as they were generated."""
@@ -373,6 +432,15 @@ class Prompts:
 def begun(messages: Messages) -> bool:
     """Whether the conversation ends with an answer that is to be continued."""
     return messages.outline.role == "assistant" and not messages.outline.tool_calls
+
+
+def _cut(text: str) -> list[str]:
+    """*text* in pieces; those of a common beginning are the same."""
+    found, done = [], 0
+    while (place := _BETWEEN_WORDS.search(text, done + _PIECE)) is not None:
+        found.append(text[done : place.start() + 1])
+        done = place.start() + 1
+    return [*found, text[done:]]
 
 
 def clean(text: str) -> str:
