@@ -100,9 +100,16 @@ def test_calls_are_streamed_as_a_whole(client: Client) -> None:
 
 
 def test_an_answer_has_the_form_of_its_schema(client: Client) -> None:
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer", "maximum": 999, "minimum": 0}},
+        "required": ["n"],
+        "additionalProperties": False,
+    }
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
-    for choice in client.chat("A number?", response_format=form, n=2, temperature=1)["choices"]:
+    for choice in client.chat("A number?", response_format=form, n=2, temperature=1, seed=1)[
+        "choices"
+    ]:
         assert isinstance(json.loads(choice["message"]["content"])["n"], int)
     free = client.chat("An object?", response_format={"type": "json_object"}, max_tokens=60)
     assert free["choices"][0]["message"]["content"].startswith("{")

@@ -128,7 +128,9 @@ def test_the_end_can_be_ignored_or_put_off(client: Client) -> None:
     ],
 )  # fmt: skip
 def test_forms_are_kept(client: Client, form: dict[str, str], pattern: str) -> None:
-    found = client.generate(HELLO, sampling_params={"max_new_tokens": 60, **form, "n": 3})
+    found = client.generate(
+        HELLO, sampling_params={"max_new_tokens": 60, **form, "n": 3, "sampling_seed": 1}
+    )
     for each in found:
         assert re.fullmatch(pattern, each["text"]), each
         assert each["meta_info"]["finish_reason"] == {"type": "stop", "matched": 1}
