@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import random
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appl.errors import ConfigError
@@ -205,3 +206,17 @@ def test_what_is_kept_of_answers_is_bounded() -> None:
         p.answered(asked, f"answer {number}", [number])
     kept: Any = next(value for value in asked.cache.values() if isinstance(value, dict))
     assert len(kept) <= 256 and "answer 999" in kept
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=30, deadline=None)
+def test_long_texts_that_begin_alike_are_encoded_in_pieces_with_the_same_ids(seed: int) -> None:
+    dice = random.Random(seed)
+    letters = dice.choice(["abcde", "abé\n.,'", "a<|end|> ", "日本 a"])
+    context = " ".join("".join(dice.choices(letters, k=6)) for _ in range(900))
+    whole, pieces = Tokenizer(WEIGHTS), Tokenizer(WEIGHTS)
+    for number in range(6):
+        text = f"{context} and question {number}"
+        ids, as_json = pieces.said_after("<|user|>", text)
+        assert ids == whole.encode_marked("<|user|>" + whole.marked(text))
+        assert as_json == b"".join(b"%d," % each for each in ids)
