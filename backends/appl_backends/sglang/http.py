@@ -1,8 +1,8 @@
-"""HTTP/1.1, as much as a client of one server needs: an answer read from bytes, and a pool.
+"""HTTP/1.1, as much as a client of one server needs: an answer read by httptools, and a pool.
 
-Invariant: the reader does no input or output, and gives the same for the same bytes however they
-are cut; a connection is used again only when the answer before was read to its end. A general
-library costs several times the CPU of all else that happens to a call here.
+Invariant: an answer is the same however its bytes are cut, and a connection is used again only
+when the answer before was read to its end. A general client costs several times the CPU of all
+else that happens to a call here.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import ssl
 import time
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import Literal
+
+import httptools
 
 HEAD_BYTES = 1 << 16
 """The most bytes that the head of an answer may have."""
-
-_Mode = Literal["head", "length", "size", "chunk", "gap", "trailer", "close", "end"]
 
 
 class NotHttp(Exception):
@@ -35,136 +34,70 @@ class Broken(ConnectionError):
 class Answer:
     """One answer, read from the bytes that are fed in.
 
-    ``headers`` have lower-case names; ``keeps`` says whether the connection can be used again.
+    ``status`` is 0 until the head has come; ``headers`` have lower-case names; ``complete`` says
+    whether all of it has come, ``keeps`` whether the connection can be used again, ``begun``
+    whether anything has come.
     """
 
-    __slots__ = ("_left", "_mode", "_rest", "headers", "keeps", "status")
+    __slots__ = ("_body", "_parser", "_size", "begun", "complete", "headers", "keeps", "status")
 
     def __init__(self) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
+        self.begun = self.complete = False
         self.keeps = True
-        self._rest, self._left = b"", 0
-        self._mode: _Mode = "head"
-
-    @property
-    def begun(self) -> bool:
-        """Whether anything of it has come."""
-        return self._mode != "head" or bool(self._rest)
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of it has come."""
-        return self._mode == "end"
+        self._body: list[bytes] = []
+        self._size = 0
+        self._parser = httptools.HttpResponseParser(self)
 
     def feed(self, data: bytes) -> bytes:
         """What *data* adds to the body. Raises ``NotHttp``."""
-        if self._mode == "length":
-            return self._sized(data)
-        if self._mode == "close":
-            return data
-        if self._mode == "end":
+        self.begun = self.begun or bool(data)
+        if self.complete:
             self.keeps = self.keeps and not data  # nobody asked for more
             return b""
-        self._rest += data
-        if self._mode == "head" and not self._read_head():
-            return b""
-        if self._mode in ("length", "close"):
-            data, self._rest = self._rest, b""
-            return self.feed(data) if data or self._mode == "length" else b""
-        return self._chunks()
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if not self.complete:
+                raise NotHttp(f"{error}: {data[:80]!r}") from None
+            self.keeps = False
+        if not self.status:
+            self._size += len(data)
+            if self._size > HEAD_BYTES:
+                raise NotHttp(f"a head of more than {HEAD_BYTES} bytes")
+        body, self._body = self._body, []
+        return body[0] if len(body) == 1 else b"".join(body)
 
     def eof(self) -> bool:
         """The connection has ended: whether the answer has, too."""
-        if self._mode == "close":
-            self._mode = "end"
+        if self.status and not self.headers.keys() & {"content-length", "transfer-encoding"}:
+            self.complete = True
         return self.complete
 
-    def _read_head(self) -> bool:
-        """Read the head, if it is there; those of provisional answers are skipped."""
-        while (end := self._rest.find(b"\r\n\r\n")) >= 0:
-            head, self._rest = self._rest[:end], self._rest[end + 4 :]
-            self._parse(head)
-            if self.status >= 200:
-                self._frame()
-                return True
-        if len(self._rest) > HEAD_BYTES or not b"HTTP/1.".startswith(self._rest[:7]):
-            raise NotHttp(repr(self._rest[:80]))
-        return False
+    # -- what the parser calls
 
-    def _parse(self, head: bytes) -> None:
-        first, *lines = head.decode("latin-1").split("\r\n")
-        version, _, rest = first.partition(" ")
-        if version not in ("HTTP/1.1", "HTTP/1.0") or not rest[:3].isdigit():
-            raise NotHttp(repr(first[:80]))
-        self.status = int(rest[:3])
-        self.headers = headers = {}
-        for line in lines:
-            name, colon, value = line.partition(":")
-            if not colon:
-                raise NotHttp(repr(line[:80]))
-            headers[name.lower()] = value.strip()
-        wanted = headers.get("connection", "").lower()
-        self.keeps = wanted == "keep-alive" if version == "HTTP/1.0" else wanted != "close"
+    def on_message_begin(self) -> None:
+        self.keeps = self.keeps and not self.complete
 
-    def _frame(self) -> None:
-        """How the end of the body is known."""
-        length = self.headers.get("content-length")
-        if self.status in (204, 304):
-            self._mode, self.keeps = "end", self.keeps and not self._rest
-        elif self.headers.get("transfer-encoding", "").lower() == "chunked":
-            self._mode = "size"
-        elif length is None:
-            self._mode, self.keeps = "close", False
-        elif length.isdigit():
-            self._mode, self._left = "length", int(length)
-        else:
-            raise NotHttp(f"content-length: {length[:80]}")
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self.complete:
+            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
-    def _sized(self, data: bytes) -> bytes:
-        if len(data) > self._left:
-            data, self.keeps = data[: self._left], False
-        self._left -= len(data)
-        if not self._left:
-            self._mode = "end"
-        return data
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status >= 200 and not self.complete:
+            self.status, self.keeps = status, self._parser.should_keep_alive()
 
-    def _chunks(self) -> bytes:
-        found: list[bytes] = []
-        while self._mode != "end" and (piece := self._step()) is not None:
-            found.append(piece)
-        return b"".join(found)
+    def on_body(self, data: bytes) -> None:
+        if not self.complete:
+            self._body.append(data)
 
-    def _step(self) -> bytes | None:
-        """Go one part further in a chunked body; ``None`` when more bytes are needed."""
-        if self._mode == "chunk":
-            data, self._rest = self._rest[: self._left], self._rest[self._left :]
-            self._left -= len(data)
-            if not self._left:
-                self._mode = "gap"
-            return data or None
-        end = self._rest.find(b"\r\n")
-        if end < 0:
-            if len(self._rest) > HEAD_BYTES:
-                raise NotHttp(repr(self._rest[:80]))
-            return None
-        line, self._rest = self._rest[:end], self._rest[end + 2 :]
-        self._after_line(line)
-        return b""
-
-    def _after_line(self, line: bytes) -> None:
-        if self._mode == "gap":
-            if line:
-                raise NotHttp(repr(line[:80]))
-            self._mode = "size"
-        elif self._mode == "size":
-            try:
-                self._left = int(line.partition(b";")[0], 16)
-            except ValueError:
-                raise NotHttp(repr(line[:80])) from None
-            self._mode = "chunk" if self._left else "trailer"
-        elif not line:
-            self._mode, self.keeps = "end", self.keeps and not self._rest
+    def on_message_complete(self) -> None:
+        if self.status:
+            self.complete = True
+        else:  # a provisional answer: the real one follows
+            self.headers.clear()
 
 
 class Connection(asyncio.Protocol):
