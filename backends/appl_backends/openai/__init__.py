@@ -13,7 +13,7 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from appl.backend import Emit, Profile, Request, Response, check_media
-from appl.backend_http import asked_of
+from appl.backend_http import asked_of, host_of
 from appl.errors import ConfigError, ModelNotFound
 from appl_backends.openai.answer import Assembly, Events, response_of
 from appl_backends.openai.body import OPTIONS, body_of
@@ -60,7 +60,7 @@ class OpenAI:
         name: str = "openai",
     ) -> None:
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
-        if api_key is None and base_url == os.environ.get("OPENAI_BASE_URL"):
+        if api_key is None and _is_known(base_url):
             api_key = os.environ.get("OPENAI_API_KEY") or None
         _check_url(base_url)
         self._address = Address(
@@ -167,6 +167,12 @@ async def _drained(pieces: AsyncIterator[bytes]) -> None:
 
 async def _one(piece: bytes) -> AsyncIterator[bytes]:
     yield piece
+
+
+def _is_known(url: str | None) -> bool:
+    """Whether the key in the environment is meant for *url*."""
+    known = (None, os.environ.get("OPENAI_BASE_URL"))
+    return url in known or host_of(url or "") == "api.openai.com"
 
 
 def _check_url(url: str | None) -> None:
