@@ -57,12 +57,12 @@ class Reader:
         if self.offer is not None and self.offer.must:
             return "", ""
         reasoning, text = self._apart(raw, ended=False)
-        marks = [*self.stop]
-        if self.offer is not None:
-            style = self.offer.style
-            text = style.content(text).rstrip()
-            marks.append(style.mark)
-        return reasoning or "", text[: len(text) - _held(text, marks)]
+        if self.offer is None:
+            return reasoning or "", text[: len(text) - _held(text, self.stop)]
+        style = self.offer.style
+        text = style.content(text)
+        text = text[: len(text) - _held(text, [*self.stop, style.mark])]
+        return reasoning or "", text.rstrip()  # before a call it is left out
 
     def _apart(self, raw: str, *, ended: bool) -> tuple[str | None, str]:
         if self.thinking is None:
