@@ -65,11 +65,6 @@ class Server:
                 "its JSON may hold any white space, which models can go on with for ever: "
                 "--constrained-json-disable-any-whitespace"
             )
-        if self.incremental is False:
-            found.append(
-                "it streams the whole text with every token; --incremental-streaming-output sends "
-                "what is new"
-            )
         return found
 
 

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from appl_backends.sglang.folder import defaults_of, folder_of
+
+
+def test_a_path_is_a_folder(tmp_path: Path) -> None:
+    assert folder_of(str(tmp_path)) == tmp_path
+    assert folder_of("") is None
+
+
+def test_a_model_in_the_cache_of_hugging_face_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    kept = tmp_path / "models--org--name"
+    for revision in ("aaa", "bbb"):
+        (kept / "snapshots" / revision).mkdir(parents=True)
+        (kept / "snapshots" / revision / "tokenizer.json").write_text("{}")
+    assert folder_of("org/name") == kept / "snapshots" / "bbb"
+    (kept / "refs").mkdir()
+    (kept / "refs" / "main").write_text("aaa\n")
+    assert folder_of("org/name") == kept / "snapshots" / "aaa"
+    assert folder_of("org/other") is None
+
+
+def test_what_a_model_recommends_is_read(tmp_path: Path) -> None:
+    assert defaults_of(tmp_path) == {}
+    said = {"temperature": 0.6, "top_p": 0.95, "top_k": None, "eos_token_id": 2}
+    (tmp_path / "generation_config.json").write_text(json.dumps(said))
+    assert defaults_of(tmp_path) == {"temperature": 0.6, "top_p": 0.95}
