@@ -34,6 +34,7 @@ ALL = [
     "session",
     "cli",
     "testing",
+    "testing_clock",
     "testing_faults",
     "__init__",
     "__main__",

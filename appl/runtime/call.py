@@ -30,6 +30,7 @@ class Call(Pending):
     """One question to a model; ``node`` is its prompt, or ``messages`` when they were given."""
 
     __slots__ = (
+        "account",
         "asked",
         "cache",
         "emit",
@@ -72,6 +73,7 @@ class Call(Pending):
         self.line: int | None = source[1] if source is not None else None
         self.n = 1
         self.priority = 0
+        self.account = frame.account
         self.timeout: float | None = None
         self.cache: str | None = None
         self.tools: Toolbox | None = None

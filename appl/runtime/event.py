@@ -54,12 +54,13 @@ class CallDispatched:
 
 @dataclass(slots=True)
 class AttemptFailed:
-    """An attempt failed and the call will be tried again."""
+    """An attempt failed and the call will be tried again, after *wait_s* seconds or later."""
 
     address: str
     attempt: int
     error: BaseException
     at: int
+    wait_s: float = 0.0
 
 
 @dataclass(slots=True)

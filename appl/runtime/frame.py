@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from appl.runtime.region import Region
     from appl.runtime.roles import Spoken
     from appl.runtime.run import Run
+    from appl.runtime.scheduling.budget import Account
 
 _PRUNE = 64
 
@@ -48,12 +49,14 @@ class Frame(Scribe):
     answers for, in program order; an open region takes its place while it lasts. ``regions`` are
     those around this frame, outer ones first; ``sheltered`` is true when a region waits for the
     task that it belongs to. ``model`` is the name that its calls ask when they give none;
+    ``account`` is what they are charged to, when there is a budget;
     ``block`` is the block of text that all of it is said in, when there is one. ``asked_at`` is the
     user's line for calls that have none of their own.
     """
 
     __slots__ = (
         "_prune_at",
+        "account",
         "asked_at",
         "block",
         "counts",
@@ -88,6 +91,7 @@ class Frame(Scribe):
         self.counts: dict[str, int] = {}
         self.generations = 0
         self.model: str | None = parent.model if parent is not None else None
+        self.account: Account | None = parent.account if parent is not None else None
         self.asked_at: tuple[str, int] | None = None
         self.block: Spoken | None = None
         self.started: list[Pending] = []

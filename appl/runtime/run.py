@@ -34,7 +34,16 @@ from appl.runtime.pending import Pending
 from appl.runtime.quiet import quiet_for
 from appl.runtime.recent import Recent
 from appl.runtime.samples import Caches, Samples
-from appl.runtime.scheduling import ByPrefix, ByProgram, Fifo, Order, Policy, Scheduler
+from appl.runtime.scheduling import (
+    Account,
+    Attempts,
+    ByPrefix,
+    ByProgram,
+    Fifo,
+    Order,
+    Policy,
+    Scheduler,
+)
 from appl.runtime.scopes import Scopes, task_here
 from appl.runtime.state import States
 from appl.runtime.tasks import TaskScopes
@@ -79,16 +88,19 @@ class Run:
         self.streams = any(getattr(each, "wants_chunks", False) for each in self.instruments)
         self.effects: Effects = effects or LiveEffects(self.emit)
         self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
-        limits = [each for each in (self.profile.concurrency, concurrency) if each is not None]
-        replays = bool(getattr(backend, "timeless", False))
-        limit = None if replays else min(limits, default=None)
         if getattr(backend, "thread_bound", False):
             io_thread().keep()
         self.caches = Caches()
-        front = backend if replays else Samples(backend, self.caches, self._stirs, self.warn)
-        self.policy = policy or Policy()
-        order = order or _order(self.policy)
-        self.scheduler = Scheduler(front, limit, order, _caching(backend, self.policy))
+        self.policy = policy = policy or Policy()
+        limits = (self.profile.concurrency, concurrency, policy.limits.concurrency)
+        self._replays = bool(getattr(backend, "timeless", False))
+        attempts = Attempts(
+            backend, policy, seed=seed,
+            most=min((each for each in limits if each is not None), default=None),
+            samples=Samples(backend, self.caches, self._stirs, self.warn),
+        )  # fmt: skip
+        order = order or _order(policy)
+        self.scheduler = Scheduler(attempts, order, _caching(backend, policy))
         self.tell: Callable[[str], None] = _on_stderr
         self.states = States()
         self.recent = Recent()
@@ -97,6 +109,7 @@ class Run:
         self.on_over: Callable[[], None] | None = None
         self._spared: Pending | None = None
         self.root = Frame(self, None, "", Prompt())
+        self.root.account = Account(policy.budget) if policy.budget else None
         self.task = task_here()
         self.scopes = Scopes()
         self.suspended: dict[Frame, None] = {}  # of generators that have begun and not ended
@@ -153,7 +166,7 @@ class Run:
 
     def cache(self, wanted: Any) -> str | None:
         """The name of the cache that ``cache=`` *wanted* means; a replay reads none."""
-        return self.caches.named(wanted, used=self.scheduler.backend is not self.backend)
+        return self.caches.named(wanted, used=not self._replays)
 
     def _stirs(self) -> None:
         """Something goes to the backend that was not there when the run was last looked at."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 RUN = "run"
+Ask = Callable[[Request, Emit | None], Coroutine[Any, Any, Response]]
 
 
 class Store(Protocol):
@@ -127,34 +128,42 @@ class Samples:
         """That of the backend."""
         return self._backend.profile
 
-    def complete(self, request: Request, emit: Emit | None = None) -> Coroutine[Any, Any, Response]:
-        """Answer *request* from its cache, if it has one, and from the backend."""
+    def complete(
+        self, request: Request, emit: Emit | None = None, ask: Ask | None = None
+    ) -> Coroutine[Any, Any, Response]:
+        """Answer *request* from its cache, if it has one, and from the backend.
+
+        *ask* is how the backend is asked, where that takes more than its ``complete``.
+        """
+        ask = ask or self._backend.complete
         if request.cache is not None:
-            return self._from_cache(request, request.cache, emit)
-        return self._ask(request, emit)
+            return self._from_cache(request, request.cache, emit, ask)
+        return self._ask(request, emit, ask)
 
     async def aclose(self) -> None:
         """Close the backend."""
         await self._backend.aclose()
 
-    def _ask(self, request: Request, emit: Emit | None) -> Coroutine[Any, Any, Response]:
+    def _ask(self, request: Request, emit: Emit | None, ask: Ask) -> Coroutine[Any, Any, Response]:
         if request.n == 1 or self._several or request.sampling.choices is not None:
-            return self._backend.complete(request, emit)
-        return self._one_by_one(request, emit)
+            return ask(request, emit)
+        return self._one_by_one(request, emit, ask)
 
-    async def _one_by_one(self, request: Request, emit: Emit | None) -> Response:
-        asking = [self._single(request, number, emit) for number in range(request.n)]
+    async def _one_by_one(self, request: Request, emit: Emit | None, ask: Ask) -> Response:
+        asking = [self._single(request, number, emit, ask) for number in range(request.n)]
         found = await asyncio.gather(*asking, return_exceptions=True)
         return joined([_answer(each) for each in found])
 
-    async def _single(self, request: Request, number: int, emit: Emit | None) -> Response:
+    async def _single(self, request: Request, number: int, emit: Emit | None, ask: Ask) -> Response:
         first = request.sample + number
         one = dataclasses.replace(_seeded(request, number), n=1, sample=first)
-        return await self._backend.complete(one, emit and _numbered(emit, first))
+        return await ask(one, emit and _numbered(emit, first))
 
     # -- the cache
 
-    async def _from_cache(self, request: Request, name: str, emit: Emit | None) -> Response:
+    async def _from_cache(
+        self, request: Request, name: str, emit: Emit | None, ask: Ask
+    ) -> Response:
         content = digest_of(self.profile.name, request.digest)
         async with self._turn(name, content):
             known = await self._use(request, name, "load", content, request.n) or []
@@ -164,7 +173,7 @@ class Samples:
             if len(known) == request.n:
                 return _reused(known)
             self._stirs()
-            fresh = await self._ask(_missing(request, len(known), content), emit)
+            fresh = await self._ask(_missing(request, len(known), content), emit, ask)
             new = _singles(fresh)
             kept = await self._use(request, name, "save", content, len(known), new)
         return _mixed(known, kept if kept is not None and emit is None else new, fresh)

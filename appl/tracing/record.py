@@ -19,7 +19,7 @@ P     id, model, canonical JSON                                   sampling param
 S     id, scope, name, ordinal, kind, prompt, params, n, sample, content digest, edges, file,
       line, at, timeout                                           a call is started
 D     call, attempt, at                                           an attempt is dispatched
-A     call, attempt, error, at                                    an attempt failed
+A     call, attempt, error, at, wait                              an attempt failed, and one follows
 C     call, count, at                                             so many chunks delivered
 E     call, status, value, at, lengths, texts                     0 answered, 1 failed, 2 cancelled
 V     call or tool call, at                                       delivered to its program
@@ -37,7 +37,8 @@ id, or by its address when it has none. ``more`` is a map, and missing where it 
 tool call that is answered), ``name``, ``error``. An error is its type, the nearest one known here,
 message, arguments, and where there is any, a map of what else it says. A sample of an answer is
 text, finish reason and tokens; where there are any, tool calls and reasoning follow. ``lengths``
-are those of the chunks of a streamed answer, else missing, and ``texts`` what one that failed or was cancelled had said.
+are those of the chunks of a streamed answer, else missing, and ``texts`` what one that failed, or
+was cancelled, had said.
 """
 
 from __future__ import annotations

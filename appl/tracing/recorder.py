@@ -485,7 +485,8 @@ class Recorder:
         masks = list[str]()
         error = record.error_data(event.error, lambda text: self._long(text, masks))
         at = self._at(event.at)
-        fields = ("A", self._call(event.address), event.attempt, error, at)
+        wait = round(event.wait_s * 1e6)
+        fields = ("A", self._call(event.address), event.attempt, error, at, wait)
         self._writer.append(_packed(fields, masks))
         self._totals.attempts_failed += 1
 

@@ -31,11 +31,15 @@ _BAD = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowErr
 
 @dataclass(slots=True)
 class Attempt:
-    """One try of a call: when it was handed to the backend, and how it failed if it did."""
+    """One try of a call: when it was handed to the backend, and how it failed if it did.
+
+    ``wait`` is the time until the next one, at least, when it failed.
+    """
 
     number: int
     at: int | None = None
     error: BaseException | None = None
+    wait: int | None = None
 
 
 @dataclass(slots=True)
@@ -560,11 +564,13 @@ class _Builder:
     def _dispatch(self, call: Any, number: Any, at: Any) -> None:
         self._call(call).attempts.append(Attempt(checked(int, number), checked(int, at)))
 
-    def _attempt(self, call: Any, number: Any, error: Any, at: Any) -> None:
+    def _attempt(self, call: Any, number: Any, error: Any, at: Any, wait: Any = 0) -> None:
         attempts = self._call(call).attempts
-        if not attempts or attempts[-1].number != number:
-            attempts.append(Attempt(checked(int, number), checked(int, at)))
-        attempts[-1].error = self._error(error)
+        found = next((each for each in reversed(attempts) if each.number == number), None)
+        if found is None:
+            found = Attempt(checked(int, number), checked(int, at))
+            attempts.append(found)
+        found.error, found.wait = self._error(error), checked(int, wait)
 
     def _error(self, data: Any) -> BaseException:
         def revived(value: Any) -> Any:

@@ -13,9 +13,10 @@ from typing import Any
 from programs import run_async, run_sync, tree
 
 from appl.backend import Emit, Request, Response
-from appl.errors import BackendBusy
+from appl.errors import BackendUnavailable
 from appl.runtime.run import Run
-from appl.runtime.scheduling import ByPrefix, Fifo
+from appl.runtime.scheduling import ByPrefix, Fifo, Policy
+from appl.runtime.scheduling.policy import Retries
 from appl.testing import Fake, Log, Seeded, calling, response
 from appl.tracing import Recorder, Replayer, profile_data
 
@@ -45,7 +46,7 @@ class Jitter(Fake):
 def _sampled(request: Request, dice: random.Random) -> Any:
     text = request.messages.message.content if request.messages else ""
     if "FAIL" in text:
-        return BackendBusy(f"busy {dice.randrange(1000)}")
+        return BackendUnavailable(f"gone {dice.randrange(1000)}")
     if request.sampling.choices:
         return dice.choice(request.sampling.choices)
     if request.sampling.tools and request.sampling.tool_choice != "none" and dice.random() < 0.7:
@@ -88,9 +89,11 @@ def record(seed: int, path: Path) -> tuple[Any, Fake]:
     head = {"program": "random", "profile": profile_data(live.profile)}
     recorder = Recorder(path, head, durability="process")
     order = Fifo() if seed % 5 == 0 else ByPrefix()
+    retries = Retries(attempts=1 + seed % 2, base_s=0, spare=1000)
     with Run(
-        live, instruments=[recorder], gate=recorder.gate, barrier=recorder.barrier, order=order
-    ):
+        live, instruments=[recorder], gate=recorder.gate, barrier=recorder.barrier, order=order,
+        policy=Policy(retries=retries, circuit=None),
+    ):  # fmt: skip
         values = program(seed)
     recorder.close()
     return values, live

@@ -3,8 +3,10 @@
 Invariant: nothing here knows a program; what is decided changes when a call is answered, never how.
 """
 
+from appl.runtime.scheduling.attempts import Attempts
+from appl.runtime.scheduling.budget import Account
 from appl.runtime.scheduling.order import ByPrefix, ByProgram, Fifo, Order
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.scheduler import Scheduler
 
-__all__ = ["ByPrefix", "ByProgram", "Fifo", "Order", "Policy", "Scheduler"]
+__all__ = ["Account", "Attempts", "ByPrefix", "ByProgram", "Fifo", "Order", "Policy", "Scheduler"]

@@ -12,13 +12,13 @@ import contextvars
 import time
 from typing import cast
 
-from appl.backend import Backend, PrefixCaching
-from appl.errors import BackendTimeout, CallCancelled
+from appl.backend import PrefixCaching
+from appl.errors import CallCancelled
 from appl.prompt import Lazy
 from appl.runtime.call import Call, on_finish
 from appl.runtime.crossing import io_thread
-from appl.runtime.event import CallDispatched
 from appl.runtime.pending import Error, Pending
+from appl.runtime.scheduling.attempts import Attempts
 from appl.runtime.scheduling.order import Order
 from appl.runtime.scheduling.warming import PrefixFirst
 
@@ -31,16 +31,15 @@ class Scheduler:
 
     def __init__(
         self,
-        backend: Backend,
-        limit: int | None,
+        attempts: Attempts,
         order: Order,
         caching: PrefixCaching | None = None,
     ) -> None:
-        self.backend, self.limit, self.order = backend, limit, order
+        self._attempts, self.order = attempts, order
+        attempts.on_room = self._engage
         self._ahead = PrefixFirst(caching, order, self._engage) if caching is not None else None
         self._workers = 0
         self._starting = False
-        self._timeless = bool(getattr(backend, "timeless", False))
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -87,7 +86,8 @@ class Scheduler:
             return
         if ahead is not None and ahead.gathering:
             return
-        if self.limit is None or self._workers < self.limit:
+        limit = self._attempts.limit
+        if limit is None or self._workers < limit:
             self._starting = True
             self._workers += 1
             io = io_thread()
@@ -113,25 +113,13 @@ class Scheduler:
         return self.order.take() if self._ahead is None else self._ahead.next()
 
     async def _attempt(self, call: Call) -> None:
-        request = call.request
-        assert request is not None
-        if call.run.watched:
-            call.run.emit(CallDispatched(call.address, 1, time.monotonic_ns()))
-        if call.run.quiet is not None:
-            call.run.quiet.soon()
         io = io_thread()
         begun = io.begun()
         call.worker = task = asyncio.current_task()
         try:
-            if call.timeout is None or self._timeless:
-                response = await self.backend.complete(request, call.emit)
-            else:
-                async with asyncio.timeout(call.timeout):
-                    response = await self.backend.complete(request, call.emit)
+            response = await self._attempts.complete(call)
         except asyncio.CancelledError:
             call.failed(CallCancelled(f"the call {call.address} was cancelled"))
-        except TimeoutError as error:
-            call.failed(_timeout(call, error))
         except BaseException as error:
             call.failed(error)
         else:
@@ -142,14 +130,6 @@ class Scheduler:
             self.order.served(call, (time.monotonic_ns() - begun[1]) / 1e9)
             while task is not None and task.cancelling():
                 task.uncancel()
-
-
-def _timeout(call: Call, error: TimeoutError) -> BaseException:
-    if isinstance(error, BackendTimeout) or call.timeout is None:
-        return error
-    late = BackendTimeout(f"no answer within {call.timeout} s")
-    late.__cause__ = error
-    return late
 
 
 def _failed_part(call: Call, error: BaseException) -> Error | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 
@@ -39,10 +40,16 @@ class LoopClock:
         return asyncio.get_running_loop().call_at(when, action)
 
 
+def ring(bell: asyncio.Future[None]) -> None:
+    """Let who waits for *bell* go on; he may have left."""
+    if not bell.done():
+        bell.set_result(None)
+
+
 async def sleep_until(clock: Clock, when: float) -> None:
     """Wait until it is *when*."""
-    rung = asyncio.get_running_loop().create_future()
-    timer = clock.at(when, lambda: rung.done() or rung.set_result(None))
+    rung: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    timer = clock.at(when, partial(ring, rung))
     try:
         await rung
     finally:

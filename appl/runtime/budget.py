@@ -1,0 +1,69 @@
+"""``budget``: a block whose calls may use so much and no more.
+
+Invariant: what is issued inside is charged to it, wherever and whenever it is answered.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from appl.errors import InvalidOption
+from appl.runtime.frame import Frame
+from appl.runtime.run import here
+from appl.runtime.scheduling.budget import Account, Amounts
+from appl.runtime.scheduling.policy import Allowance
+
+
+class budget:
+    """``with appl.budget(tokens=…, cost=…, calls=…):`` holds for every call issued inside.
+
+    Also for those of functions that are called inside, with the budgets around it, which all hold.
+    *cost* is in the currency unit of the settings' ``[prices]``. A call that could pass a limit is
+    not sent and fails with ``BudgetExceeded``. The block does not wait for its calls.
+    """
+
+    def __init__(
+        self, *, cost: float | None = None, tokens: int | None = None, calls: int | None = None
+    ) -> None:
+        self._allowance = Allowance(cost, tokens, calls)
+        if not self._allowance:
+            raise InvalidOption(
+                "appl.budget() needs a limit: write budget(tokens=…), cost or calls"
+            )
+        self._account: Account | None = None
+        self._frame: Frame | None = None
+
+    @property
+    def spent(self) -> Amounts:
+        """What calls inside have used so far."""
+        return self._account.spent if self._account is not None else Amounts()
+
+    @property
+    def reserved(self) -> Amounts:
+        """What calls on their way may still use."""
+        return self._account.reserved if self._account is not None else Amounts()
+
+    def __enter__(self) -> budget:
+        frame = self._frame = here(lambda: "budget")
+        self._account = frame.account = Account(self._allowance, frame.account)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._frame is not None and self._account is not None
+        self._frame.account = self._account.around
+
+    async def __aenter__(self) -> budget:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, traceback)

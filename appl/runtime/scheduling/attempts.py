@@ -1,0 +1,294 @@
+"""A call's way to the backend: budget, slot, leave to ask, rate, the attempt, and the next one.
+
+Invariant: a call has one outcome, however often it is tried; it is not tried again once somebody
+may have seen a part of its answer. What one attempt took is given back when it ends, however it
+ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from appl.backend import Backend, Emit, PrefixCaching, Request, Response
+from appl.errors import (
+    AuthenticationFailed,
+    BackendBusy,
+    BackendError,
+    BackendNotFound,
+    BackendRefused,
+    CircuitOpen,
+    ModelNotFound,
+    PromptTooLong,
+    Unsupported,
+)
+from appl.runtime.event import AttemptFailed, CallDispatched
+from appl.runtime.samples import Samples
+from appl.runtime.scheduling.budget import Amounts, Desk, Prices, Reservation
+from appl.runtime.scheduling.circuit import Breaker, Gate
+from appl.runtime.scheduling.concurrency import Slots
+from appl.runtime.scheduling.deadlines import Deadline, watching
+from appl.runtime.scheduling.policy import Policy
+from appl.runtime.scheduling.rate import Rate
+from appl.runtime.scheduling.retry import RetryBudget, wait_s
+from appl.runtime.scheduling.timers import LoopClock, sleep_until
+
+if TYPE_CHECKING:
+    from appl.runtime.call import Call
+    from appl.runtime.run import Run
+
+_FREE = (
+    BackendBusy, BackendRefused, AuthenticationFailed, ModelNotFound, BackendNotFound, Unsupported,
+    PromptTooLong, CircuitOpen,
+)  # fmt: skip
+"""Failures of requests that no model has worked on, so that they cost nothing."""
+
+
+class Attempts:
+    """The way of one run's calls to one backend; on the I/O loop.
+
+    *most* is how many calls the backend and the run allow at once. *seed* is that of the times
+    between attempts. *samples* is the backend with the caches of the run before it, where there
+    are any: what they have is not asked for. *room* is called when more may be sent than before.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        policy: Policy,
+        *,
+        most: int | None = None,
+        seed: int | None = None,
+        samples: Samples | None = None,
+    ) -> None:
+        self.backend, self.policy = backend, policy
+        self.on_room: Callable[[], None] = _nothing
+        self._samples, self._seed = samples, seed
+        self._clock = clock = policy.clock or LoopClock()
+        self._slots = Slots(
+            most, policy.concurrency_start, lambda: self.on_room(),
+            slow=policy.slow_start, adaptive=policy.adaptive,
+        )  # fmt: skip
+        self._gate = Gate(clock)
+        self._breaker = Breaker(policy.circuit, clock, backend.profile.name)
+        limits = policy.limits
+        limited = limits.requests is not None or limits.tokens_per_minute is not None
+        self._rate = Rate(limits, clock) if limited else None
+        caching = backend if isinstance(backend, PrefixCaching) else None
+        self._prices = Prices(backend.profile, policy.prices, caching)
+        self._desk = Desk()
+        self._retries = RetryBudget(policy.retries)
+        deadlines = policy.deadlines
+        self._late = deadlines.first_token_s is not None or deadlines.between_tokens_s is not None
+        self._late = self._late and "stream" in backend.profile.features
+        self._timeless = bool(getattr(backend, "timeless", False))
+        self._plain = self._rate is None and not self._late
+
+    @property
+    def limit(self) -> int | None:
+        """How many calls may be on their way now, ``None`` for all that there are."""
+        return None if self._timeless else self._slots.limit
+
+    async def complete(self, call: Call) -> Response:
+        """The answer to *call*, after as many attempts as it takes. Raises what the last raised."""
+        request = call.request
+        assert request is not None
+        if self._timeless:
+            _dispatched(call, 1)
+            return await self.backend.complete(request, call.emit)
+        total = call.timeout if call.timeout is not None else self.policy.deadlines.total_s
+        if total is None:
+            return await self._answer(call, request)
+        with Deadline(self._clock) as late:
+            late.set("total", total)
+            return await self._answer(call, request)
+
+    def _answer(self, call: Call, request: Request) -> Coroutine[Any, Any, Response]:
+        numbers = count(1)
+        if self._samples is None or (request.n == 1 and request.cache is None):
+            return self._ask(call, numbers, request, call.emit)
+        return self._samples.complete(request, call.emit, partial(self._ask, call, numbers))
+
+    async def _ask(
+        self, call: Call, numbers: Iterator[int], request: Request, emit: Emit | None
+    ) -> Response:
+        """Ask the backend itself, until it answers or there is no point in asking again."""
+        asking = _Asking(call, numbers, request, emit)
+        self._retries.earn()
+        while True:
+            try:
+                return await self._attempt(asking)
+            except BackendError as error:
+                wait = self._wait_after(asking, error)
+                if wait is None:
+                    raise
+                if call.run.watched:
+                    at = time.monotonic_ns()
+                    failed = AttemptFailed(call.address, asking.number, error, at, wait)
+                    call.run.emit(failed)
+            with _timed(call):
+                await sleep_until(self._clock, self._clock.now() + wait)
+
+    async def _attempt(self, asking: _Asking) -> Response:
+        reserved = await self._reserve(asking)
+        try:
+            epoch = await self._slots.take()
+            try:
+                return await self._with_leave(asking, epoch, reserved)
+            finally:
+                self._slots.give()
+        finally:
+            if reserved is not None:  # nothing was sent, or it is settled
+                reserved.settle(Amounts())
+
+    async def _reserve(self, asking: _Asking) -> Reservation | None:
+        account = asking.call.account
+        if account is None:
+            return None
+        return await self._desk.reserve(account, self._prices.worst(asking.request, account))
+
+    async def _with_leave(
+        self, asking: _Asking, epoch: int, reserved: Reservation | None
+    ) -> Response:
+        probe = False
+        if self._breaker.open or self._gate.closed:
+            with _timed(asking.call):
+                probe = await self._enter()
+        asked = 0
+        if self._rate is not None:
+            try:
+                asked = self._rated(asking.request)
+                with _timed(asking.call):
+                    await self._rate.take(asked)
+            except BaseException:
+                self._breaker.left(probe)
+                raise
+        asking.number = next(asking.numbers)
+        asking.probing = probe
+        _dispatched(asking.call, asking.number)
+        try:
+            response = await self._once(asking)
+        except BaseException as error:
+            self._failed(error, probe, epoch)
+            if reserved is not None:
+                free = isinstance(error, _FREE)
+                reserved.settle(Amounts() if free else reserved.worst)
+            raise
+        self._breaker.answered()
+        self._slots.answered(epoch)
+        self._settle(asking.request, response, reserved, asked)
+        return response
+
+    async def _enter(self) -> bool:
+        """Wait until the backend may be asked; whether to see if it is alive again."""
+        while True:
+            while self._gate.closed:
+                await sleep_until(self._clock, self._gate.until)
+            probe = self._breaker.open and await self._breaker.enter(self.policy.retries.patience_s)
+            if not self._gate.closed:
+                return probe
+            self._breaker.left(probe)
+
+    async def _once(self, asking: _Asking) -> Response:
+        if not self._late:
+            return await self.backend.complete(asking.request, asking.emit)
+        deadlines = self.policy.deadlines
+        with Deadline(self._clock) as late:
+            late.set("first token", deadlines.first_token_s)
+            emit = watching(late, deadlines.between_tokens_s, asking.emit)
+            return await self.backend.complete(asking.request, emit)
+
+    def _rated(self, request: Request) -> int:
+        if self._rate is None or not self._rate.by_tokens:
+            return 0
+        longest = (request.sampling.max_tokens or 0) * max(request.n, 1)
+        return self._prices.prompt_tokens(request) + longest
+
+    def _settle(
+        self, request: Request, response: Response, reserved: Reservation | None, asked: int
+    ) -> None:
+        if reserved is not None:
+            reserved.settle(self._prices.used(request, response, reserved.worst))
+        usage = response.usage
+        if asked and usage.prompt_tokens is not None and usage.completion_tokens is not None:
+            assert self._rate is not None
+            self._rate.settle(asked, usage.prompt_tokens + usage.completion_tokens)
+
+    # -- after a failure
+
+    def _failed(self, error: BaseException, probe: bool, epoch: int) -> None:
+        self._breaker.failed(error, probe)
+        if isinstance(error, BackendBusy):
+            self._slots.busy(epoch)
+        after = getattr(error, "retry_after", None)
+        if isinstance(error, BackendError) and error.retriable and after:
+            self._gate.close(min(after, self.policy.retries.patience_s))
+
+    def _wait_after(self, asking: _Asking, error: BackendError) -> float | None:
+        """How many seconds until the next attempt; ``None`` for the last one's error to stand."""
+        retries, call, now = self.policy.retries, asking.call, self._clock.now()
+        if not error.retriable or isinstance(error, CircuitOpen) or retries.attempts == 1:
+            return None
+        if asking.begun() or call.run.closed or call.outcome is not None:
+            return None
+        asking.since = now if asking.since is None else asking.since
+        if isinstance(error, BackendBusy) or asking.probing or self._breaker.open:
+            asking.away += 1
+            if now - asking.since + (error.retry_after or 0) >= retries.patience_s:
+                return None
+        else:
+            asking.failed += 1
+            if asking.failed >= retries.attempts or not self._retries.spend():
+                return None
+        failed = max(asking.failed, asking.away)
+        return wait_s(retries, self._seed, call.address, failed, error.retry_after or 0.0)
+
+
+class _Asking:
+    """What one question to the backend has been through."""
+
+    __slots__ = (
+        "away", "call", "emit", "failed", "number", "numbers", "probing", "request", "since",
+    )  # fmt: skip
+
+    def __init__(
+        self, call: Call, numbers: Iterator[int], request: Request, emit: Emit | None
+    ) -> None:
+        self.call, self.numbers, self.request, self.emit = call, numbers, request, emit
+        self.number = self.failed = self.away = 0
+        self.probing = False
+        self.since: float | None = None
+
+    def begun(self) -> bool:
+        """Whether somebody may have seen a part of an answer."""
+        return self.call.emit is not None and bool(self.call.emit.chunks)
+
+
+def _dispatched(call: Call, attempt: int) -> None:
+    run: Run = call.run
+    if run.watched:
+        run.emit(CallDispatched(call.address, attempt, time.monotonic_ns()))
+    if run.quiet is not None:
+        run.quiet.soon()
+
+
+@contextmanager
+def _timed(call: Call) -> Iterator[None]:
+    """While *call* waits for a timer: a run that looks for stillness knows that it will end."""
+    quiet = call.run.quiet
+    if quiet is None:
+        yield
+        return
+    quiet.timers += 1
+    try:
+        yield
+    finally:
+        quiet.timers -= 1
+
+
+def _nothing() -> None:
+    """Nobody waits for room."""

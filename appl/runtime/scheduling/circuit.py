@@ -1,0 +1,131 @@
+"""Whether a backend is asked at all: not while it wants to be left alone, nor while it seems dead.
+
+Invariant: while the circuit is open at most one attempt, the probe, is with the backend; who waits
+goes on when it is answered. M. Nygard, "Release It!" (2007), with waiting in place of failing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from appl.errors import BackendError, BackendTimeout, BackendUnavailable, CircuitOpen
+from appl.runtime.scheduling.policy import Circuit
+from appl.runtime.scheduling.timers import Clock, ring
+
+
+class Gate:
+    """Closed until a time that the server said; everybody waits for the same one."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.until = float("-inf")
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether attempts have to wait."""
+        if self._closed and self._clock.now() >= self.until:
+            self._closed = False
+        return self._closed
+
+    def close(self, seconds: float) -> None:
+        """Leave the backend alone for *seconds*, or longer if it was said before."""
+        self.until = max(self.until, self._clock.now() + seconds)
+        self._closed = True
+
+
+class Breaker:
+    """The circuit to one backend; *whose* name its error tells."""
+
+    def __init__(self, circuit: Circuit | None, clock: Clock, whose: str) -> None:
+        self._circuit, self._clock, self._whose = circuit, clock, whose
+        self._failures = 0
+        self._pause = circuit.pause_s if circuit is not None else 0.0
+        self._last: BaseException | None = None
+        self._probing = False
+        self._probe_at: float | None = None  # while open: when it is asked again
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def open(self) -> bool:
+        """Whether the backend is taken for dead."""
+        return self._probe_at is not None
+
+    async def enter(self, patience_s: float) -> bool:
+        """Wait until it may be asked; whether as the probe. Raises ``CircuitOpen``.
+
+        Who has waited for *patience_s* gives up.
+        """
+        late = self._clock.now() + patience_s
+        while self._probe_at is not None:
+            now = self._clock.now()
+            if now >= self._probe_at and not self._probing:
+                self._probing = True
+                return True
+            if now >= late:
+                raise self._error() from self._last
+            await self._news(late if self._probing else min(late, self._probe_at))
+        return False
+
+    def answered(self) -> None:
+        """The backend has said something."""
+        self._failures = 0
+        if self._probe_at is not None:
+            self._probe_at, self._last = None, None
+            self._probing = False
+            self._tell()
+
+    def failed(self, error: BaseException, probe: bool) -> None:
+        """An attempt failed with *error*; what is no sign of death is a sign of life."""
+        circuit = self._circuit
+        if circuit is None:
+            return
+        if not _deadly(error):
+            self.answered() if isinstance(error, BackendError) else self.left(probe)
+            return
+        self._failures += 1
+        self._last = error
+        if probe:
+            self._pause = min(circuit.cap_s, 2 * self._pause)
+            self._shut()
+        elif self._probe_at is None and self._failures >= circuit.failures:
+            self._pause = circuit.pause_s
+            self._shut()
+
+    def left(self, probe: bool) -> None:
+        """An attempt ended without a result: it was cancelled."""
+        if probe and self._probing:
+            self._probing = False
+            self._tell()
+
+    def _shut(self) -> None:
+        self._probing = False
+        self._probe_at = self._clock.now() + self._pause
+        self._tell()
+
+    async def _news(self, until: float) -> None:
+        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(news)
+        timer = self._clock.at(until, partial(ring, news))
+        try:
+            await news
+        finally:
+            timer.cancel()
+
+    def _tell(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for news in waiting:
+            ring(news)
+
+    def _error(self) -> CircuitOpen:
+        return CircuitOpen(
+            f"the backend {self._whose!r} failed {self._failures} times in a row, so it is not "
+            f"asked for a while; the last error was: {self._last}"
+        )
+
+
+def _deadly(error: BaseException) -> bool:
+    if isinstance(error, BackendTimeout):
+        return error.deadline in ("connect", "first token")
+    return isinstance(error, BackendUnavailable)

@@ -1,0 +1,100 @@
+"""How many attempts may be with the backend at once: found out by being turned away.
+
+Invariant: never more are let in than the limit of the moment, which never passes the one that was
+given; who waits is let in, in the order of asking. As TCP does (Jacobson, "Congestion avoidance and
+control", 1988): one more for each answer at first, later one more for each round trip, half when
+turned away, at most once for all that was sent before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+
+class Slots:
+    """Slots of one backend; ``limit`` is ``None`` as long as all may come.
+
+    *most* is the limit that was given, *start* the first one that is tried. *on_room* is called
+    when there is room for more than before.
+    """
+
+    def __init__(
+        self,
+        most: int | None,
+        start: int,
+        on_room: Callable[[], None],
+        *,
+        slow: bool = False,
+        adaptive: bool = True,
+    ) -> None:
+        self._most, self._adaptive, self._on_room = most, adaptive, on_room
+        self._start = start if most is None else min(start, most)
+        self._size: float | None = float(self._start) if slow else most
+        self._doubling = True
+        self._tried = slow
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self.taken = 0
+        self.epoch = 0
+
+    @property
+    def limit(self) -> int | None:
+        """How many may be there now."""
+        return None if self._size is None else int(self._size)
+
+    @property
+    def room(self) -> bool:
+        """Whether one more may come, and nobody waits to."""
+        return (self._size is None or self.taken < int(self._size)) and not self._waiting
+
+    async def take(self) -> int:
+        """Wait for a slot and take it; the epoch, for :meth:`busy` and :meth:`answered`."""
+        if not self.room:
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self.taken -= 1
+                    self._let_in()
+                raise
+            return self.epoch
+        self.taken += 1
+        return self.epoch
+
+    def give(self) -> None:
+        """A slot is free."""
+        self.taken -= 1
+        if self._waiting:
+            self._let_in()
+
+    def answered(self, epoch: int) -> None:
+        """An attempt that began in *epoch* is answered; before its slot is given back."""
+        if self._size is None or epoch != self.epoch or self.taken < int(self._size):
+            return
+        before = int(self._size)
+        self._size += 1 if self._doubling else 1 / self._size
+        if self._most is not None:
+            self._size = min(self._size, self._most)
+        if int(self._size) > before:
+            self._let_in()
+            self._on_room()
+
+    def busy(self, epoch: int) -> None:
+        """An attempt that began in *epoch* was turned away."""
+        if not self._adaptive or epoch != self.epoch:
+            return
+        self.epoch += 1
+        if self._size is None or not self._tried:
+            self._size, self._tried = float(self._start), True  # what it bears is not known at all
+        else:
+            self._size, self._doubling = max(1.0, self._size / 2), False
+
+    def _let_in(self) -> None:
+        while self._waiting and (self._size is None or self.taken < int(self._size)):
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self.taken += 1
+                turn.set_result(None)

@@ -1,0 +1,77 @@
+"""Deadlines of an attempt: first token, between tokens, total; the task is cancelled past one.
+
+Invariant: a cancellation from elsewhere stays one. As in ``asyncio.timeout``, but by an injected
+clock, and told which deadline it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+
+from appl.backend import Chunk, Emit
+from appl.errors import BackendTimeout
+from appl.runtime.scheduling.timers import Clock, Timer
+
+
+class Deadline:
+    """``with Deadline(clock) as late:`` ends the block with ``BackendTimeout`` past what is set."""
+
+    __slots__ = ("_before", "_clock", "_name", "_passed", "_seconds", "_task", "_timer")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._timer: Timer | None = None
+        self._name, self._seconds = "", 0.0
+        self._passed = False
+
+    def set(self, name: str, seconds: float | None) -> None:
+        """From now on it is *seconds* until *name* passes; with ``None`` nothing passes."""
+        if self._passed:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if seconds is not None:
+            self._name, self._seconds = name, seconds
+            self._timer = self._clock.at(self._clock.now() + seconds, self._strike)
+
+    def _strike(self) -> None:
+        self._passed, self._timer = True, None
+        self._task.cancel()
+
+    def __enter__(self) -> Deadline:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._before = task, task.cancelling()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.set("", None)
+        if not self._passed:
+            return
+        elsewhere = self._task.uncancel() > self._before
+        if isinstance(error, asyncio.CancelledError) and not elsewhere:
+            raise BackendTimeout(self._text(), deadline=self._name) from error
+
+    def _text(self) -> str:
+        if self._name == "total":
+            return f"no answer within {self._seconds} s"
+        what = "first token" if self._name == "first token" else "next token"
+        return f"no {what} within {self._seconds} s"
+
+
+def watching(late: Deadline, between_s: float | None, emit: Emit | None) -> Emit:
+    """*emit*, which also has *late* wait for the next token."""
+
+    def emitted(chunk: Chunk) -> None:
+        late.set("between tokens", between_s)
+        if emit is not None:
+            emit(chunk)
+
+    return emitted

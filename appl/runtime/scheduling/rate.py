@@ -1,0 +1,94 @@
+"""How much may be asked for in a while: requests in any period, tokens a minute.
+
+Invariant: who came first goes first; in no window of the period are more requests let through than
+the limit, and never more tokens than a bucket of one minute holds, which fills up evenly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from appl.runtime.scheduling.policy import Limits
+from appl.runtime.scheduling.timers import Clock, sleep_until
+
+if TYPE_CHECKING:
+    from collections import deque
+
+_MINUTE = 60.0
+
+
+class Rate:
+    """What may be asked for of one backend."""
+
+    def __init__(self, limits: Limits, clock: Clock) -> None:
+        self._clock = clock
+        self._throttler = _throttler(limits)
+        self._bucket = _Bucket(limits.tokens_per_minute) if limits.tokens_per_minute else None
+        self._turn = asyncio.Lock()
+        self.by_tokens = self._bucket is not None
+
+    async def take(self, tokens: int) -> None:
+        """Wait until one more request for *tokens* may be sent."""
+        async with self._turn:
+            if self._bucket is not None:
+                await self._until(self._bucket.ready_at(self._clock.now(), tokens))
+            if self._throttler is not None:
+                await self._until(self._begun_before(self._clock.now()))
+                self._log().append(self._clock.now())
+            if self._bucket is not None:
+                self._bucket.take(self._clock.now(), tokens)
+
+    def settle(self, asked: int, used: int) -> None:
+        """Of the tokens that were *asked* for, so many have been *used*."""
+        if self._bucket is not None:
+            self._bucket.take(self._clock.now(), used - asked)
+
+    async def _until(self, when: float) -> None:
+        while (now := self._clock.now()) < when:
+            await sleep_until(self._clock, max(when, now))
+
+    def _begun_before(self, now: float) -> float:
+        """When the next request may begin, as the throttler's log of the last ones has it."""
+        log, throttler = self._log(), self._throttler
+        assert throttler is not None
+        while log and now - log[0] >= throttler.period:
+            log.popleft()
+        return now if len(log) < throttler.rate_limit else log[0] + throttler.period
+
+    def _log(self) -> deque[float]:
+        assert self._throttler is not None
+        log: deque[float] = self._throttler._task_logs
+        return log
+
+
+def _throttler(limits: Limits) -> Any:
+    """asyncio-throttle's window; its own waiting, by polls of the wall clock, is not used."""
+    if limits.requests is None:
+        return None
+    return importlib.import_module("asyncio_throttle").Throttler(limits.requests, limits.period_s)
+
+
+class _Bucket:
+    """Tokens that may be asked for now; below zero when more was used than was asked for."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._most = float(per_minute)
+        self._level, self._at = self._most, float("-inf")
+
+    def ready_at(self, now: float, tokens: int) -> float:
+        """When there are as many; for more than it can hold, when it is full."""
+        self._fill(now)
+        missing = min(tokens, self._most) - self._level
+        return now + max(missing, 0.0) * _MINUTE / self._most
+
+    def take(self, now: float, tokens: int) -> None:
+        """Take *tokens* out, or put them back when there are fewer than none."""
+        self._fill(now)
+        self._level = min(self._level - tokens, self._most)
+
+    def _fill(self, now: float) -> None:
+        if self._at < now:
+            gained = (now - self._at) * self._most / _MINUTE if self._at > float("-inf") else 0.0
+            self._level, self._at = min(self._level + gained, self._most), now
