@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import overload
@@ -89,6 +89,9 @@ class Run(Sequence[int]):
         if self._all is None:
             self._all = self.all_ids()
         return self._all[at]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self[:])
 
     def _runs(self) -> list[Run]:
         found: list[Run] = []
