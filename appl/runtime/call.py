@@ -167,7 +167,12 @@ class Call(Pending):
         self._end(Error(error), None, error)
 
     def failed_as(self, outcome: Error) -> None:
-        """A part of the prompt failed, and this call with it."""
+        """A part of the prompt failed, and this call with it: in a replay when it did then."""
+        on_failed = getattr(self.run.backend, "on_failed", None)
+        if on_failed is None or not on_failed(self.address, lambda: self._failed_as(outcome)):
+            self._failed_as(outcome)
+
+    def _failed_as(self, outcome: Error) -> None:
         self._end(outcome, None, outcome.error)
 
     def _end(

@@ -172,6 +172,14 @@ class Replayer:
             self._park((call.delivered, _DELIVERED), go)
         return call.outcome is not None
 
+    def on_failed(self, address: str, go: Go) -> bool:
+        """A call fails with a part of its prompt: *go* ends it when the program was told then."""
+        call = self.trace.by_address.get(address)
+        if call is None or call.outcome != "failed" or call.delivered is None:
+            return False
+        self._park((call.delivered, _DELIVERED), go)
+        return True
+
     def dropped(self, address: str) -> bool:
         """Whether a call at *address* or below was cancelled then."""
         return any(

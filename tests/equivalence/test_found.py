@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -372,3 +374,57 @@ def test_an_object_that_is_called_as_a_prompt_function_takes_futures(sequential:
         assert asks_in_a_row()
     edges = {event.request.address: event.edges for event in log.of(CallStarted)}
     assert edges["/asks_in_a_row.0/__call__.0/gen.0"] == ("/asks_in_a_row.0/gen.0",)
+
+
+@ppl(parallel=True)
+def fails_with_an_answer() -> Any:
+    "question"
+    first = gen()
+    "bad"
+    f"{gen()}"
+    return gen() if first else None
+
+
+@ppl(parallel=True)
+def notes(log: list[str]) -> Any:
+    "another"
+    if gen():
+        log.append("noted")
+    return gen()
+
+
+@ppl
+def side_by_side(ready: Callable[[], object]) -> list[str]:
+    log: list[str] = []
+    one, two = fails_with_an_answer(), notes(log)
+    ready()
+    try:
+        str(one)
+    except BackendError:
+        log.append("failed")
+    str(two)
+    return log
+
+
+class Answered:
+    """Tells when so many calls have ended."""
+
+    def __init__(self, count: int) -> None:
+        self.left, self.all = count, threading.Event()
+
+    def on_event(self, event: object) -> None:
+        self.left -= isinstance(event, CallEnded)
+        if not self.left:
+            self.all.set()
+
+
+def test_a_call_fails_with_its_prompt_where_it_did_in_a_replay(tmp_path: Path) -> None:
+    recorder, answered = Recorder(tmp_path / "t.trace", durability="process"), Answered(3)
+    with Run(Scripted(answer), instruments=[recorder, answered], gate=recorder.gate):
+        log = side_by_side(lambda: answered.all.wait(10))
+    recorder.close()
+    assert log == ["noted", "failed"]
+    replayer = Replayer(recorder.path)
+    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+        assert side_by_side(lambda: None) == log
+    replayer.finish()
