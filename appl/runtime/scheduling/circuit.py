@@ -7,11 +7,10 @@ goes on when it is answered. M. Nygard, "Release It!" (2007), with waiting in pl
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
 from appl.errors import BackendError, BackendTimeout, BackendUnavailable, CircuitOpen
 from appl.runtime.scheduling.policy import Circuit
-from appl.runtime.scheduling.timers import Clock, ring
+from appl.runtime.scheduling.timers import Clock, ring, wait_for
 
 
 class Gate:
@@ -107,11 +106,7 @@ class Breaker:
     async def _news(self, until: float) -> None:
         news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(news)
-        timer = self._clock.at(until, partial(ring, news))
-        try:
-            await news
-        finally:
-            timer.cancel()
+        await wait_for(self._clock, until, news)
 
     def _tell(self) -> None:
         waiting, self._waiting = self._waiting, []

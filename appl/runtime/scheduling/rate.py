@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from appl.runtime.scheduling.policy import Limits
-from appl.runtime.scheduling.timers import Clock, sleep_until
+from appl.runtime.scheduling.timers import Clock, ring, wait_for
 
 if TYPE_CHECKING:
     from collections import deque
@@ -27,15 +27,16 @@ class Rate:
         self._throttler = _throttler(limits)
         self._bucket = _Bucket(limits.tokens_per_minute) if limits.tokens_per_minute else None
         self._turn = asyncio.Lock()
+        self._bell: asyncio.Future[None] | None = None
         self.by_tokens = self._bucket is not None
 
     async def take(self, tokens: int) -> None:
         """Wait until one more request for *tokens* may be sent."""
         async with self._turn:
-            if self._bucket is not None:
-                await self._until(self._bucket.ready_at(self._clock.now(), tokens))
+            while (ready := self._ready_at(tokens)) > self._clock.now():
+                self._bell = asyncio.get_running_loop().create_future()
+                await wait_for(self._clock, ready, self._bell)
             if self._throttler is not None:
-                await self._until(self._begun_before(self._clock.now()))
                 self._log().append(self._clock.now())
             if self._bucket is not None:
                 self._bucket.take(self._clock.now(), tokens)
@@ -44,15 +45,20 @@ class Rate:
         """Of the tokens that were *asked* for, so many have been *used*."""
         if self._bucket is not None:
             self._bucket.take(self._clock.now(), used - asked)
+            if self._bell is not None:
+                ring(self._bell)
 
-    async def _until(self, when: float) -> None:
-        while (now := self._clock.now()) < when:
-            await sleep_until(self._clock, max(when, now))
+    def _ready_at(self, tokens: int) -> float:
+        """When a request for *tokens* may be sent, as far as is known now."""
+        now = self._clock.now()
+        ready = self._bucket.ready_at(now, tokens) if self._bucket is not None else now
+        return max(ready, self._begun_before(now))
 
     def _begun_before(self, now: float) -> float:
         """When the next request may begin, as the throttler's log of the last ones has it."""
+        if self._throttler is None:
+            return now
         log, throttler = self._log(), self._throttler
-        assert throttler is not None
         while log and now - log[0] >= throttler.period:
             log.popleft()
         return now if len(log) < throttler.rate_limit else log[0] + throttler.period

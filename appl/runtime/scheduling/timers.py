@@ -48,9 +48,13 @@ def ring(bell: asyncio.Future[None]) -> None:
 
 async def sleep_until(clock: Clock, when: float) -> None:
     """Wait until it is *when*."""
-    rung: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    timer = clock.at(when, partial(ring, rung))
+    await wait_for(clock, when, asyncio.get_running_loop().create_future())
+
+
+async def wait_for(clock: Clock, when: float, bell: asyncio.Future[None]) -> None:
+    """Wait until it is *when*, or *bell* is rung."""
+    timer = clock.at(when, partial(ring, bell))
     try:
-        await rung
+        await bell
     finally:
         timer.cancel()
