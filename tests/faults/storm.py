@@ -11,11 +11,15 @@ from appl import gen, ppl
 from appl.backend import Backend, Emit, Profile, Request, Response
 from appl.testing import FaultServer
 from appl_backends.embedded import WEIGHTS
+from appl_backends.litellm import LiteLLM
 from appl_backends.openai import OpenAI
 from appl_backends.sglang import SGLang
 
 CLIENTS: dict[str, Callable[[FaultServer], Backend]] = {
     "openai": lambda server: OpenAI(base_url=server.openai_url, model=server.model),
+    "litellm": lambda server: LiteLLM(
+        base_url=server.openai_url, api_key="k", model=f"openai/{server.model}"
+    ),
     "sglang": lambda server: SGLang(url=server.url, tokenizer=WEIGHTS, advise=lambda line: None),
 }
 

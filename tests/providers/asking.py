@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from appl.backend import Request, Sampling
 from appl.prompt import Message, Messages
-from appl.testing_faults import Fault, FaultServer
+from appl.runtime.crossing import io_thread
+from appl.testing import Fault, FaultServer, running
 
 KEY = "sk-canary-0123456789abcdef"
 JSON = {"Content-Type": "application/json"}
@@ -72,6 +74,14 @@ async def closing(*backends: Any) -> AsyncIterator[Any]:
     finally:
         for backend in backends:
             await backend.aclose()
+
+
+@contextmanager
+def using(backend: Any, **options: Any) -> Iterator[Any]:
+    """A run on *backend*, which is closed at its end."""
+    with running(backend, **options):
+        yield backend
+    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result()
 
 
 def names(faults: Iterable[Fault]) -> list[str]:

@@ -15,10 +15,9 @@ from appl.backend import Chunk
 from appl.errors import AuthenticationFailed, ModelNotFound, PromptTooLong
 from appl.prompt import Message
 from appl.serving import Served, serving
-from appl.testing import running
 from appl_backends.embedded import Embedded
 from appl_backends.openai import OpenAI
-from tests.providers.asking import closing, request
+from tests.providers.asking import closing, request, using
 
 TOOL = json.dumps({"name": "weather", "description": "the weather in a city", "parameters": {
     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}})  # fmt: skip
@@ -141,7 +140,7 @@ def told(question: str) -> Any:
 
 
 def test_programs_choose_type_and_stream_over_http(served: Served) -> None:
-    with running(client(served, model="embedded"), seed=1):
+    with using(client(served, model="embedded"), seed=1):
         assert choose("Is water wet?") in ("yes", "no")
         assert isinstance(typed("A city in France?", City).response_obj, City)
         assert typed("Is it warm in June?", Literal["yes", "no"]).response_obj in ("yes", "no")
