@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from appl.prompt import (
         define_bracketed as define_bracketed,
     )
+    from appl.runtime.budget import budget as budget
     from appl.runtime.compositor import (
         ApplStr as ApplStr,
     )
@@ -224,6 +225,7 @@ _HOME = {
         "LowerRomanList", "NoIndent", "NumberedList", "RomanList", "StarList", "Str", "Tagged",
         "UpperLetterList", "UpperRomanList", "empty_line", "iter",
     ),
+    "appl.runtime.budget": ("budget",),
     "appl.runtime.context": ("PromptRecords", "convo", "records"),
     "appl.runtime.conversation": ("Conversation",),
     "appl.runtime.entry": ("run",),
