@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import re
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,11 +34,13 @@ from appl.errors import (
 from appl.prompt import Messages
 from appl_backends.openai.answer import Assembly, response_of_data
 from appl_backends.openai.body import OPTIONS, strictly
+from appl_backends.openai.prices import Price
 
 FEATURES = frozenset(
     {"audio", "images", "logprobs", "prefix_cache", "reasoning", "schema", "schema_object", "seed",
      "stream", "tools"}
 )  # fmt: skip
+_MILLION = 1_000_000
 MARKS = 4
 """The most places at which Anthropic's interface lets a cached prefix end."""
 
@@ -80,6 +83,7 @@ class LiteLLM:
         secrets = (api_key, *(headers or {}).values())
         self._secrets = tuple(secret for secret in secrets if secret and len(secret) > 3)
         self._library: asyncio.Task[Any] | None = None
+        self.prices = _Prices()
         self._profile = Profile(
             name, FEATURES - frozenset(without), _OPTIONS, tuple(models), model, concurrency
         )
@@ -279,6 +283,21 @@ def _cut(what: str) -> MalformedResponse:
     return MalformedResponse(f"{what} without a finish reason: the answer was cut off", status=200)
 
 
+class _Prices:
+    """What litellm's table says that a million tokens cost, once it has been imported."""
+
+    def get(self, model: str) -> Price | None:
+        """The price of *model*, at the rate for the longest prompts; ``None`` when unknown."""
+        litellm = sys.modules.get("litellm")
+        try:
+            prompt, answer = litellm.cost_per_token(  # type: ignore[union-attr]
+                model=model, prompt_tokens=_MILLION, completion_tokens=_MILLION
+            )
+        except Exception:  # a model that the table does not have
+            return None
+        return Price(prompt, answer)
+
+
 def _priced(litellm: Any, answer: Any, response: Response, model: str) -> Response:
     hidden = getattr(answer, "_hidden_params", None) or {}
     cost = hidden.get("response_cost")
@@ -310,7 +329,7 @@ def _cost(litellm: Any, **about: Any) -> float | None:
 
 
 def _millionths(cost: float) -> int:
-    return round(cost * 1_000_000)
+    return round(cost * _MILLION)
 
 
 _KINDS: tuple[tuple[str, type[BackendError]], ...] = (

@@ -136,6 +136,14 @@ async def test_a_provider_must_be_named_and_what_it_cannot_do_is_said() -> None:
             await backend.complete(request(model=CLAUDE, seed=1))
 
 
+async def test_prices_are_known_before_a_call_once_litellm_is_there() -> None:
+    backend = LiteLLM()
+    await backend.connect()
+    price = backend.prices.get("anthropic/claude-sonnet-4-5")
+    assert price is not None and price.prompt >= 3 and price.answer >= 15
+    assert backend.prices.get("nobody/knows") is None
+
+
 # -- Anthropic's own interface
 
 

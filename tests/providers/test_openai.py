@@ -366,6 +366,14 @@ async def test_the_cost_is_that_of_the_table_or_what_the_server_says() -> None:
     assert costs == [80 + 30 + 200, 12_500, 120, None]
 
 
+def test_prices_are_found_by_name_or_by_its_longest_beginning() -> None:
+    row = {"prompt": 1.0, "answer": 2.0}
+    table = {"a": row, "gpt-*": row, "gpt-5*": {**row, "prompt": 3.0, "cached": 0.1}}
+    prices = OpenAI(prices=table).prices
+    assert [prices[name].prompt for name in ("a", "gpt-4", "gpt-5-mini")] == [1.0, 1.0, 3.0]
+    assert prices.get("b") is None and prices["a"].cached is None and len(prices) == 3
+
+
 async def test_tool_calls_are_as_the_model_wrote_them() -> None:
     calls = [
         {"id": "c1", "function": {"name": "add", "arguments": '{"a": 1'}},

@@ -69,7 +69,7 @@ class OpenAI:
         )  # fmt: skip
         kind = server or ("azure" if self._address.is_azure else None)
         self._server = server_for(kind, base_url or azure_endpoint, features, without)
-        self._prices = Prices(prices or {})
+        self.prices = Prices(prices or {})
         self._connection = Connection(self._address)
         self._only: str | None = None
         self._profile = Profile(
@@ -150,7 +150,7 @@ class OpenAI:
     def _priced(self, response: Response, model: str) -> Response:
         if response.cost is not None:
             return response
-        cost = self._prices.cost(model, response.model, response.usage)
+        cost = self.prices.cost(model, response.model, response.usage)
         return response if cost is None else dataclasses.replace(response, cost=cost)
 
     def __repr__(self) -> str:

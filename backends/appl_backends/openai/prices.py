@@ -5,7 +5,7 @@ Invariant: a cost is known only where the price and the count of every kind of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from appl.backend import Usage
@@ -15,24 +15,28 @@ _KINDS = ("prompt", "cached", "answer")
 
 
 @dataclass(frozen=True, slots=True)
-class _Price:
-    """Units of currency for a million tokens, which are millionths of it for one."""
+class Price:
+    """Units of currency for a million tokens, which are millionths of it for one.
+
+    Of tokens of the ``prompt``, of the ``answer``, and of the prompt as far as it was ``cached``
+    (``None``: as all others).
+    """
 
     prompt: float
     answer: float
-    cached: float
+    cached: float | None = None
 
     def cost(self, usage: Usage) -> int | None:
+        """The cost of *usage* in millionths, ``None`` when it does not say enough."""
         if usage.prompt_tokens is None or usage.completion_tokens is None:
             return None
         cached = usage.cached_tokens or 0
         fresh = usage.prompt_tokens - cached
-        return round(
-            fresh * self.prompt + cached * self.cached + usage.completion_tokens * self.answer
-        )
+        less = self.prompt if self.cached is None else self.cached
+        return round(fresh * self.prompt + cached * less + usage.completion_tokens * self.answer)
 
 
-class Prices:
+class Prices(Mapping[str, Price]):
     """The prices of models by name; a name that ends in ``*`` is for all that begin so."""
 
     def __init__(self, table: Mapping[str, Mapping[str, float]]) -> None:
@@ -43,19 +47,25 @@ class Prices:
 
         The price is that of the model that was *asked*, or else of the one that *answered*.
         """
-        price = self._of(asked) or self._of(answered)
+        price = self.get(asked) or self.get(answered)
         return price.cost(usage) if price is not None else None
 
-    def _of(self, model: str) -> _Price | None:
+    def __getitem__(self, model: str) -> Price:
         if model in self._prices:
             return self._prices[model]
         begun = [
             name for name in self._prices if name.endswith("*") and model.startswith(name[:-1])
         ]
-        return self._prices[max(begun, key=len)] if begun else None
+        return self._prices[max(begun, key=len) if begun else model]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._prices)
+
+    def __len__(self) -> int:
+        return len(self._prices)
 
 
-def _price(model: str, row: Mapping[str, float]) -> _Price:
+def _price(model: str, row: Mapping[str, float]) -> Price:
     where = f"prices of {model!r}"
     if not isinstance(row, Mapping):
         raise ConfigError(f"{where} must be a table like {{prompt = 1.25, answer = 10.0}}")
@@ -68,4 +78,4 @@ def _price(model: str, row: Mapping[str, float]) -> _Price:
             raise ConfigError(f"{where}: {name} must be a number of at least 0, got {value!r}")
     if "prompt" not in row or "answer" not in row:
         raise ConfigError(f"{where} need prompt and answer")
-    return _Price(row["prompt"], row["answer"], row.get("cached", row["prompt"]))
+    return Price(row["prompt"], row["answer"], row.get("cached"))
