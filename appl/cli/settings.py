@@ -8,6 +8,7 @@ from typing import Any
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, columns, out
 from appl.config import KEYS, load
+from appl.config.schedule import TABLES
 from appl.session import check, choose
 
 
@@ -58,4 +59,10 @@ def _shown(value: object) -> str:
 def _help(key: str) -> str:
     if key in KEYS:
         return KEYS[key].help
+    table, _, name = key.rpartition(".")
+    table = table.rpartition(".")[2]
+    if name in TABLES.get(table, ()):
+        return TABLES[table][name].help
+    if table == "prices":
+        return "what a million tokens of this model cost"
     return "a name for a model" if key.startswith("models.") else "a setting of this backend"

@@ -7,7 +7,8 @@ Arguments win over ``appl.init``, that over the environment, that over the neare
 from appl.config.aliases import Alias, followed
 from appl.config.files import find_file
 from appl.config.layers import init, load
-from appl.config.values import KEYS, Config, Key, Secret, switch
+from appl.config.readers import Key, switch
+from appl.config.values import KEYS, Config, Secret
 
 __all__ = [
     "KEYS",

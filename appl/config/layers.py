@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from appl.config import former
+from appl.config import former, schedule
 from appl.config.aliases import Alias, alias_from
 from appl.config.files import find_file
 from appl.config.values import KEYS, Config, Secret
 from appl.errors import ConfigError, nearest
 
 PREFIX = "APPL_"
-TABLES = ("models", "backends")
+SCHEDULE = (*schedule.TABLES, schedule.PRICES)
+TABLES = ("models", "backends", *SCHEDULE)
 _SECRET = re.compile(r"(^|_)(key|secret|password|token|credential)$", re.IGNORECASE)
 _overrides: dict[str, Any] = {}
 
@@ -31,6 +32,7 @@ class _Layers:
         self.values: dict[str, Any] = {}
         self.models: dict[str, Alias] = {}
         self.backends: dict[str, dict[str, Any]] = {}
+        self.schedule: dict[str, dict[str, Any]] = {}
         self.origins: dict[str, str] = {}
         self.notes: list[str] = []
 
@@ -46,6 +48,8 @@ class _Layers:
                 self._backends(value, origin)
             elif key == "models":
                 self._models(value, origin)
+            elif key in SCHEDULE:
+                self._schedule(key, value, origin)
             else:
                 name = written(key) if written is not None else None
                 self.put(key, value, name if origin == "argument" and name else origin, name)
@@ -68,6 +72,11 @@ class _Layers:
             self.models[name] = alias_from(f"{origin}: {key}", raw)
             self.origins[key] = origin
 
+    def _schedule(self, table: str, raw: object, origin: str) -> None:
+        values = schedule.read(table, raw, origin)
+        self.schedule.setdefault(table, {}).update(values)
+        self.origins.update({f"{table}.{name}": origin for name in values})
+
     def _backends(self, tables: object, origin: str) -> None:
         if not isinstance(tables, Mapping):
             raise ConfigError(f"{origin}: backends must hold tables, as in [backends.embedded]")
@@ -76,13 +85,17 @@ class _Layers:
                 raise ConfigError(f"{origin}: write [backends.{backend}] with its settings below")
             for name, raw in table.items():
                 key = f"backends.{backend}.{name}"
+                if name in schedule.OF_BACKENDS and isinstance(raw, Mapping):
+                    self._schedule(key, raw, origin)
+                    continue
                 self.backends.setdefault(backend, {})[name] = _setting(key, raw, origin)
                 self.origins[key] = origin
 
     def config(self) -> Config:
         """All of it as one frozen value."""
         return Config(
-            **self.values, models=self.models, backends=self.backends, origins=self.origins,
+            **self.values, models=self.models, backends=self.backends,
+            schedule=self.schedule, origins=self.origins,
             notes=tuple(self.notes),
         )  # fmt: skip
 

@@ -7,6 +7,7 @@ ends.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -68,6 +69,9 @@ class Attempts:
         self.backend, self.policy = backend, policy
         self.on_room: Callable[[], None] = _nothing
         self._samples, self._seed = samples, seed
+        self._connect: Callable[[], Coroutine[Any, Any, None]] | None
+        self._connect = getattr(backend, "connect", None)
+        self._connecting: asyncio.Task[None] | None = None
         self._clock = clock = policy.clock or LoopClock()
         self._slots = Slots(
             most, policy.concurrency_start, lambda: self.on_room(),
@@ -79,7 +83,8 @@ class Attempts:
         limited = limits.requests is not None or limits.tokens_per_minute is not None
         self._rate = Rate(limits, clock) if limited else None
         caching = backend if isinstance(backend, PrefixCaching) else None
-        self._prices = Prices(backend.profile, policy.prices, caching)
+        prices = policy.prices or getattr(backend, "prices", None) or {}
+        self._prices = Prices(backend.profile, prices, caching)
         self._desk = Desk()
         self._retries = RetryBudget(policy.retries)
         deadlines = policy.deadlines
@@ -171,6 +176,8 @@ class Attempts:
         asking.probing = probe
         _dispatched(asking.call, asking.number)
         try:
+            if self._connect is not None:
+                await self._connected(self._connect)
             response = await self._once(asking)
         except BaseException as error:
             self._failed(error, probe, epoch)
@@ -192,6 +199,19 @@ class Attempts:
             if not self._gate.closed:
                 return probe
             self._breaker.left(probe)
+
+    async def _connected(self, connect: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Wait until the backend was probed, once for all calls, or again after a failure."""
+        if self._connecting is None:
+            self._connecting = asyncio.ensure_future(connect())
+        connecting = self._connecting
+        try:
+            await asyncio.shield(connecting)
+        except Exception:
+            if self._connecting is connecting:
+                self._connecting = None
+            raise
+        self._connect = None
 
     async def _once(self, asking: _Asking) -> Response:
         if not self._late:

@@ -1,0 +1,95 @@
+"""How the value of a setting is read: from a file, an environment variable or an argument.
+
+Invariant: a reader gives a value that can be used, or raises ``ValueError`` with what it wants.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from appl.errors import nearest
+
+_ON = ("on", "true", "yes", "1")
+_OFF = ("off", "false", "no", "0")
+
+
+def text(raw: object) -> str:
+    """A text that is not empty."""
+    if not isinstance(raw, str) or not raw.strip():
+        raise ValueError("a text that is not empty")
+    return raw
+
+
+def number(raw: object) -> float:
+    """A number of at least 0."""
+    try:
+        value = float(raw) if isinstance(raw, int | float | str) else -1.0
+    except ValueError:
+        value = -1.0
+    if isinstance(raw, bool) or not 0 <= value < float("inf"):
+        raise ValueError("a number of at least 0")
+    return value
+
+
+def positive(raw: object) -> float:
+    """A number above 0."""
+    value = number(raw)
+    if not value:
+        raise ValueError("a number above 0")
+    return value
+
+
+def whole(raw: object) -> int:
+    """A whole number of at least 0."""
+    shown = raw.strip() if isinstance(raw, str) else str(raw)
+    if isinstance(raw, bool | float) or not re.fullmatch(r"[0-9]{1,18}", shown):
+        raise ValueError("a whole number of at least 0")
+    return int(shown)
+
+
+def count(raw: object) -> int:
+    """A whole number of at least 1."""
+    try:
+        value = whole(raw)
+    except ValueError:
+        value = 0
+    if not value:
+        raise ValueError("a whole number of at least 1")
+    return value
+
+
+def switch(raw: object) -> bool:
+    """Whether *raw* says on or off; `ValueError` when it says neither."""
+    word = str(raw).strip().lower()
+    if word in _ON or word in _OFF:
+        return word in _ON
+    raise ValueError("on or off")
+
+
+def path(raw: object) -> Path:
+    """A path, ``~`` taken for the home folder."""
+    return Path(text(str(raw) if isinstance(raw, Path) else raw)).expanduser()
+
+
+def one_of(*words: str) -> Callable[[object], str]:
+    """A reader of one of *words*."""
+
+    def chosen(raw: object) -> str:
+        if raw not in words:
+            raise ValueError(" or ".join(repr(word) for word in words) + nearest(str(raw), words))
+        return str(raw)
+
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A setting's name, how its value is read, what it is without one, and what it means."""
+
+    name: str
+    read: Callable[[object], object]
+    default: object
+    help: str

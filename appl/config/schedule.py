@@ -1,0 +1,112 @@
+"""The tables about scheduling: limits, budget, prices, retries, deadlines, and the policies.
+
+Invariant: a value that was read is one that the scheduler can use; what was not given is left to
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from appl.config.readers import Key, count, number, one_of, positive, switch
+from appl.errors import ConfigError, nearest
+
+
+def _hedge(raw: object) -> object:
+    if raw == "p95":
+        return raw
+    if str(raw).strip().lower() in ("off", "false", "no"):
+        return None
+    try:
+        return positive(raw)
+    except ValueError:
+        raise ValueError('a number of seconds, "p95" or off') from None
+
+
+def _price(raw: object) -> object:
+    """What a million tokens cost: of prompts, of answers, of prompts that were cached."""
+    wanted = "{ prompt = …, answer = … } and perhaps cached, in the currency per million tokens"
+    if not isinstance(raw, Mapping) or not {"prompt", "answer"} <= {*raw} <= {*_PRICED}:
+        raise ValueError(wanted)
+    try:
+        return {name: number(value) for name, value in raw.items()}
+    except ValueError:
+        raise ValueError(wanted) from None
+
+
+_PRICED = ("prompt", "answer", "cached")
+
+TABLES: dict[str, dict[str, Key]] = {
+    table: {key.name: key for key in keys}
+    for table, keys in {
+        "limits": (
+            Key("concurrency", count, None, "most calls at once"),
+            Key("requests", count, None, "most requests begun in a period"),
+            Key("period", positive, 60.0, "length of that period in seconds"),
+            Key("requests_per_minute", count, None, "most requests begun in a minute"),
+            Key("tokens_per_minute", count, None, "most tokens asked for in a minute"),
+        ),
+        "budget": (
+            Key("cost", number, None, "most that a run may cost, in the currency of the prices"),
+            Key("tokens", count, None, "most tokens that a run may use"),
+            Key("calls", count, None, "most requests that a run may send"),
+        ),
+        "retries": (
+            Key("attempts", count, 3, "how often a call is tried; 1 for never again"),
+            Key("base", number, 0.5, "longest time before the second attempt, in seconds"),
+            Key("cap", number, 30.0, "longest time before a later one, in seconds"),
+            Key("share", number, 0.2, "retries per new call, of all calls together"),
+            Key("spare", count, 10, "retries beyond that share"),
+            Key(
+                "patience", number, 60.0, "how long to wait for a busy or dead backend, in seconds"
+            ),
+        ),
+        "deadlines": (
+            Key("first_token", positive, None, "seconds from asking to the first token"),
+            Key("between_tokens", positive, None, "seconds from one token to the next"),
+            Key("total", positive, None, "seconds for a call with all its attempts"),
+        ),
+        "schedule": (
+            Key("order", one_of("program", "prefix", "fifo"), None, "which ready call goes first"),
+            Key("warm", switch, None, "whether a long shared prefix is sent first"),
+            Key("slow_start", switch, False, "whether a run begins with few calls at once"),
+            Key("adaptive", switch, True, "whether a busy backend gets fewer calls at once"),
+            Key("circuit", switch, True, "whether a dead backend is left alone"),
+            Key("hedge", _hedge, None, "when to ask a second time: seconds, p95 or off"),
+        ),
+    }.items()
+}
+"""What each table may hold. The defaults are those of the scheduler, where they are given."""
+
+OF_BACKENDS = ("limits", "retries", "deadlines", "schedule")
+"""Tables that a backend may have of its own: ``[backends.NAME.limits]``."""
+
+PRICES = "prices"
+
+
+def read(table: str, raw: object, origin: str) -> dict[str, Any]:
+    """The values of *table*. Raises ``ConfigError``, with *origin*."""
+    if not isinstance(raw, Mapping):
+        raise ConfigError(f"{origin}: {table} must be a table, as in [{table}]")
+    if table == PRICES:
+        return {
+            str(name): _value(f"{table}.{name}", _price, each, origin) for name, each in raw.items()
+        }
+    keys = TABLES[table.rpartition(".")[2]]
+    for name in raw:
+        if name not in keys:
+            raise ConfigError(
+                f"{origin}: unknown key {table}.{name}{nearest(str(name), keys)} "
+                f"(known: {', '.join(keys)})"
+            )
+    return {
+        name: _value(f"{table}.{name}", keys[name].read, each, origin) for name, each in raw.items()
+    }
+
+
+def _value(key: str, reader: Any, raw: object, origin: str) -> Any:
+    try:
+        return reader(raw)
+    except ValueError as error:
+        raise ConfigError(f"{origin}: {key} must be {error}, got {raw!r}") from None

@@ -1,0 +1,99 @@
+"""The tables about scheduling, from a file to the policy of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from appl.config import load
+from appl.errors import ConfigError
+from appl.runtime.scheduling.policy import Circuit, Limits, Policy, Price
+from appl.session.scheduling import policy_of
+
+TABLES = """
+[limits]
+concurrency = 12
+requests_per_minute = 300
+tokens_per_minute = 90000
+
+[budget]
+cost = 2.5
+
+[prices]
+"a/small" = { prompt = 0.15, answer = 0.6, cached = 0.075 }
+
+[retries]
+attempts = 5
+patience = 90
+
+[deadlines]
+first_token = 20
+total = 120
+
+[schedule]
+order = "program"
+circuit = "off"
+hedge = "p95"
+
+[backends.openai]
+model = "gpt"
+
+[backends.openai.limits]
+requests = 10
+period = 1
+
+[backends.openai.retries]
+attempts = 1
+"""
+
+
+def policy(folder: Path, text: str, backend: str = "embedded") -> Policy:
+    (folder / "appl.toml").write_text(text)
+    return policy_of(load(directory=folder, environ={}), backend)
+
+
+def test_every_table_reaches_the_policy(tmp_path: Path) -> None:
+    found = policy(tmp_path, TABLES)
+    assert found.limits == Limits(12, 300, 60.0, 90_000)
+    assert (found.budget.cost, found.budget.tokens) == (2.5, None)
+    assert found.prices == {"a/small": Price(0.15, 0.6, 0.075)}
+    assert (found.retries.attempts, found.retries.patience_s, found.retries.base_s) == (5, 90, 0.5)
+    assert (found.deadlines.first_token_s, found.deadlines.total_s) == (20, 120)
+    assert (found.order, found.circuit, found.hedge) == ("program", None, "p95")
+
+
+def test_what_a_backend_has_of_its_own_holds_for_it_alone(tmp_path: Path) -> None:
+    found = policy(tmp_path, TABLES, "openai")
+    assert found.limits == Limits(12, 10, 1.0, 90_000)
+    assert found.retries.attempts == 1 and found.retries.patience_s == 90
+    config = load(directory=tmp_path, environ={})
+    assert config.settings_of("openai") == {"model": "gpt"}
+    assert config.origin("backends.openai.retries.attempts").endswith("appl.toml")
+    shown = {key: value for key, value, _ in config.shown()}
+    assert shown["limits.concurrency"] == 12 and shown["backends.openai.limits.period"] == 1
+
+
+def test_without_tables_it_is_the_default(tmp_path: Path) -> None:
+    assert policy(tmp_path, "") == Policy()
+    assert policy(tmp_path, "[schedule]\ncircuit = true").circuit == Circuit()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[limits]\nconcurency = 3", "unknown key limits.concurency; did you mean 'concurrency'"),
+        ("[limits]\nconcurrency = 0", "limits.concurrency must be a whole number of at least 1"),
+        ("[budget]\ncost = -1", "budget.cost must be a number of at least 0"),
+        ("[deadlines]\ntotal = 0", "deadlines.total must be a number above 0"),
+        ('[schedule]\norder = "prefx"', "'prefix'"),
+        ('[schedule]\nhedge = "soon"', '"p95" or off'),
+        ('[prices]\n"m" = 3', "prices.m must be { prompt"),
+        ("limits = 3", "limits must be a table"),
+        ("[backends.x.retries]\ntries = 3", "unknown key backends.x.retries.tries"),
+    ],
+)
+def test_slips_are_told(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        policy(tmp_path, text)
+    assert message in str(caught.value)
