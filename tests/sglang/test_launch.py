@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 from appl.errors import Unsupported
-from appl_backends.sglang.launch import LaunchFailed, Plan, check_installed, launched
+from appl_backends.sglang.child import LaunchFailed
+from appl_backends.sglang.launch import launched
+from appl_backends.sglang.plan import Plan, check_installed
 
 FAKE = """
 import json, os, signal, sys, threading
@@ -227,7 +229,14 @@ def test_the_command_starts_the_server_again_on_request(fake: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "more", ["--enable-custom-logit-processor", "--api-key=x", "--skip-tokenizer-init", "--config"]
+    "more",
+    [
+        "--enable-custom-logit-processor",
+        "--api-key=x",
+        "--skip-tokenizer-init",
+        "--config",
+        "--host=::",
+    ],
 )
 def test_what_opens_a_hole_is_refused(more: str) -> None:
     with pytest.raises(Unsupported, match=more.partition("=")[0]):

@@ -14,14 +14,13 @@ import secrets
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from appl.backend import Emit, Profile, Request, Response, Sample, Usage
 from appl.errors import (
     BackendUnavailable,
-    ConfigError,
     InvalidOption,
     ModelNotFound,
     PromptTooLong,
@@ -29,12 +28,11 @@ from appl.errors import (
     nearest,
 )
 from appl_backends.sglang import answers, asking
-from appl_backends.sglang.folder import defaults_of, folder_of
-from appl_backends.sglang.probe import Server, probe, tokens_of
-from appl_backends.sglang.reading import THINK, THOUGHT, Growing, Reader, Thinking
-from appl_backends.sglang.template import ChatTemplate, load_template
-from appl_backends.sglang.tokens import Prompts, Run, Tokenizer, begun
-from appl_backends.sglang.tools import Offer, Style, offer_of, style_of
+from appl_backends.sglang.probe import Server, probe
+from appl_backends.sglang.reading import Growing, Reader
+from appl_backends.sglang.ready import Ready, check_tokenizer, load
+from appl_backends.sglang.tokens import Run, begun
+from appl_backends.sglang.tools import Offer, offer_of
 from appl_backends.sglang.wire import Wire
 
 URL = "http://127.0.0.1:30000"
@@ -59,7 +57,6 @@ FEATURES = frozenset(
 )
 TIE = 1e-6
 _LONG = 32768
-_SAMPLE = "Grüße, world! 12345 <x> 你好"
 _COLD = 256
 """So many tokens computed twice cost more than to compute a prompt before its choices."""
 
@@ -101,9 +98,9 @@ class SGLang:
         self._advise = advise or _say
         self._name = f"appl-{secrets.token_hex(4)}-"
         self._numbers = itertools.count(1)
-        self._ready: _Ready | None = None
-        self._known: _Ready | None = None
-        self._connecting: asyncio.Task[_Ready] | None = None
+        self._ready: Ready | None = None
+        self._known: Ready | None = None
+        self._connecting: asyncio.Task[Ready] | None = None
         self._aborts: set[asyncio.Task[None]] = set()
         self._closed = False
         self.profile = Profile(
@@ -170,7 +167,7 @@ class SGLang:
 
     # -- being ready
 
-    async def _connected(self) -> _Ready:
+    async def _connected(self) -> Ready:
         if self._closed:
             raise BackendUnavailable(f"the connections to {self._wire.who} are closed")
         if self._connecting is None:
@@ -178,18 +175,20 @@ class SGLang:
             self._connecting.add_done_callback(self._connect_over)
         return await asyncio.shield(self._connecting)
 
-    def _connect_over(self, task: asyncio.Task[_Ready]) -> None:
+    def _connect_over(self, task: asyncio.Task[Ready]) -> None:
         self._connecting = None
         if not task.cancelled():
             task.exception()  # every waiter raises it; without one nobody need know
 
-    async def _connect(self) -> _Ready:
+    async def _connect(self) -> Ready:
         server = await probe(self._wire)
         self._wire.names(server.model)
         known = self._known
         if known is None or known.server.tokenizer != server.tokenizer:
-            made = await asyncio.to_thread(self._loaded, server)
-            await self._check_tokenizer(made)
+            made = await asyncio.to_thread(
+                load, server, self._tokenizer, self._template, self._max_tokens
+            )
+            await check_tokenizer(self._wire, made)
         else:
             made = replace(known, server=server)
         for line in server.advice() if known is None else ():
@@ -197,38 +196,12 @@ class SGLang:
         self._ready = self._known = made
         return made
 
-    async def _check_tokenizer(self, ready: _Ready) -> None:
-        """Ids of another vocabulary would be read as other text, or end the server."""
-        there = await tokens_of(self._wire, _SAMPLE)
-        here = ready.prompts.tokenizer.encode(_SAMPLE)
-        if there is not None and there[-len(here) :] != here:
-            raise ConfigError(
-                f"{self._wire.who} has another tokenizer than the one in "
-                f"{self._tokenizer or ready.server.tokenizer}: it encodes {_SAMPLE!r} to {there}, "
-                f"not to {here}; give the backend tokenizer=<the folder of the server's>"
-            )
-
-    def _loaded(self, server: Server) -> _Ready:
-        folder = self._tokenizer or folder_of(server.tokenizer)
-        if folder is None:
-            raise ConfigError(
-                f"the tokenizer of {server.tokenizer or 'the model'} is not on this machine; give "
-                "the backend tokenizer=<the folder with its tokenizer.json and chat template>"
-            )
-        prompts = Prompts(Tokenizer(folder), load_template(folder, self._template))
-        parameters = asking.Parameters(
-            defaults_of(folder), max_tokens=self._max_tokens, seeded=server.deterministic
-        )
-        template = prompts.template
-        style = style_of(template.source + template.tool_source)
-        return _Ready(server, prompts, parameters, style, _thinking(template))
-
     # -- asking
 
     def _rid(self) -> str:
         return f"{self._name}{next(self._numbers)}"
 
-    async def _prompt(self, ready: _Ready, request: Request) -> Run:
+    async def _prompt(self, ready: Ready, request: Request) -> Run:
         """The tokens of the prompt; long texts are encoded off the loop."""
         messages, tools = request.messages, request.sampling.tools
         if messages is not None and messages.size > _LONG:
@@ -249,7 +222,7 @@ class SGLang:
         return prompt
 
     def _parameters(
-        self, ready: _Ready, request: Request, prompt: Run, offer: Offer | None = None
+        self, ready: Ready, request: Request, prompt: Run, offer: Offer | None = None
     ) -> tuple[bytes, bytes]:
         """The sampling parameters; no more tokens are asked for than there is room for."""
         sampling, room = request.sampling, ready.server.context
@@ -260,7 +233,7 @@ class SGLang:
 
     def _body(
         self,
-        ready: _Ready,
+        ready: Ready,
         request: Request,
         prompt: Run,
         rid: str,
@@ -279,7 +252,7 @@ class SGLang:
         return asking.ask(request, asking.of_ids(ids), parameters, rid, more)
 
     async def _read(
-        self, ready: _Ready, request: Request, prompt: Run, emit: Emit | None
+        self, ready: Ready, request: Request, prompt: Run, emit: Emit | None
     ) -> Response:
         """The answer to a request that offers tools, is streamed, or may be thought about."""
         sampling, messages = request.sampling, request.messages
@@ -352,7 +325,7 @@ class SGLang:
     # -- answering
 
     def _response(
-        self, ready: _Ready, request: Request, found: Any, reader: Reader | None = None
+        self, ready: Ready, request: Request, found: Any, reader: Reader | None = None
     ) -> Response:
         listed = answers.answers(found, request.n, self._wire.who)
         if reader is None:
@@ -369,7 +342,7 @@ class SGLang:
                 )
         return Response(tuple(samples), answers.usage(listed), ready.server.model)
 
-    async def _choose(self, ready: _Ready, request: Request, prompt: Run) -> Response:
+    async def _choose(self, ready: Ready, request: Request, prompt: Run) -> Response:
         """The choice that is most probable as the whole answer, its end included."""
         choices, sampling = request.sampling.choices, request.sampling
         assert choices is not None
@@ -398,17 +371,6 @@ class SGLang:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """A server that was probed, and what requests to it are made with."""
-
-    server: Server
-    prompts: Prompts
-    parameters: asking.Parameters
-    style: Style | None
-    thinking: Thinking
-
-
 def _address(
     url: str | None, api_key: str | None, admin_key: str | None
 ) -> tuple[str, str | None, str | None]:
@@ -417,14 +379,6 @@ def _address(
     if url is not None and url != there:
         return url, api_key, admin_key
     return there or URL, api_key or key, admin_key or admin
-
-
-def _thinking(template: ChatTemplate) -> Thinking:
-    """Whether a model with this template reasons before it answers."""
-    if THOUGHT not in template.source:
-        return None
-    opened = template.render([{"role": "user", "content": "?"}])
-    return "begun" if opened.rstrip().endswith(THINK) else "written"
 
 
 def _most_files() -> int:

@@ -10,113 +10,18 @@ import argparse
 import contextlib
 import json
 import os
-import re
 import secrets
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import threading
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from appl.errors import BackendError, BackendUnavailable, Unsupported
-
-OLDEST = (0, 5, 17)
-"""The oldest version that is started: in earlier ones parts of a server unpickle what they are sent
-over the network (CVE-2025-10164, CVE-2026-3060)."""
-
-REFUSED = {
-    "--enable-custom-logit-processor": "it runs code that requests contain (CVE-2026-7304)",
-    "--api-key": "keys are drawn at random and printed when the server is ready",
-    "--admin-api-key": "keys are drawn at random and printed when the server is ready",
-    "--config": "the keys are passed in a file of this name; write the settings here",
-    "--skip-tokenizer-init": "the server could not answer texts",
-}
-
-SETTINGS: dict[str, str | None] = {
-    "--schedule-policy": "lpm",
-    "--enable-cache-report": None,
-    "--enable-metrics": None,
-    "--constrained-json-disable-any-whitespace": None,
-    "--incremental-streaming-output": None,
-    "--sleep-on-idle": None,
-}
-"""What this runtime wants of a server; the user's own settings come before them."""
-
-LINES = 40
-_POLL = 0.2
-_GRACE = 15.0
-
-Tell = Callable[[str], None]
-
-
-class LaunchFailed(BackendUnavailable):
-    """The server did not start, or ended by itself; the text holds the end of its log."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to be started.
-
-    *python* is the interpreter that has sglang. *replicas* servers of *tp* × *dp* GPUs each stand
-    behind a router when there are several. *server_priority* has the servers order requests by
-    priority instead of by prefix. *more* are further arguments for SGLang. *timeout* is how long a
-    server may take to start, in seconds; *restarts* how often one that ended is started again.
-    """
-
-    model: str
-    python: str = sys.executable
-    port: int = 0
-    tp: int = 1
-    dp: int = 1
-    replicas: int = 1
-    server_priority: bool = False
-    more: tuple[str, ...] = ()
-    timeout: float = 1800.0
-    restarts: int = 3
-    log: Path | None = None
-
-    def __post_init__(self) -> None:
-        if min(self.tp, self.dp, self.replicas) < 1:
-            raise Unsupported("--tp, --dp and --replicas must be at least 1")
-        for each in self.more:
-            name = each.partition("=")[0]
-            if name in REFUSED:
-                raise Unsupported(f"{name} is not passed on to SGLang: {REFUSED[name]}")
-        if "--host" in self.more and not self.more[self.more.index("--host") + 1 :][:1] == (
-            "127.0.0.1",
-        ):
-            raise Unsupported(
-                "the server listens on this machine alone; for others put a proxy with TLS and "
-                "its own access control before it"
-            )
-
-    def arguments(self, number: int, port: int, config: Path) -> list[str]:
-        """The command of server *number*, which reads its keys from the file *config*."""
-        given = {each.partition("=")[0] for each in self.more}
-        wanted = dict(SETTINGS)
-        if self.server_priority:
-            wanted |= {"--schedule-policy": "fcfs", "--enable-priority-scheduling": None}
-        if self.replicas > 1:
-            wanted["--base-gpu-id"] = str(number * self.tp * self.dp)
-        wanted |= {"--tp-size": str(self.tp), "--dp-size": str(self.dp)}
-        settings = [
-            part
-            for name, value in wanted.items()
-            if name not in given
-            for part in ((name,) if value is None else (name, value))
-        ]
-        return [
-            self.python, "-m", "sglang.launch_server", "--model-path", self.model,
-            "--host", "127.0.0.1", "--port", str(port), "--config", str(config),
-            *settings, *self.more,
-        ]  # fmt: skip
+from appl.errors import BackendError
+from appl_backends.sglang.child import POLL_S, Child, LaunchFailed, Tell, free_port
+from appl_backends.sglang.plan import Plan, check_installed
 
 
 @dataclass(slots=True)
@@ -174,7 +79,7 @@ class Launch:
 
         Raises ``LaunchFailed`` when something ends more often than the plan allows.
         """
-        while not self.stopping.wait(_POLL):
+        while not self.stopping.wait(POLL_S):
             if again.is_set():
                 again.clear()
                 self.restart()
@@ -237,119 +142,6 @@ class Launch:
         if where is None:
             return Path(self._folder.name) / f"{'router' if number < 0 else number}.log"
         return where if number == 0 else where.with_name(f"{where.name}.{number}")
-
-
-@dataclass(slots=True)
-class Child:
-    """One process with all that it starts, in a process group of its own."""
-
-    name: str
-    command: list[str]
-    port: int
-    log: Path
-    key: str
-    tell: Tell
-    stopping: threading.Event
-    _process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it; its output goes to the log."""
-        with self.log.open("ab") as out:
-            self._process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                start_new_session=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
-            )  # fmt: skip
-
-    def ended(self) -> int | None:
-        """Its exit code, when it has ended by itself."""
-        return self._process.poll() if self._process is not None else None
-
-    def wait_ready(self, timeout: float) -> None:
-        """Wait until it answers, and tell how far it is. Raises ``LaunchFailed``."""
-        began = told = time.monotonic()
-        while not self._answers():
-            if (code := self.ended()) is not None:
-                raise LaunchFailed(
-                    f"{self.name} ended with code {code} before it answered; its log ends:\n"
-                    f"{self.tail()}"
-                )
-            now = time.monotonic()
-            if now - began > timeout:
-                raise LaunchFailed(
-                    f"{self.name} does not answer after {timeout:.0f} s; its log ends:\n"
-                    f"{self.tail()}"
-                )
-            if now - told > 5:
-                told = now
-                self.tell(f"waiting for {self.name}, {now - began:.0f} s: {self.tail(1)}")
-            if self.stopping.wait(_POLL):
-                raise LaunchFailed(f"{self.name} was stopped before it answered")
-
-    def _answers(self) -> bool:
-        question = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/v1/models",
-            headers={"Authorization": f"Bearer {self.key}"},
-        )
-        try:
-            with urllib.request.urlopen(question, timeout=5) as answer:
-                return bool(answer.status == 200)
-        except (OSError, urllib.error.URLError):
-            return False
-
-    def tail(self, lines: int = LINES) -> str:
-        """The last lines of its log, without keys."""
-        try:
-            text = self.log.read_bytes()[-20000:].decode("utf-8", "replace")
-        except OSError:
-            return ""
-        return re.sub(re.escape(self.key), "[secret]", "\n".join(text.splitlines()[-lines:]))
-
-    def interrupt(self) -> None:
-        """Ask it, and all that it has started, to end."""
-        self._signal(signal.SIGTERM)
-
-    def stop(self) -> None:
-        """Wait until it has ended; what lingers is killed."""
-        process = self._process
-        if process is None:
-            return
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE)
-        self._signal(signal.SIGKILL)
-        process.wait()
-        self._process = None
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, number)
-
-
-def check_installed(python: str) -> str:
-    """The version of sglang that *python* has. Raises ``Unsupported`` for none, or one too old."""
-    code = "from importlib.metadata import version; print(version('sglang'))"
-    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
-    version = done.stdout.strip()
-    if done.returncode:
-        raise Unsupported(
-            f"{python} has no sglang; install it there (pip install sglang), or name another "
-            "interpreter by --python"
-        )
-    numbers = tuple(map(int, re.findall(r"\d+", version)[:3]))
-    if numbers < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        raise Unsupported(
-            f"sglang {version} has known holes; {oldest} is the oldest that is started: "
-            f'pip install "sglang>={oldest}"'
-        )
-    return version
-
-
-def free_port() -> int:
-    """A port on the loopback interface that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @contextlib.contextmanager

@@ -1,0 +1,110 @@
+"""What is started of SGLang, and with which settings; what is refused, and why.
+
+Invariant: a server that is started by a plan listens on this machine alone and asks for a key.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from appl.errors import Unsupported
+
+OLDEST = (0, 5, 17)
+"""The oldest version that is started: in earlier ones parts of a server unpickle what they are sent
+over the network (CVE-2025-10164, CVE-2026-3060)."""
+
+REFUSED = {
+    "--enable-custom-logit-processor": "it runs code that requests contain (CVE-2026-7304)",
+    "--api-key": "keys are drawn at random and printed when the server is ready",
+    "--admin-api-key": "keys are drawn at random and printed when the server is ready",
+    "--host": "the server listens on this machine alone; for others put a proxy with TLS and "
+    "access control of its own before it",
+    "--config": "the keys are passed in a file of this name; write the settings here",
+    "--skip-tokenizer-init": "the server could not answer texts",
+}
+
+SETTINGS: dict[str, str | None] = {
+    "--schedule-policy": "lpm",
+    "--enable-cache-report": None,
+    "--enable-metrics": None,
+    "--constrained-json-disable-any-whitespace": None,
+    "--incremental-streaming-output": None,
+    "--sleep-on-idle": None,
+}
+"""What this runtime wants of a server; the user's own settings come before them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be started.
+
+    *python* is the interpreter that has sglang. *replicas* servers of *tp* × *dp* GPUs each stand
+    behind a router when there are several. *server_priority* has the servers order requests by
+    priority instead of by prefix. *more* are further arguments for SGLang. *timeout* is how long a
+    server may take to start, in seconds; *restarts* how often one that ended is started again.
+    """
+
+    model: str
+    python: str = sys.executable
+    port: int = 0
+    tp: int = 1
+    dp: int = 1
+    replicas: int = 1
+    server_priority: bool = False
+    more: tuple[str, ...] = ()
+    timeout: float = 1800.0
+    restarts: int = 3
+    log: Path | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.tp, self.dp, self.replicas) < 1:
+            raise Unsupported("--tp, --dp and --replicas must be at least 1")
+        for each in self.more:
+            name = each.partition("=")[0]
+            if name in REFUSED:
+                raise Unsupported(f"{name} is not passed on to SGLang: {REFUSED[name]}")
+
+    def arguments(self, number: int, port: int, config: Path) -> list[str]:
+        """The command of server *number*, which reads its keys from the file *config*."""
+        given = {each.partition("=")[0] for each in self.more}
+        wanted = dict(SETTINGS)
+        if self.server_priority:
+            wanted |= {"--schedule-policy": "fcfs", "--enable-priority-scheduling": None}
+        if self.replicas > 1:
+            wanted["--base-gpu-id"] = str(number * self.tp * self.dp)
+        wanted |= {"--tp-size": str(self.tp), "--dp-size": str(self.dp)}
+        settings = [
+            part
+            for name, value in wanted.items()
+            if name not in given
+            for part in ((name,) if value is None else (name, value))
+        ]
+        return [
+            self.python, "-m", "sglang.launch_server", "--model-path", self.model,
+            "--host", "127.0.0.1", "--port", str(port), "--config", str(config),
+            *settings, *self.more,
+        ]  # fmt: skip
+
+
+def check_installed(python: str) -> str:
+    """The version of sglang that *python* has. Raises ``Unsupported`` for none, or one too old."""
+    code = "from importlib.metadata import version; print(version('sglang'))"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    version = done.stdout.strip()
+    if done.returncode:
+        raise Unsupported(
+            f"{python} has no sglang; install it there (pip install sglang), or name another "
+            "interpreter by --python"
+        )
+    numbers = tuple(map(int, re.findall(r"\d+", version)[:3]))
+    if numbers < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise Unsupported(
+            f"sglang {version} has known holes; {oldest} is the oldest that is started: "
+            f'pip install "sglang>={oldest}"'
+        )
+    return version

@@ -1,0 +1,82 @@
+"""What requests to one server are made with: its tokenizer, its template, its defaults.
+
+Invariant: the tokenizer is the server's own, as far as the server tells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from appl.errors import ConfigError
+from appl_backends.sglang.asking import Parameters
+from appl_backends.sglang.folder import defaults_of, folder_of
+from appl_backends.sglang.probe import Server, tokens_of
+from appl_backends.sglang.reading import THINK, THOUGHT, Thinking
+from appl_backends.sglang.template import ChatTemplate, load_template
+from appl_backends.sglang.tokens import Prompts, Tokenizer
+from appl_backends.sglang.tools import Style, style_of
+from appl_backends.sglang.wire import Wire
+
+_SAMPLE = "Grüße, world! 12345 <x> 你好"
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A server that was probed, and what requests to it are made with."""
+
+    server: Server
+    prompts: Prompts
+    parameters: Parameters
+    style: Style | None
+    thinking: Thinking
+    folder: Path
+
+
+def load(
+    server: Server, tokenizer: Path | None, template: str | None, max_tokens: int | None
+) -> Ready:
+    """Read the files of the model of *server*, from the folder *tokenizer* if it is given.
+
+    *template* is another chat template, *max_tokens* bounds answers that say nothing themselves.
+    Raises ``ConfigError`` when a file is missing.
+    """
+    folder = tokenizer or folder_of(server.tokenizer)
+    if folder is None:
+        raise ConfigError(
+            f"the tokenizer of {server.tokenizer or 'the model'} is not on this machine; give "
+            "the backend tokenizer=<the folder with its tokenizer.json and chat template>"
+        )
+    chat = load_template(folder, template)
+    defaults, seeded = defaults_of(folder), server.deterministic
+    return Ready(
+        server,
+        Prompts(Tokenizer(folder), chat),
+        Parameters(defaults, max_tokens=max_tokens, seeded=seeded),
+        style_of(chat.source + chat.tool_source),
+        _thinking(chat),
+        folder,
+    )
+
+
+async def check_tokenizer(wire: Wire, ready: Ready) -> None:
+    """Refuse another tokenizer than the server's: ids of another vocabulary could end the server.
+
+    Raises ``ConfigError``.
+    """
+    there = await tokens_of(wire, _SAMPLE)
+    here = ready.prompts.tokenizer.encode(_SAMPLE)
+    if there is not None and there[-len(here) :] != here:
+        raise ConfigError(
+            f"{wire.who} has another tokenizer than the one in {ready.folder}: it encodes "
+            f"{_SAMPLE!r} to {there}, not to {here}; give the backend "
+            "tokenizer=<the folder of the server's>"
+        )
+
+
+def _thinking(template: ChatTemplate) -> Thinking:
+    """Whether a model with this template reasons before it answers."""
+    if THOUGHT not in template.source:
+        return None
+    opened = template.render([{"role": "user", "content": "?"}])
+    return "begun" if opened.rstrip().endswith(THINK) else "written"
