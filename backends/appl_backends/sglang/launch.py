@@ -113,6 +113,7 @@ class Launch:
             )
         self._left -= 1
         self.tell(f"{child.name} ended with code {code}, and is started again ({child.log})")
+        child.stop()  # what it has left behind
         child.start()
         child.wait_ready(self.plan.timeout)
 
