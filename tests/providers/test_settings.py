@@ -13,7 +13,7 @@ from appl.config import load
 from appl.errors import BackendRefused, ConfigError
 from appl.session import check, open_run, replayed
 from appl.session.answering import choose, make_backend
-from appl.testing_faults import Fault, FaultServer
+from appl.testing_faults import FAULTS, Fault, FaultServer
 from appl.tracing import Trace
 
 
@@ -69,6 +69,32 @@ def test_one_backend_may_have_several_names(tmp_path: Path, server: FaultServer)
 def test_a_slip_in_the_settings_is_found(tmp_path: Path, table: str, match: str) -> None:
     with pytest.raises(ConfigError, match=match):
         check(config(tmp_path, table))
+
+
+def test_a_backend_under_another_name_has_retries_prices_and_budget(tmp_path: Path) -> None:
+    busy = [fault for fault in FAULTS if fault.name.startswith(("429", "50"))]
+    with FaultServer(busy) as server:
+        toml = f"""
+            model = "groq/llama"
+            home = "{tmp_path}"
+            [budget]
+            cost = 1.0
+            [backends.groq]
+            type = "openai"
+            base_url = "{server.openai_url}"
+            prices = {{"llama" = {{prompt = 2.0, answer = 10.0}}}}
+            [backends.groq.retries]
+            attempts = 20
+            base = 0.001
+            cap = 0.002
+            spare = 100
+        """
+        found = config(tmp_path, toml, max_tokens=50)
+        with open_run(found, say=lambda line: None) as session:
+            assert ask("hi") == server.answer("hi")
+    assert len(server.asks) == len(busy) + 1 and server.answered == {"hi": 1}
+    trace = Trace.open(session.path)
+    assert [call.response.cost for call in trace.calls] == [8 * 2 + 6 * 10]
 
 
 def test_a_model_may_have_slashes(tmp_path: Path) -> None:
