@@ -8,6 +8,7 @@ ends.
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ from appl.runtime.scheduling.budget import Amounts, Desk, Prices, Reservation
 from appl.runtime.scheduling.circuit import Breaker, Gate
 from appl.runtime.scheduling.concurrency import Slots
 from appl.runtime.scheduling.deadlines import Deadline, watching
+from appl.runtime.scheduling.hedging import Hedge
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.rate import Rate
 from appl.runtime.scheduling.retry import RetryBudget, wait_s
@@ -86,12 +88,12 @@ class Attempts:
         prices = policy.prices or getattr(backend, "prices", None) or {}
         self._prices = Prices(backend.profile, prices, caching)
         self._desk = Desk()
+        self._hedge = Hedge(policy.hedge, clock) if policy.hedge is not None else None
         self._retries = RetryBudget(policy.retries)
         deadlines = policy.deadlines
         self._late = deadlines.first_token_s is not None or deadlines.between_tokens_s is not None
         self._late = self._late and "stream" in backend.profile.features
         self._timeless = bool(getattr(backend, "timeless", False))
-        self._plain = self._rate is None and not self._late
 
     @property
     def limit(self) -> int | None:
@@ -126,7 +128,11 @@ class Attempts:
         self._retries.earn()
         while True:
             try:
-                return await self._attempt(asking)
+                if self._hedge is None or emit is not None:
+                    return await self._attempt(asking)
+                return await self._hedge.ask(
+                    partial(self._attempt, asking), partial(self._second, asking)
+                )
             except BackendError as error:
                 wait = self._wait_after(asking, error)
                 if wait is None:
@@ -138,8 +144,27 @@ class Attempts:
             with _timed(call):
                 await sleep_until(self._clock, self._clock.now() + wait)
 
+    def _second(self, asking: _Asking) -> Callable[[], Coroutine[Any, Any, Response]] | None:
+        """One more attempt beside one that is on its way, if nothing has to be waited for."""
+        call, request = asking.call, asking.request
+        if not self._slots.room or self._breaker.open or self._gate.closed:
+            return None
+        reserved = None
+        if call.account is not None:
+            worst = self._prices.worst(request, call.account)
+            reserved = self._desk.try_reserve(call.account, worst)
+            if reserved is None:
+                return None
+        other = _Asking(call, asking.numbers, request, asking.emit)
+        return partial(self._reserved, other, reserved)
+
     async def _attempt(self, asking: _Asking) -> Response:
-        reserved = await self._reserve(asking)
+        asking.probing = asking.shared = False
+        if self._connect is not None:
+            await self._connected(self._connect, asking)
+        return await self._reserved(asking, await self._reserve(asking))
+
+    async def _reserved(self, asking: _Asking, reserved: Reservation | None) -> Response:
         try:
             epoch = await self._slots.take()
             try:
@@ -176,8 +201,6 @@ class Attempts:
         asking.probing = probe
         _dispatched(asking.call, asking.number)
         try:
-            if self._connect is not None:
-                await self._connected(self._connect)
             response = await self._once(asking)
         except BaseException as error:
             self._failed(error, probe, epoch)
@@ -200,17 +223,20 @@ class Attempts:
                 return probe
             self._breaker.left(probe)
 
-    async def _connected(self, connect: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _connected(
+        self, connect: Callable[[], Coroutine[Any, Any, None]], asking: _Asking
+    ) -> None:
         """Wait until the backend was probed, once for all calls, or again after a failure."""
         if self._connecting is None:
             self._connecting = asyncio.ensure_future(connect())
         connecting = self._connecting
         try:
             await asyncio.shield(connecting)
-        except Exception:
+        except BackendError as error:
             if self._connecting is connecting:
                 self._connecting = None
-            raise
+            asking.number, asking.shared = next(asking.numbers), True
+            raise copy.copy(error) from None  # each call adds its own note
         self._connect = None
 
     async def _once(self, asking: _Asking) -> Response:
@@ -245,7 +271,8 @@ class Attempts:
         if isinstance(error, BackendBusy):
             self._slots.busy(epoch)
         after = getattr(error, "retry_after", None)
-        if isinstance(error, BackendError) and error.retriable and after:
+        tries = self.policy.retries.attempts > 1
+        if isinstance(error, BackendError) and error.retriable and after and tries:
             self._gate.close(min(after, self.policy.retries.patience_s))
 
     def _wait_after(self, asking: _Asking, error: BackendError) -> float | None:
@@ -262,7 +289,9 @@ class Attempts:
                 return None
         else:
             asking.failed += 1
-            if asking.failed >= retries.attempts or not self._retries.spend():
+            if asking.failed >= retries.attempts:
+                return None
+            if not asking.shared and not self._retries.spend():
                 return None
         failed = max(asking.failed, asking.away)
         return wait_s(retries, self._seed, call.address, failed, error.retry_after or 0.0)
@@ -272,7 +301,8 @@ class _Asking:
     """What one question to the backend has been through."""
 
     __slots__ = (
-        "away", "call", "emit", "failed", "number", "numbers", "probing", "request", "since",
+        "away", "call", "emit", "failed", "number", "numbers", "probing", "request", "shared",
+        "since",
     )  # fmt: skip
 
     def __init__(
@@ -280,7 +310,7 @@ class _Asking:
     ) -> None:
         self.call, self.numbers, self.request, self.emit = call, numbers, request, emit
         self.number = self.failed = self.away = 0
-        self.probing = False
+        self.probing = self.shared = False
         self.since: float | None = None
 
     def begun(self) -> bool:

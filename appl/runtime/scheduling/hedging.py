@@ -1,0 +1,80 @@
+"""A second attempt beside one that takes long: the first answer counts, the other is broken off.
+
+Invariant: a call has at most two attempts at once, and the second only if there is room for it now.
+J. Dean and L. Barroso, "The tail at scale" (CACM, 2013).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal
+
+from appl.backend import Response
+from appl.runtime.scheduling.timers import Clock, sleep_until
+
+_RECENT = 200
+_ENOUGH = 20
+
+Attempt = Callable[[], Coroutine[Any, Any, Response]]
+
+
+class Hedge:
+    """When a call of one backend is asked a second time, by how long others took."""
+
+    def __init__(self, after: float | Literal["p95"], clock: Clock) -> None:
+        self._after, self._clock = after, clock
+        self._took: deque[float] = deque(maxlen=_RECENT)
+
+    async def ask(self, first: Attempt, second: Callable[[], Attempt | None]) -> Response:
+        """The answer of *first*, or of *second* if that is asked, and is earlier.
+
+        *second* gives no attempt when there is no room for one. If both fail the error is that of
+        the first.
+        """
+        begun, after = self._clock.now(), self._seconds()
+        running = [asyncio.ensure_future(first())]
+        try:
+            if after is not None and not await self._done_within(running[0], after):
+                other = second()
+                if other is not None:
+                    running.append(asyncio.ensure_future(other()))
+            answer = await _first_answer(running)
+        finally:
+            await _break_off(running)
+        self._took.append(self._clock.now() - begun)
+        return answer
+
+    def _seconds(self) -> float | None:
+        if self._after != "p95":
+            return self._after
+        if len(self._took) < _ENOUGH:
+            return None
+        return sorted(self._took)[math.ceil(0.95 * len(self._took)) - 1]
+
+    async def _done_within(self, task: asyncio.Task[Response], seconds: float) -> bool:
+        late = asyncio.ensure_future(sleep_until(self._clock, self._clock.now() + seconds))
+        try:
+            await asyncio.wait([task, late], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            late.cancel()
+        return task.done()
+
+
+async def _first_answer(running: list[asyncio.Task[Response]]) -> Response:
+    left = set(running)
+    while left:
+        done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+        for task in running:
+            if task in done and not task.cancelled() and task.exception() is None:
+                return task.result()
+    return running[0].result()
+
+
+async def _break_off(running: list[asyncio.Task[Response]]) -> None:
+    """See that all have ended, and that nobody misses what they raised."""
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)

@@ -1,0 +1,199 @@
+"""Whatever fails: every call is answered once, or fails with what is wrong; nothing is left behind."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import appl
+from appl import gen, ppl
+from appl.backend import Request
+from appl.errors import (
+    BackendBusy,
+    BackendError,
+    BackendTimeout,
+    BackendUnavailable,
+    MalformedResponse,
+)
+from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded
+from appl.runtime.scheduling.policy import Allowance, Deadlines, Limits, Policy, Retries
+from appl.testing import Answer, Log, Streamed, response, running
+from appl.testing_clock import Late, VirtualClock
+
+
+@ppl
+def fan(width: int) -> list[str]:
+    "Well?"
+    answers = [gen(max_tokens=10) for _ in range(width)]
+    return [str(each) for each in answers]
+
+
+def fault(dice: random.Random) -> BackendError:
+    return dice.choice(
+        [
+            BackendBusy("429", retry_after=dice.choice([None, 0.0, 0.5, 3.0])),
+            BackendBusy("503", status=503),
+            BackendUnavailable("reset"),
+            BackendTimeout("slow", deadline="first token"),
+            MalformedResponse("HTML"),
+        ]
+    )
+
+
+def drawn_policy(dice: random.Random, clock: VirtualClock) -> Policy:
+    """Any of what may be switched on, with patience enough for all that is drawn."""
+    return Policy(
+        clock=clock,
+        order=dice.choice(["program", "prefix", "fifo"]),
+        limits=Limits(
+            concurrency=dice.choice([None, 1, 7]),
+            requests=dice.choice([None, 40]), period_s=5,
+            tokens_per_minute=dice.choice([None, 5000]),
+        ),
+        slow_start=dice.random() < 0.3,
+        adaptive=dice.random() < 0.8,
+        budget=Allowance(tokens=dice.choice([None, 10**6])),
+        retries=Retries(attempts=50, share=50, spare=10**6, patience_s=10**6),
+        deadlines=dice.choice([Deadlines(), Deadlines(first_token_s=20, between_tokens_s=20)]),
+        hedge=dice.choice([None, None, 2.0, "p95"]),
+    )  # fmt: skip
+
+
+@settings(max_examples=80, deadline=None)
+@given(seed=st.integers(0, 10**9), width=st.integers(1, 60), share=st.sampled_from([0.1, 0.5, 0.9]))
+def test_no_call_is_lost_and_none_is_answered_twice(seed: int, width: int, share: float) -> None:
+    dice, clock, log = random.Random(seed), VirtualClock(), Log()
+
+    def answer(request: Request) -> Answer:
+        if dice.random() < share:
+            error = fault(dice)
+            return error if dice.random() < 0.7 else Streamed(("be",), error)
+        return f"answer to {request.address}"
+
+    backend = Late(answer, clock, lambda _: dice.choice([0.01, 1.0, 4.0]))
+    with running(backend, policy=drawn_policy(dice, clock), instruments=[log]):
+        assert fan(width) == [f"answer to /fan.0/gen.{number}" for number in range(width)]
+    ended = Counter(event.address for event in log.of(CallEnded))
+    assert set(ended.values()) == {1} and len(ended) == width
+    assert backend.present == 0
+    for address in ended:
+        numbers = [each.attempt for each in log.of(CallDispatched) if each.address == address]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert len([e for e in log.of(AttemptFailed) if e.address == address]) < len(numbers)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**9))
+def test_cancelled_calls_leave_nothing_behind(seed: int) -> None:
+    dice, clock = random.Random(seed), VirtualClock()
+
+    def answer(request: Request) -> Answer:
+        return fault(dice) if dice.random() < 0.4 else "yes"
+
+    @ppl
+    def some() -> int:
+        "Well?"
+        answers = [gen(max_tokens=10) for _ in range(30)]
+        for each in answers:
+            if dice.random() < 0.5:
+                each.cancel()
+        ended = 0
+        for each in answers:
+            try:
+                ended += str(each) == "yes"
+            except appl.CallCancelled:
+                ended += 1
+        return ended
+
+    backend = Late(answer, clock, lambda _: dice.choice([0.01, 1.0, 4.0]))
+    policy = drawn_policy(dice, clock)
+    with running(backend, policy=policy), appl.budget(tokens=10**6) as spent:
+        assert some() == 30
+        assert some() == 30
+    assert backend.present == 0
+    assert spent.reserved == (0, 0, 0)
+
+
+def test_a_late_answer_is_asked_for_again_and_the_first_one_counts() -> None:
+    clock, waits = VirtualClock(), iter([30.0, 1.0])
+    said = iter(["late", "early"])
+    backend = Late(lambda _: next(said), clock, lambda _: next(waits))
+    with running(backend, policy=Policy(clock=clock, hedge=2.0)):
+        assert fan(1) == ["early"]
+    assert clock.now() == 3
+    assert backend.cancelled == ["/fan.0/gen.0"]
+
+
+def test_the_second_attempt_needs_room_in_the_budget() -> None:
+    clock = VirtualClock()
+    backend = Late(lambda _: "yes", clock, 30.0)
+    policy = Policy(clock=clock, hedge=2.0, budget=Allowance(calls=1))
+    with running(backend, policy=policy):
+        assert fan(1) == ["yes"]
+    assert len(backend.requests) == 1
+
+
+def test_by_then_95_of_100_were_there() -> None:
+    clock = VirtualClock()
+
+    def slow(request: Request) -> float:
+        return 60.0 if len(backend.requests) in (41, 42) else 1.0
+
+    backend: Late = Late(lambda _: "yes", clock, slow)
+    with running(backend, policy=Policy(clock=clock, hedge="p95")):
+        fan(40)
+        assert clock.now() == 1
+        fan(40)
+    assert clock.now() == 3
+    assert len(backend.requests) == 82
+
+
+def test_if_both_fail_the_call_is_tried_again() -> None:
+    clock = VirtualClock()
+    script: list[Answer] = [BackendUnavailable("1"), BackendUnavailable("2"), "yes"]
+    said = iter(script)
+    waits = iter([3.0, 3.0, 1.0])
+    backend = Late(lambda _: next(said), clock, lambda _: next(waits))
+    with running(backend, policy=Policy(clock=clock, hedge=2.0)):
+        assert fan(1) == ["yes"]
+
+
+def test_a_backend_is_probed_once_before_its_first_call() -> None:
+    class Probed(Late):
+        probes = 0
+
+        async def connect(self) -> None:
+            self.probes += 1
+            await self.clock.sleep(5)
+            if self.probes == 1:
+                raise BackendUnavailable("not up yet")
+
+    backend = Probed(lambda _: "yes", VirtualClock())
+    policy = Policy(
+        clock=backend.clock, deadlines=Deadlines(first_token_s=2), retries=Retries(base_s=0)
+    )
+    with running(backend, policy=policy):
+        assert fan(20) == ["yes"] * 20
+    assert backend.probes == 2
+
+
+def test_what_is_no_error_of_a_backend_is_not_tried_again() -> None:
+    backend = Late(lambda _: ZeroDivisionError("a bug"), VirtualClock())
+    with pytest.raises(ZeroDivisionError), running(backend, policy=Policy(clock=backend.clock)):
+        fan(1)
+    assert len(backend.requests) == 1
+
+
+def test_a_replay_is_under_no_limit() -> None:
+    class Timeless(Late):
+        timeless = True
+
+    backend = Timeless(lambda _: response("yes"), VirtualClock(), concurrency=1)
+    policy = Policy(clock=backend.clock, limits=Limits(concurrency=1), budget=Allowance(calls=1))
+    with running(backend, policy=policy):
+        assert fan(50) == ["yes"] * 50
+    assert backend.most == 50
