@@ -19,7 +19,7 @@ from appl.config import load
 from appl.errors import nearest
 from appl.prompt import Message
 from appl.runtime.rendering import options_shown
-from appl.tracing import Call, RunSummary, ToolUse, Trace, list_runs, resolve
+from appl.tracing import Attempt, Call, RunSummary, ToolUse, Trace, list_runs, resolve
 
 _WIDTH = 60
 
@@ -234,6 +234,9 @@ def _whole(call: Call) -> Iterator[str]:
     yield term_safe(f"  asked    {call.where or '-'}, model {call.model or '-'}, {_sampling(call)}")
     if call.edges:
         yield term_safe(f"  holds    the answers of {', '.join(call.edges)}")
+    for each in call.attempts:
+        if each.error is not None:
+            yield term_safe(f"  tried    {_attempt(each)}")
     if call.cuts or call.shown:
         yield f"  streamed {_chunks(call)}"
     if call.masked:
@@ -262,6 +265,13 @@ def _answers(call: Call) -> Iterator[str]:
     yield (
         f"\n  tokens   {_count(used.prompt_tokens)} prompt, {_count(used.cached_tokens)} of them "
         f"cached, {_count(used.completion_tokens)} generated"
+    )
+
+
+def _attempt(failed: Attempt) -> str:
+    error = one_line(f"{type(failed.error).__name__}: {failed.error}", _WIDTH)
+    return (
+        f"in vain, attempt {failed.number}: {error}; again after {(failed.wait or 0) / 1e6:.2f} s"
     )
 
 

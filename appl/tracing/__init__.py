@@ -5,9 +5,10 @@ from appl.tracing.replayer import Replayer, profile_data
 from appl.tracing.runs import RunSummary, list_runs, resolve, summary
 from appl.tracing.store import salvage
 from appl.tracing.tooluse import ToolUse
-from appl.tracing.trace import Call, Observation, Scope, Totals, Trace
+from appl.tracing.trace import Attempt, Call, Observation, Scope, Totals, Trace
 
 __all__ = [
+    "Attempt",
     "Call",
     "Observation",
     "Recorder",

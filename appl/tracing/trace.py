@@ -108,6 +108,11 @@ class Call:
             "started_us": self.started,
             "ended_us": self.ended,
             "attempts": len(self.attempts),
+            "retries": [
+                {"attempt": each.number, "error": _error(each.error), "wait_us": each.wait}
+                for each in self.attempts
+                if each.error is not None
+            ],
             "outcome": self.outcome,
             "texts": [s.text for s in response.samples] if response else [],
             "finish_reasons": [s.finish_reason for s in response.samples] if response else [],
