@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SIDES = ("appl", "sglang", "openai")
 PROGRAMS = {
-    "self-consistency": 32, "tree of thoughts": 16, "agents": 48, "two-agent chat": 24,
+    "self-consistency": 24, "tree of thoughts": 16, "agents": 48, "two-agent chat": 24,
     "skeleton": 24, "extraction": 128,
 }  # fmt: skip
 LETTERS = random.Random(7)
@@ -56,9 +56,9 @@ def appl_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], Non
 
     @ppl
     def self_consistency(i: int) -> Any:
-        f"{SHOTS}"
-        f"Question: {text(40, f'q{i}')}"
-        return [gen(max_tokens=96, temperature=0.7, **exact) for _ in range(8)]
+        f"{text(800, f'q{i}')}"
+        "What follows?"
+        return [gen(max_tokens=48, temperature=0.7, **exact) for _ in range(8)]
 
     @ppl(ctx="copy")
     def score(thought: Any) -> Any:
@@ -74,8 +74,7 @@ def appl_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], Non
 
     @ppl
     def tree(i: int) -> Any:
-        f"{SHOTS}"
-        f"Problem: {text(60, f't{i}')}"
+        f"{text(600, f't{i}')}"
         thoughts = [gen(max_tokens=48, temperature=0.7, **exact) for _ in range(4)]
         return [deeper(each) for each in thoughts]
 
@@ -83,10 +82,10 @@ def appl_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], Non
     def agent(i: int) -> Any:
         f"{SHOTS}"
         f"Task: {text(40, f'a{i}')}"
-        for step in range(5):
+        for step in range(8):
             "Thought and action:"
-            gen(max_tokens=48, temperature=0, **exact)
-            f"Observation: {text(30, f'o{i}.{step}')}"
+            gen(max_tokens=16, temperature=0, **exact)
+            f"Observation: {text(150, f'o{i}.{step}')}"
         return gen(max_tokens=48, temperature=0, **exact)
 
     @ppl
@@ -95,12 +94,12 @@ def appl_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], Non
 
     @ppl(auto_prime=True)
     def speaker(seed: str) -> Any:
-        f"You are {text(150, seed)}"
+        f"You are {text(400, seed)}"
         said = yield
         while True:
             f"{said}"
             with AIRole():
-                answer = gen(max_tokens=48, temperature=0, **exact)
+                answer = gen(max_tokens=32, temperature=0, **exact)
                 f"{answer}"
             said = yield answer
 
@@ -113,12 +112,12 @@ def appl_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], Non
     def expand(outline: Any, point: int) -> Any:
         f"{outline}"
         f"Write out point {point}."
-        return gen(max_tokens=96, temperature=0, **exact)
+        return gen(max_tokens=64, temperature=0, **exact)
 
     @ppl
     def skeleton(i: int) -> Any:
-        f"{SHOTS}"
-        f"Subject: {text(30, f'k{i}')}. Write an outline."
+        f"{text(500, f'k{i}')}"
+        "Write an outline."
         outline = gen(max_tokens=64, temperature=0, **exact)
         return [expand(outline, point) for point in range(6)]
 
@@ -150,14 +149,14 @@ def sglang_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], N
 
     @sgl.function
     def self_consistency(s: Any, i: int) -> None:
-        s += f"{SHOTS}\nQuestion: {text(40, f'q{i}')}\n"
+        s += f"{text(800, f'q{i}')}\nWhat follows?\n"
         forks = s.fork(8)
-        forks += sgl.gen("answer", max_tokens=96, temperature=0.7, **exact)
+        forks += sgl.gen("answer", max_tokens=48, temperature=0.7, **exact)
         s["answers"] = [fork["answer"] for fork in forks]
 
     @sgl.function
     def tree(s: Any, i: int) -> None:
-        s += f"{SHOTS}\nProblem: {text(60, f't{i}')}\n"
+        s += f"{text(600, f't{i}')}\n"
         found = []
         first = s.fork(4)
         first += sgl.gen("thought", max_tokens=48, temperature=0.7, **exact)
@@ -173,34 +172,34 @@ def sglang_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], N
     @sgl.function
     def agent(s: Any, i: int) -> None:
         s += f"{SHOTS}\nTask: {text(40, f'a{i}')}\n"
-        for step in range(5):
+        for step in range(8):
             s += "Thought and action:\n"
-            s += sgl.gen(f"action{step}", max_tokens=48, temperature=0, **exact)
-            s += f"\nObservation: {text(30, f'o{i}.{step}')}\n"
+            s += sgl.gen(f"action{step}", max_tokens=16, temperature=0, **exact)
+            s += f"\nObservation: {text(150, f'o{i}.{step}')}\n"
         s += sgl.gen("answer", max_tokens=48, temperature=0, **exact)
 
     @sgl.function
     def chat(s: Any, i: int) -> None:
         speakers = s.fork(2)
-        speakers[0] += f"You are {text(150, f's{i}a')}\n"
-        speakers[1] += f"You are {text(150, f's{i}b')}\n"
+        speakers[0] += f"You are {text(400, f's{i}a')}\n"
+        speakers[1] += f"You are {text(400, f's{i}b')}\n"
         said = text(12, f"c{i}")
         for turn in range(10):
             who = speakers[turn % 2]
             who += said + "\n"
-            who += sgl.gen(f"t{turn}", max_tokens=48, temperature=0, **exact)
+            who += sgl.gen(f"t{turn}", max_tokens=32, temperature=0, **exact)
             who += "\n"
             said = who[f"t{turn}"]
         s["said"] = said
 
     @sgl.function
     def skeleton(s: Any, i: int) -> None:
-        s += f"{SHOTS}\nSubject: {text(30, f'k{i}')}. Write an outline.\n"
+        s += f"{text(500, f'k{i}')}\nWrite an outline.\n"
         s += sgl.gen("outline", max_tokens=64, temperature=0, **exact)
         forks = s.fork(6)
         for point, fork in enumerate(forks):
             fork += f"\nWrite out point {point}.\n"
-            fork += sgl.gen("text", max_tokens=96, temperature=0, **exact)
+            fork += sgl.gen("text", max_tokens=64, temperature=0, **exact)
         s["texts"] = [fork["text"] for fork in forks]
 
     @sgl.function
@@ -245,11 +244,11 @@ def openai_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], N
         return {"role": "assistant", "content": content}
 
     async def self_consistency(client: Any, i: int) -> None:
-        messages = [user(f"{SHOTS}\nQuestion: {text(40, f'q{i}')}")]
-        await asyncio.gather(*(ask(client, messages, 96, 0.7) for _ in range(8)))
+        messages = [user(f"{text(800, f'q{i}')}\nWhat follows?")]
+        await asyncio.gather(*(ask(client, messages, 48, 0.7) for _ in range(8)))
 
     async def tree(client: Any, i: int) -> None:
-        start = f"{SHOTS}\nProblem: {text(60, f't{i}')}"
+        start = text(600, f"t{i}")
 
         async def leaf(begun: str) -> None:
             thought = await ask(client, [user(begun)], 48, 0.7)
@@ -263,27 +262,27 @@ def openai_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], N
 
     async def agent(client: Any, i: int) -> None:
         talk = f"{SHOTS}\nTask: {text(40, f'a{i}')}"
-        for step in range(5):
+        for step in range(8):
             talk += "\nThought and action:"
-            talk += "\n" + await ask(client, [user(talk)], 48, 0)
-            talk += f"\nObservation: {text(30, f'o{i}.{step}')}"
+            talk += "\n" + await ask(client, [user(talk)], 16, 0)
+            talk += f"\nObservation: {text(150, f'o{i}.{step}')}"
         await ask(client, [user(talk)], 48, 0)
 
     async def chat(client: Any, i: int) -> None:
-        speakers = [[user(f"You are {text(150, f's{i}{who}')}")] for who in "ab"]
+        speakers = [[user(f"You are {text(400, f's{i}{who}')}")] for who in "ab"]
         answer = text(12, f"c{i}")
         for turn in range(10):
             messages = speakers[turn % 2]
             messages.append(user(answer))
-            answer = await ask(client, messages, 48, 0)
+            answer = await ask(client, messages, 32, 0)
             messages.append(said(answer))
 
     async def skeleton(client: Any, i: int) -> None:
-        messages = [user(f"{SHOTS}\nSubject: {text(30, f'k{i}')}. Write an outline.")]
+        messages = [user(f"{text(500, f'k{i}')}\nWrite an outline.")]
         outline = await ask(client, messages, 64, 0)
         messages.append(said(outline))
         points = [[*messages, user(f"Write out point {point}.")] for point in range(6)]
-        await asyncio.gather(*(ask(client, each, 96, 0) for each in points))
+        await asyncio.gather(*(ask(client, each, 64, 0) for each in points))
 
     async def extraction(client: Any, i: int) -> None:
         content = f"{SHOTS}\n{text(200, f'd{i}')} Name and age as JSON:"

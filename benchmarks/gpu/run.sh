@@ -12,7 +12,7 @@ set -euo pipefail
 part="$1" out="$2" start="$3" model="$4"
 cd "$(dirname "$0")/../.."
 python="${PYTHON:-python3}"
-end() { pkill -f "sglang.launch_server.*--port $1" || true; sleep 5; }
+end() { pkill -f "sglang.launch_server.*--port $1" || true; sleep 8; }
 nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader || true
 case "$part" in
 loads)
