@@ -197,3 +197,48 @@ def test_a_replay_is_under_no_limit() -> None:
     with running(backend, policy=policy):
         assert fan(50) == ["yes"] * 50
     assert backend.most == 50
+
+
+def test_who_comes_later_with_priority_does_not_wait_behind_all_that_wait_for_the_rate() -> None:
+    clock = VirtualClock()
+    backend = Late(lambda request: request.address, clock, 0.1)
+    limits = Limits(requests=1, period_s=1)
+
+    @ppl
+    def urgent() -> str:
+        answers = [gen() for _ in range(30)]
+        str(answers[0])
+        first = str(gen(priority=5))
+        assert len(answers) == 30
+        return first
+
+    with running(backend, policy=Policy(clock=clock, limits=limits)):
+        urgent()
+    order = [request.address for request in backend.requests]
+    assert order.index("/urgent.0/gen.30") <= 4
+
+
+def test_calls_that_rest_hold_nobody_up() -> None:
+    clock = VirtualClock()
+    said: dict[str, int] = {}
+
+    def answer(request: Request) -> Answer:
+        said[request.address] = said.get(request.address, 0) + 1
+        bad = int(request.address.rpartition(".")[2]) < 4 and said[request.address] < 3
+        return MalformedResponse("HTML") if bad else "yes"
+
+    backend = Late(answer, clock, 1.0, concurrency=4)
+    policy = Policy(clock=clock, retries=Retries(base_s=1000, cap_s=1000))
+    ends: list[float] = []
+
+    @ppl
+    def mixed() -> None:
+        answers = [gen() for _ in range(40)]
+        for each in answers[4:]:
+            str(each)
+        ends.append(clock.now())
+
+    with running(backend, policy=policy):
+        mixed()
+    assert ends[0] <= 12
+    assert backend.most == 4

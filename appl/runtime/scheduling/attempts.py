@@ -93,12 +93,21 @@ class Attempts:
         deadlines = policy.deadlines
         self._late = deadlines.first_token_s is not None or deadlines.between_tokens_s is not None
         self._late = self._late and "stream" in backend.profile.features
+        self._present = self._resting = self._stuck = 0
         self._timeless = bool(getattr(backend, "timeless", False))
 
     @property
     def limit(self) -> int | None:
-        """How many calls may be on their way now, ``None`` for all that there are."""
-        return None if self._timeless else self._slots.limit
+        """How many calls may be on their way now, ``None`` for all that there are.
+
+        No more than there are while one waits for leave, so that the others are still in order
+        when theirs comes; those that rest between attempts hold nobody up.
+        """
+        slots = None if self._timeless else self._slots.limit
+        limit = None if slots is None else slots + self._resting
+        if self._stuck:
+            return self._present if limit is None else min(limit, self._present)
+        return limit
 
     async def complete(self, call: Call) -> Response:
         """The answer to *call*, after as many attempts as it takes. Raises what the last raised."""
@@ -108,11 +117,15 @@ class Attempts:
             _dispatched(call, 1)
             return await self.backend.complete(request, call.emit)
         total = call.timeout if call.timeout is not None else self.policy.deadlines.total_s
-        if total is None:
-            return await self._answer(call, request)
-        with Deadline(self._clock) as late:
-            late.set("total", total)
-            return await self._answer(call, request)
+        self._present += 1
+        try:
+            if total is None:
+                return await self._answer(call, request)
+            with Deadline(self._clock) as late:
+                late.set("total", total)
+                return await self._answer(call, request)
+        finally:
+            self._present -= 1
 
     def _answer(self, call: Call, request: Request) -> Coroutine[Any, Any, Response]:
         numbers = count(1)
@@ -141,8 +154,7 @@ class Attempts:
                     at = time.monotonic_ns()
                     failed = AttemptFailed(call.address, asking.number, error, at, wait)
                     call.run.emit(failed)
-            with _timed(call):
-                await sleep_until(self._clock, self._clock.now() + wait)
+            await self._rest(call, wait)
 
     def _second(self, asking: _Asking) -> Callable[[], Coroutine[Any, Any, Response]] | None:
         """One more attempt beside one that is on its way, if nothing has to be waited for."""
@@ -179,20 +191,25 @@ class Attempts:
         account = asking.call.account
         if account is None:
             return None
-        return await self._desk.reserve(account, self._prices.worst(asking.request, account))
+        worst = self._prices.worst(asking.request, account)
+        reserved = self._desk.try_reserve(account, worst)
+        if reserved is None:
+            with self._waiting():
+                reserved = await self._desk.reserve(account, worst)
+        return reserved
 
     async def _with_leave(
         self, asking: _Asking, epoch: int, reserved: Reservation | None
     ) -> Response:
         probe = False
         if self._breaker.open or self._gate.closed:
-            with _timed(asking.call):
+            with self._waiting(), _timed(asking.call):
                 probe = await self._enter()
         asked = 0
         if self._rate is not None:
             try:
                 asked = self._rated(asking.request)
-                with _timed(asking.call):
+                with self._waiting(), _timed(asking.call):
                     await self._rate.take(asked)
             except BaseException:
                 self._breaker.left(probe)
@@ -264,7 +281,28 @@ class Attempts:
             assert self._rate is not None
             self._rate.settle(asked, usage.prompt_tokens + usage.completion_tokens)
 
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """While a call waits for leave to be sent, no other is taken out of the queue."""
+        self._stuck += 1
+        try:
+            yield
+        finally:
+            self._stuck -= 1
+            if not self._stuck:
+                self.on_room()
+
     # -- after a failure
+
+    async def _rest(self, call: Call, seconds: float) -> None:
+        """Let others go on until *call* is tried again."""
+        self._resting += 1
+        self.on_room()
+        try:
+            with _timed(call):
+                await sleep_until(self._clock, self._clock.now() + seconds)
+        finally:
+            self._resting -= 1
 
     def _failed(self, error: BaseException, probe: bool, epoch: int) -> None:
         self._breaker.failed(error, probe)
