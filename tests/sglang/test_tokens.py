@@ -220,3 +220,31 @@ def test_long_texts_that_begin_alike_are_encoded_in_pieces_with_the_same_ids(see
         ids, as_json = pieces.said_after("<|user|>", text)
         assert ids == whole.encode_marked("<|user|>" + whole.marked(text))
         assert as_json == b"".join(b"%d," % each for each in ids)
+
+
+LONG = st.lists(
+    st.sampled_from(["a", "word", " the", " 12", "\n\n", " x", "é", "  ", "<|end|>", ". And", "'s"]),
+    min_size=400, max_size=900,
+)  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(LONG, LONG)
+def test_long_texts_with_a_common_beginning_have_the_ids_of_each_whole(
+    common: list[str], rest: list[str]
+) -> None:
+    p = prompts()
+    for text in ("".join(common), "".join([*common, *rest]), "".join([*common, "?"])):
+        ids, as_json = p.tokenizer.said_after("<|user|>", text)
+        assert ids == p.tokenizer.encode_marked("<|user|>" + p.tokenizer.marked(text))
+        assert as_json.decode() == "".join(f"{token}," for token in ids)
+
+
+def test_long_texts_with_a_common_beginning_share_the_work() -> None:
+    tokenizer = Listening(WEIGHTS)
+    p = Prompts(tokenizer, load_template(WEIGHTS))
+    shared = "many words that are said again " * 200
+    for number in range(10):
+        tokenizer.heard.clear()
+        p.of(chain(("user", f"{shared} Question {number}")))
+    assert sum(map(len, tokenizer.heard)) < 1100

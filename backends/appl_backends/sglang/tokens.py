@@ -12,6 +12,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import overload
 
@@ -179,7 +180,7 @@ class Tokenizer:
             ids = self._said(join, text)
             return ids, _as_json(ids)
         parts = [self._piece(join if not at else "", piece) for at, piece in enumerate(_cut(text))]
-        ids = [token for part, _ in parts for token in part]
+        ids = list(chain.from_iterable(part for part, _ in parts))
         if self._proofs < _PROOFS:
             self._proofs += 1
             whole = self._said(join, text)
