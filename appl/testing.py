@@ -6,7 +6,8 @@ Invariant: everything here is deterministic; nothing sleeps, and no answer depen
 a function says. ``Instant`` answers at once, for measuring. ``Held`` answers when it is told to.
 ``Seeded`` holds every answer until no program can go on, then releases one that a seed picks:
 another seed is another schedule. ``Streamed`` is an answer in pieces, which each of them streams;
-``Held`` and ``Seeded`` hold every piece.
+``Held`` and ``Seeded`` hold every piece. ``Late`` takes its time on a ``VirtualClock``, which moves
+when nothing else can happen; with ``Policy(clock=…)`` limits and retries go by it too.
 ``calling`` is an answer that calls tools. ``running`` makes a run around any of them::
 
     with running(Scripted(["Paris"])) as seen:
@@ -36,6 +37,7 @@ from appl.runtime.crossing import io_thread
 from appl.runtime.event import Event
 from appl.runtime.run import Run
 from appl.serving import Served, serving
+from appl.testing_clock import VirtualClock
 from appl.testing_faults import FAULTS, Fault, FaultServer, drawn
 
 __all__ = [
@@ -46,11 +48,13 @@ __all__ = [
     "FaultServer",
     "Held",
     "Instant",
+    "Late",
     "Log",
     "Scripted",
     "Seeded",
     "Served",
     "Streamed",
+    "VirtualClock",
     "calling",
     "drawn",
     "response",
@@ -307,6 +311,53 @@ class Seeded(Held):
             return False
         _open(self.waiting[self._random.choice(waiting)])
         return True
+
+
+class Late(Fake):
+    """A backend that takes its time on *clock*: *delay* seconds before each piece and the end.
+
+    In a run the clock is moved when no program can go on. ``present`` is how many calls it has now,
+    ``most`` how many it had at once; ``cancelled`` are the addresses of those that were broken off.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[Request], Answer],
+        clock: VirtualClock,
+        delay: float | Callable[[Request], float] = 1.0,
+        **profile: Any,
+    ) -> None:
+        super().__init__(answer, **{"name": "late", **profile})
+        self.clock, self._delay = clock, delay
+        self.present = self.most = 0
+        self.cancelled: list[str] = []
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        """Answer *request* in time."""
+        self.requests.append(request)
+        self.present += 1
+        self.most = max(self.most, self.present)
+        try:
+            return await self._slowly(request, emit)
+        except asyncio.CancelledError:
+            self.cancelled.append(request.address)
+            raise
+        finally:
+            self.present -= 1
+
+    async def _slowly(self, request: Request, emit: Emit | None) -> Response:
+        answer = self._answer(request)
+        seconds = self._delay(request) if callable(self._delay) else self._delay
+        for chunk in self.chunks(request, answer) if emit is not None else ():
+            await self.clock.sleep(seconds)
+            assert emit is not None
+            emit(chunk)
+        await self.clock.sleep(seconds)
+        return self.end(request, answer)
+
+    def on_quiet(self, final: bool = True) -> bool:
+        """Move the clock; false when nothing waits for it."""
+        return self.clock.advance()
 
 
 class Log:

@@ -12,12 +12,9 @@ from collections.abc import Callable, Coroutine
 from itertools import count
 from typing import Any, TypeVar
 
-from appl.backend import Emit, Request, Response
-from appl.testing import Answer, Fake
-
 T = TypeVar("T")
 
-__all__ = ["Late", "VirtualClock"]
+__all__ = ["VirtualClock"]
 
 
 class _Alarm:
@@ -84,50 +81,3 @@ class VirtualClock:
                 await asyncio.wait([task])
                 raise RuntimeError("everything waits, and no timer is set")
         return task.result()
-
-
-class Late(Fake):
-    """A backend that takes its time on *clock*: *delay* seconds before each piece and the end.
-
-    In a run the clock is moved when no program can go on. ``present`` is how many calls it has now,
-    ``most`` how many it had at once; ``cancelled`` are the addresses of those that were broken off.
-    """
-
-    def __init__(
-        self,
-        answer: Callable[[Request], Answer],
-        clock: VirtualClock,
-        delay: float | Callable[[Request], float] = 1.0,
-        **profile: Any,
-    ) -> None:
-        super().__init__(answer, **{"name": "late", **profile})
-        self.clock, self._delay = clock, delay
-        self.present = self.most = 0
-        self.cancelled: list[str] = []
-
-    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
-        """Answer *request* in time."""
-        self.requests.append(request)
-        self.present += 1
-        self.most = max(self.most, self.present)
-        try:
-            return await self._slowly(request, emit)
-        except asyncio.CancelledError:
-            self.cancelled.append(request.address)
-            raise
-        finally:
-            self.present -= 1
-
-    async def _slowly(self, request: Request, emit: Emit | None) -> Response:
-        answer = self._answer(request)
-        seconds = self._delay(request) if callable(self._delay) else self._delay
-        for chunk in self.chunks(request, answer) if emit is not None else ():
-            await self.clock.sleep(seconds)
-            assert emit is not None
-            emit(chunk)
-        await self.clock.sleep(seconds)
-        return self.end(request, answer)
-
-    def on_quiet(self, final: bool = True) -> bool:
-        """Move the clock; false when nothing waits for it."""
-        return self.clock.advance()

@@ -21,8 +21,7 @@ from appl.errors import (
 )
 from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded
 from appl.runtime.scheduling.policy import Allowance, Deadlines, Limits, Policy, Retries
-from appl.testing import Answer, Log, Streamed, response, running
-from appl.testing_clock import Late, VirtualClock
+from appl.testing import Answer, Late, Log, Streamed, VirtualClock, response, running
 
 
 @ppl
@@ -57,7 +56,7 @@ def drawn_policy(dice: random.Random, clock: VirtualClock) -> Policy:
         slow_start=dice.random() < 0.3,
         adaptive=dice.random() < 0.8,
         budget=Allowance(tokens=dice.choice([None, 10**6])),
-        retries=Retries(attempts=50, share=50, spare=10**6, patience_s=10**6),
+        retries=Retries(attempts=10**4, share=50, spare=10**6, patience_s=10**6),
         deadlines=dice.choice([Deadlines(), Deadlines(first_token_s=20, between_tokens_s=20)]),
         hedge=dice.choice([None, None, 2.0, "p95"]),
     )  # fmt: skip

@@ -16,8 +16,7 @@ from appl.backend import Request, Response, Sample, Usage
 from appl.errors import BackendBusy, BackendUnavailable, BudgetExceeded, InvalidOption
 from appl.runtime.scheduling.budget import Account, Amounts, Desk
 from appl.runtime.scheduling.policy import Allowance, Policy, Price, Retries
-from appl.testing import Answer, running
-from appl.testing_clock import Late, VirtualClock
+from appl.testing import Answer, Late, VirtualClock, running
 
 PROMPT = 18  # what is estimated for "Well?"
 

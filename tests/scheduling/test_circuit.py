@@ -8,8 +8,7 @@ from appl import gen, ppl
 from appl.backend import Request
 from appl.errors import BackendBusy, BackendRefused, BackendUnavailable, CircuitOpen
 from appl.runtime.scheduling.policy import Circuit, Policy, Retries
-from appl.testing import Answer, running
-from appl.testing_clock import Late, VirtualClock
+from appl.testing import Answer, Late, VirtualClock, running
 
 
 @ppl

@@ -11,8 +11,7 @@ from appl.backend import Request
 from appl.errors import BackendBusy
 from appl.runtime.scheduling.concurrency import Slots
 from appl.runtime.scheduling.policy import Limits, Policy, Retries
-from appl.testing import Answer, running
-from appl.testing_clock import Late, VirtualClock
+from appl.testing import Answer, Late, VirtualClock, running
 
 
 @ppl

@@ -10,8 +10,7 @@ from appl import gen, ppl
 from appl.backend import Request
 from appl.errors import BackendTimeout, BackendUnavailable, CallCancelled
 from appl.runtime.scheduling.policy import Deadlines, Policy, Retries
-from appl.testing import Answer, Streamed, running
-from appl.testing_clock import Late, VirtualClock
+from appl.testing import Answer, Late, Streamed, VirtualClock, running
 
 
 @ppl

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from appl import gen, ppl
 from appl.backend import Request, Response, Sample, Usage
 from appl.runtime.scheduling.policy import Limits, Policy
-from appl.testing import Answer, running
-from appl.testing_clock import Late, VirtualClock
+from appl.testing import Answer, Late, VirtualClock, running
 
 
 @ppl

@@ -17,8 +17,7 @@ from appl.errors import (
 from appl.runtime.event import AttemptFailed, CallDispatched
 from appl.runtime.scheduling.policy import Policy, Retries
 from appl.runtime.scheduling.retry import RetryBudget, wait_s
-from appl.testing import Answer, Log, Scripted, Streamed, running
-from appl.testing_clock import VirtualClock
+from appl.testing import Answer, Log, Scripted, Streamed, VirtualClock, running
 
 AT_ONCE = Policy(retries=Retries(base_s=0))
 
