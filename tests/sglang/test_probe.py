@@ -52,6 +52,13 @@ async def test_a_router_says_less_and_nothing_is_guessed() -> None:
     assert server.incremental is None and server.advice() == []
 
 
+async def test_a_router_tells_its_servers_and_keys_go_to_none_on_other_machines() -> None:
+    urls = ["http://127.0.0.1:5", "http://10.0.0.9:5", "http://127.0.0.1:6"]
+    workers = {"workers": [{"url": url} for url in urls]}
+    server = await probe(Told(get_model_info=MODEL, workers=workers))
+    assert server.workers == (urls[0], urls[2])
+
+
 @pytest.mark.parametrize(
     ("facts", "said"),
     [

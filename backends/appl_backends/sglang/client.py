@@ -15,6 +15,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,8 @@ class SGLang:
         connections = min(connections, _most_files() // 2)
         where, key, admin = _address(url, api_key, admin_key)
         self._wire = Wire(where, key, admin, connections, connect_timeout)
+        self._worker = partial(Wire, key=key, admin=admin, connections=16, connect=connect_timeout)
+        self._workers: tuple[Wire, ...] = ()
         self._tokenizer = Path(tokenizer).expanduser() if tokenizer is not None else None
         self._template, self._max_tokens, self._model = template, max_tokens, model
         self._advise = advise or _say
@@ -163,7 +166,8 @@ class SGLang:
         if self._connecting is not None:
             self._connecting.cancel()
         await asyncio.gather(*self._aborts, return_exceptions=True)
-        await self._wire.aclose()
+        for wire in (self._wire, *self._workers):
+            await wire.aclose()
 
     # -- being ready
 
@@ -191,6 +195,9 @@ class SGLang:
             await check_tokenizer(self._wire, made)
         else:
             made = replace(known, server=server)
+        for wire in self._workers:
+            await wire.aclose()
+        self._workers = tuple(map(self._worker, server.workers))  # a router passes no aborts on
         for line in server.advice() if known is None else ():
             self._advise(f"the SGLang server at {self._wire.url}: {line}")
         self._ready = self._known = made
@@ -293,9 +300,11 @@ class SGLang:
     def _abort(self, rid: str) -> None:
         if self._closed:
             return
-        task = asyncio.ensure_future(self._wire.post("/abort_request", asking.ask_to_stop(rid)))
-        self._aborts.add(task)
-        task.add_done_callback(self._abort_over)
+        for wire in self._workers or (self._wire,):
+            stopping = wire.post("/abort_request", asking.ask_to_stop(rid))
+            task = asyncio.ensure_future(stopping)
+            self._aborts.add(task)
+            task.add_done_callback(self._abort_over)
 
     def _abort_over(self, task: asyncio.Task[None]) -> None:
         self._aborts.discard(task)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
+from urllib.parse import urlsplit
 
 from appl.backend import canonical
 from appl.errors import BackendError, BackendRefused, Unsupported
@@ -25,8 +26,8 @@ class Server:
 
     ``short`` is the last part of the model's name. ``cache_tokens`` is what its prefix cache holds,
     ``context`` the most tokens of prompt and answer together, ``longest`` the most that it takes as
-    a prompt, ``running`` how many answers it
-    decodes at once. ``facts`` is everything that it said.
+    a prompt, ``running`` how many answers it decodes at once. ``workers`` are the addresses of the
+    servers behind a router, as far as they are on its machine. ``facts`` is everything it said.
     """
 
     version: str = ""
@@ -45,6 +46,7 @@ class Server:
     lora: bool = False
     images: bool | None = None
     reasoning: bool = False
+    workers: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def advice(self) -> list[str]:
@@ -73,6 +75,8 @@ async def probe(wire: Wire) -> Server:
     model = await _either(wire, "/model_info", "/get_model_info")
     facts = await _either(wire, "/server_info", "/get_server_info")
     found = _server(model, facts, await _context(wire))
+    if not found.version:
+        found = replace(found, workers=await _workers(wire))
     check_version(found.version, wire.who)
     if model.get("is_generation") is False:
         raise Unsupported(f"{wire.who} is no model that generates text")
@@ -146,6 +150,16 @@ async def _context(wire: Wire) -> int | None:
         return _number(_first(found["data"]).get("max_model_len"))
     except (BackendError, KeyError, TypeError):
         return None
+
+
+async def _workers(wire: Wire) -> tuple[str, ...]:
+    """The servers behind a router; none where it does not say, or is none."""
+    try:
+        found = await wire.get("/workers")
+        urls = [str(each["url"]) for each in found["workers"]]
+        return tuple(url for url in urls if urlsplit(url).hostname == urlsplit(wire.url).hostname)
+    except (BackendError, KeyError, TypeError, ValueError):
+        return ()
 
 
 def _first(found: Any) -> Mapping[str, Any]:
