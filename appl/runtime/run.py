@@ -43,6 +43,7 @@ from appl.runtime.scheduling import (
     Order,
     Policy,
     Scheduler,
+    Traffic,
 )
 from appl.runtime.scopes import Scopes, task_here
 from appl.runtime.state import States
@@ -77,6 +78,7 @@ class Run:
         sequential: bool = False,
         order: Order | None = None,
         policy: Policy | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         self.backend, self.profile = backend, backend.profile
         self.models = models or Models(self.profile, Model(None, model))
@@ -97,7 +99,7 @@ class Run:
         attempts = Attempts(
             backend, policy, seed=seed,
             most=min((each for each in limits if each is not None), default=None),
-            samples=Samples(backend, self.caches, self._stirs, self.warn),
+            samples=Samples(backend, self.caches, self._stirs, self.warn), traffic=traffic,
         )  # fmt: skip
         order = order or _order(policy)
         self.scheduler = Scheduler(attempts, order, _caching(backend, policy))

@@ -29,7 +29,7 @@ from appl.session.answering import Choice, choose, make_backend, models_of
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
 from appl.session.lingering import linger
 from appl.session.recording import Recording
-from appl.session.scheduling import policy_of
+from appl.session.scheduling import policy_of, traffic_of
 from appl.tracing import Recorder, new_path, profile_data
 
 Tell = Callable[[str], None]
@@ -108,12 +108,14 @@ def make_session(
         watching.append(importlib.import_module("appl.cli.display").Answers())
     if config.trace:
         watching.append(cast(Instrument, recording))
+    policy = policy_of(config, choice.backend)
     run = Run(
         backend, instruments=watching, gate=recording.gate,
         barrier=recording.barrier,
         models=models_of(config, choice, backend.profile),
         temperature=config.temperature, max_tokens=config.max_tokens, seed=seed,
-        concurrency=config.concurrency, policy=policy_of(config, choice.backend),
+        concurrency=config.concurrency, policy=policy,
+        traffic=traffic_of(config, choice.backend, backend.profile, policy),
     )  # fmt: skip
     run.tell = say
     session = Session(config, choice, entry, seed, run, backend, recording)

@@ -5,11 +5,15 @@ Invariant: what a backend has of its own holds over what all have.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
+from appl.backend import Profile
 from appl.config import Config
 from appl.config.schedule import OF_BACKENDS, PRICES, TABLES
+from appl.runtime.crossing import io_thread
+from appl.runtime.scheduling import Traffic
 from appl.runtime.scheduling.policy import (
     Allowance,
     Circuit,
@@ -19,6 +23,10 @@ from appl.runtime.scheduling.policy import (
     Price,
     Retries,
 )
+from appl.session.taken import EMBEDDED, TYPE
+
+_shared: dict[tuple[object, ...], Traffic] = {}
+os.register_at_fork(after_in_child=_shared.clear)
 
 _SECONDS = ("period", "base", "cap", "patience", "first_token", "between_tokens", "total")
 
@@ -39,6 +47,20 @@ def policy_of(config: Config, backend: str) -> Policy:
         deadlines=Deadlines(**parts["deadlines"]),
         **schedule,
     )
+
+
+def traffic_of(config: Config, backend: str, profile: Profile, policy: Policy) -> Traffic | None:
+    """The traffic of all runs of this process with the server that *backend* asks.
+
+    The embedded engine is each run's own, and its traffic too.
+    """
+    if config.backends.get(backend, {}).get(TYPE, backend) == EMBEDDED:
+        return None
+    limits = (profile.concurrency, config.concurrency, policy.limits.concurrency)
+    most = min((each for each in limits if each is not None), default=None)
+    settings = repr(sorted(config.backends.get(backend, {}).items()))
+    key = (id(io_thread()), backend, settings, most, repr(policy))
+    return _shared.setdefault(key, Traffic(policy, profile.name, most))
 
 
 def _part(config: Config, table: str, backend: str) -> dict[str, Any]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
-from appl.config import load
+from appl import gen, ppl
+from appl.backend import Profile
+from appl.config import Config, load
 from appl.errors import ConfigError
+from appl.runtime.run import Run
+from appl.runtime.scheduling import Traffic
 from appl.runtime.scheduling.policy import Circuit, Limits, Policy, Price
-from appl.session.scheduling import policy_of
+from appl.session.scheduling import policy_of, traffic_of
+from appl.testing import Late, VirtualClock
 
 TABLES = """
 [limits]
@@ -97,3 +103,45 @@ def test_slips_are_told(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         policy(tmp_path, text)
     assert message in str(caught.value)
+
+
+def test_runs_of_one_process_share_what_a_server_bears(tmp_path: Path) -> None:
+    (tmp_path / "appl.toml").write_text("[limits]\nconcurrency = 3")
+    config = load(directory=tmp_path, environ={})
+    profile = Profile("server", concurrency=8)
+
+    def traffic(backend: str, config: Config = config) -> Traffic | None:
+        return traffic_of(config, backend, profile, policy_of(config, backend))
+
+    shared = traffic("some:Server")
+    assert shared is not None and shared is traffic("some:Server")
+    assert shared is not traffic("other:Server")
+    assert shared.slots.limit == 3
+    assert traffic("embedded") is None  # each run has its own
+    other = load({"concurrency": 2}, directory=tmp_path, environ={})
+    assert traffic("some:Server", other) is not shared
+
+
+def test_two_runs_never_have_more_calls_at_once_than_their_server_bears() -> None:
+    clock = VirtualClock()
+    policy = Policy(clock=clock, limits=Limits(concurrency=3))
+    traffic = Traffic(policy, "late", 3)
+    backend = Late(lambda _: "yes", clock)
+
+    @ppl
+    def fan() -> list[str]:
+        answers = [gen() for _ in range(12)]
+        return [str(each) for each in answers]
+
+    def other() -> None:
+        with Run(backend, policy=policy, traffic=traffic):
+            found.append(fan())
+
+    found: list[list[str]] = []
+    beside = threading.Thread(target=other)
+    with Run(backend, policy=policy, traffic=traffic):
+        beside.start()
+        found.append(fan())
+        beside.join()
+    assert found == [["yes"] * 12] * 2
+    assert backend.most == 3

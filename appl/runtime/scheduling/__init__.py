@@ -8,5 +8,16 @@ from appl.runtime.scheduling.budget import Account
 from appl.runtime.scheduling.order import ByPrefix, ByProgram, Fifo, Order
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.scheduler import Scheduler
+from appl.runtime.scheduling.traffic import Traffic
 
-__all__ = ["Account", "Attempts", "ByPrefix", "ByProgram", "Fifo", "Order", "Policy", "Scheduler"]
+__all__ = [
+    "Account",
+    "Attempts",
+    "ByPrefix",
+    "ByProgram",
+    "Fifo",
+    "Order",
+    "Policy",
+    "Scheduler",
+    "Traffic",
+]

@@ -31,14 +31,12 @@ from appl.errors import (
 from appl.runtime.event import AttemptFailed, CallDispatched
 from appl.runtime.samples import Samples
 from appl.runtime.scheduling.budget import Amounts, Desk, Prices, Reservation
-from appl.runtime.scheduling.circuit import Breaker, Gate
-from appl.runtime.scheduling.concurrency import Slots
 from appl.runtime.scheduling.deadlines import Deadline, watching
 from appl.runtime.scheduling.hedging import Hedge
 from appl.runtime.scheduling.policy import Policy
-from appl.runtime.scheduling.rate import Rate
-from appl.runtime.scheduling.retry import RetryBudget, wait_s
-from appl.runtime.scheduling.timers import LoopClock, sleep_until
+from appl.runtime.scheduling.retry import wait_s
+from appl.runtime.scheduling.timers import sleep_until
+from appl.runtime.scheduling.traffic import Traffic
 
 if TYPE_CHECKING:
     from appl.runtime.call import Call
@@ -56,7 +54,8 @@ class Attempts:
 
     *most* is how many calls the backend and the run allow at once. *seed* is that of the times
     between attempts. *samples* is the backend with the caches of the run before it, where there
-    are any: what they have is not asked for. *room* is called when more may be sent than before.
+    are any: what they have is not asked for. *traffic* is that of other runs with the same server.
+    ``on_room`` is called when more may be sent than before.
     """
 
     def __init__(
@@ -67,6 +66,7 @@ class Attempts:
         most: int | None = None,
         seed: int | None = None,
         samples: Samples | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         self.backend, self.policy = backend, policy
         self.on_room: Callable[[], None] = _nothing
@@ -74,22 +74,16 @@ class Attempts:
         self._connect: Callable[[], Coroutine[Any, Any, None]] | None
         self._connect = getattr(backend, "connect", None)
         self._connecting: asyncio.Task[None] | None = None
-        self._clock = clock = policy.clock or LoopClock()
-        self._slots = Slots(
-            most, policy.concurrency_start, lambda: self.on_room(),
-            slow=policy.slow_start, adaptive=policy.adaptive,
-        )  # fmt: skip
-        self._gate = Gate(clock)
-        self._breaker = Breaker(policy.circuit, clock, backend.profile.name)
-        limits = policy.limits
-        limited = limits.requests is not None or limits.tokens_per_minute is not None
-        self._rate = Rate(limits, clock) if limited else None
+        traffic = traffic or Traffic(policy, backend.profile.name, most)
+        traffic.join(self)
+        self._clock = clock = traffic.clock
+        self._slots, self._rate, self._retries = traffic.slots, traffic.rate, traffic.retries
+        self._gate, self._breaker = traffic.gate, traffic.breaker
         caching = backend if isinstance(backend, PrefixCaching) else None
         prices = policy.prices or getattr(backend, "prices", None) or {}
         self._prices = Prices(backend.profile, prices, caching)
         self._desk = Desk()
         self._hedge = Hedge(policy.hedge, clock) if policy.hedge is not None else None
-        self._retries = RetryBudget(policy.retries)
         deadlines = policy.deadlines
         self._late = deadlines.first_token_s is not None or deadlines.between_tokens_s is not None
         self._late = self._late and "stream" in backend.profile.features
@@ -108,6 +102,10 @@ class Attempts:
         if self._stuck:
             return self._present if limit is None else min(limit, self._present)
         return limit
+
+    def has_room(self) -> None:
+        """More calls may be sent than before."""
+        self.on_room()
 
     async def complete(self, call: Call) -> Response:
         """The answer to *call*, after as many attempts as it takes. Raises what the last raised."""
