@@ -263,3 +263,25 @@ def test_leaving_the_line_lets_the_next_one_in() -> None:
         assert (account.spent.tokens, account.reserved.tokens) == (10, 40)
 
     asyncio.run(main())
+
+
+def test_a_choice_is_as_long_as_what_may_be_chosen() -> None:
+    @ppl
+    def pick() -> str:
+        "Well?"
+        return str(appl.select(["yes", "no"]))
+
+    answer = Response((Sample("yes", "stop"),), Usage(20, 2), choice_method="constrained")
+    backend = late(answer, features={"choices"})
+    with running(backend, policy=policy(backend, tokens=100)):
+        assert pick() == "yes"
+
+
+def test_text_that_takes_more_tokens_than_was_thought_is_reserved_as_such() -> None:
+    backend = late(used(10 * PROMPT, 5))
+    with running(backend, policy=Policy(clock=backend.clock)), appl.budget(tokens=10**6) as block:
+        fan(1)
+        assert block.spent.tokens == 10 * PROMPT + 5
+        message = f"may take {10 * PROMPT + 10};"
+        with pytest.raises(BudgetExceeded, match=message), appl.budget(tokens=100):
+            fan(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 from collections import Counter
@@ -9,6 +10,7 @@ from collections import Counter
 import pytest
 
 from appl import gen, ppl
+from appl.runtime.crossing import io_thread
 from appl.runtime.event import AttemptFailed, CallEnded, Event
 from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Circuit, Policy, Retries
@@ -63,6 +65,7 @@ def test_a_server_that_is_killed_and_started_again_loses_no_call(client: str) ->
         policy = Policy(circuit=Circuit(pause_s=0.2), retries=Retries(base_s=0.1))
         with Run(backend, instruments=[watch], policy=policy, concurrency=8):
             found = fan()
+        asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(10)
         killer.join()
     assert all(found) and len(found) == WIDTH
     ended = Counter(event.address for event in watch.of(CallEnded))

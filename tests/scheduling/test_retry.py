@@ -131,6 +131,26 @@ def test_a_call_that_is_turned_away_waits_for_its_turn() -> None:
         assert ask() == "yes"
 
 
+def test_a_sample_that_nobody_has_seen_is_tried_again_though_others_were_seen() -> None:
+    failed: list[int] = []
+
+    def answer(request: Request) -> Answer:
+        if request.sample == 1 and not failed:
+            failed.append(1)
+            return BackendUnavailable("reset")
+        return Streamed((Chunk(request.sample, "yes"),))
+
+    @ppl
+    def several() -> list[str]:
+        "Well?"
+        answer = gen(n=2, stream=True)
+        assert "".join(answer.text_stream) == "yes"
+        return [str(each) for each in answer.samples]
+
+    with running(Scripted(answer, features={"stream"}), policy=AT_ONCE):
+        assert len(several()) == 2
+
+
 def test_a_stream_of_nothing_may_be_tried_again() -> None:
     script = [Streamed((Chunk(0, ""),), BackendUnavailable("cut")), Streamed(("yes",))]
 

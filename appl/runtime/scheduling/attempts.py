@@ -350,8 +350,11 @@ class _Asking:
         self.since: float | None = None
 
     def begun(self) -> bool:
-        """Whether somebody may have seen a part of an answer."""
-        return self.call.emit is not None and bool(self.call.emit.chunks)
+        """Whether somebody may have seen a part of one of these answers."""
+        if self.call.emit is None:
+            return False
+        samples = range(self.request.sample, self.request.sample + self.request.n)
+        return any(chunk.sample in samples for chunk in self.call.emit.chunks)
 
 
 def _dispatched(call: Call, attempt: int) -> None:

@@ -29,6 +29,9 @@ class Amounts(NamedTuple):
 
 _UNITS = {"cost": "millionths of a currency unit", "tokens": "tokens", "calls": "calls"}
 _NONE = Amounts()
+_AROUND = 8
+_MEDIUM = 1600
+"""Tokens of an image or a sound, about as many as the largest one that providers do not shrink."""
 
 
 class Account:
@@ -199,6 +202,7 @@ class Prices:
         if not any(limited):
             return Amounts(0, 0, 1)
         prompt = self.prompt_tokens(request)
+        prompt *= len(request.sampling.choices or (1,))  # each may be scored behind a prompt
         answer = self._longest(request, prompt) * max(request.n, 1)
         cost = 0
         if limited[0]:
@@ -227,11 +231,13 @@ class Prices:
 
     def _learn(self, request: Request, tokens: int) -> None:
         """Text that takes more tokens than was thought makes the next estimates larger."""
-        if self._caching is None:
+        if self._caching is None and not any(m.media for m in request.messages or ()):
             self._ratio = max(self._ratio, tokens / _estimate(request))
 
     def _longest(self, request: Request, prompt: int) -> int:
         sampling, context = request.sampling, self._profile.context
+        if sampling.choices:
+            return sum(_tokens(choice) for choice in sampling.choices)
         if sampling.max_tokens is not None:
             return sampling.max_tokens
         if context is not None:
@@ -263,8 +269,13 @@ class Prices:
 def _estimate(request: Request) -> int:
     """How many tokens a prompt has: a third of its bytes, and some around each message."""
     sampling = request.sampling
-    extra = sum(len(tool) for tool in sampling.tools) + len(sampling.schema or "")
-    size = 8 + math.ceil(extra / 3)
+    size = sum(map(_tokens, sampling.tools)) + _tokens(sampling.schema or "")
     for message in request.messages or ():
-        size += 8 + math.ceil(len(message.content.encode("utf-8", "surrogatepass")) / 3)
+        size += _tokens(message.content) + _MEDIUM * len(message.media)
+        size += sum(_tokens(call.arguments) for call in message.tool_calls)
     return size
+
+
+def _tokens(text: str) -> int:
+    """What a piece of text takes with what is around it."""
+    return _AROUND + math.ceil(len(text.encode("utf-8", "surrogatepass")) / 3)
