@@ -9,21 +9,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from appl.errors import ConfigError
+from appl.errors import ConfigError, nearest
 
 USUAL = ("small", "large")
 """Names that every program may use; until somebody says otherwise they are the default model."""
 
 
+RULES = ("order", "cost", "latency")
+"""Which model of a list is asked first: as they stand, the cheapest, or the quickest."""
+
+
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A model, ``backend/model`` or another name (``None``: the default model), and options."""
+    """A model, ``backend/model`` or another name (``None``: the default model), and options.
+
+    ``others`` may be asked in its place, as ``prefer`` says and when it fails.
+    """
 
     model: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
+    prefer: str = "order"
 
     def __str__(self) -> str:
         words = [self.model or "the default model"]
+        if self.others:
+            words = [", else ".join((*words, *self.others))]
+            words += [f"prefer={self.prefer!r}"] if self.prefer != "order" else []
         words += [f"{name}={value!r}" for name, value in self.options.items()]
         return " ".join(words)
 
@@ -34,17 +46,35 @@ def alias_from(key: str, raw: object) -> Alias:
         return raw
     if isinstance(raw, str) and raw.strip():
         return Alias(raw)
+    if isinstance(raw, list | tuple):
+        raw = {"model": raw}
     if not isinstance(raw, Mapping):
         name = key.rpartition(".")[2]
         raise ConfigError(
             f'{key} must name a model, as in {name} = "backend/model" or '
             f'{name} = {{model = "backend/model", temperature = 0.2}}, got {raw!r}'
         )
-    options = {str(name): _plain(value) for name, value in raw.items() if name != "model"}
+    own = ("model", "prefer")
+    options = {str(name): _plain(value) for name, value in raw.items() if name not in own}
     model = raw.get("model")
+    if isinstance(model, list | tuple):
+        return _list(key, list(model), options, raw.get("prefer", "order"))
+    if "prefer" in raw:
+        raise ConfigError(f'{key}: prefer is for lists, as in model = ["a/small", "b/small"]')
     if model is not None and (not isinstance(model, str) or not model.strip()):
         raise ConfigError(f"{key}: model must be a text that is not empty, got {model!r}")
     return Alias(model, options)
+
+
+def _list(key: str, models: list[Any], options: dict[str, Any], prefer: object) -> Alias:
+    if not models or not all(isinstance(each, str) and each.strip() for each in models):
+        raise ConfigError(f"{key} must list models, each a text that is not empty, got {models!r}")
+    if not isinstance(prefer, str) or prefer not in RULES:
+        raise ConfigError(
+            f"{key}: prefer must be one of {', '.join(RULES)}, got {prefer!r}"
+            f"{nearest(str(prefer), RULES)}"
+        )
+    return Alias(models[0], options, tuple(models[1:]), prefer)
 
 
 def _plain(value: object) -> object:
@@ -56,6 +86,8 @@ def followed(name: str, models: Mapping[str, Alias]) -> Alias:
     """*name* with the names that it stands for followed; options given nearer to it win."""
     model: str | None = name
     options: dict[str, Any] = {}
+    others: tuple[str, ...] = ()
+    prefer = "order"
     seen: list[str] = []
     while model is not None and model in models:
         if model in seen:
@@ -67,7 +99,14 @@ def followed(name: str, models: Mapping[str, Alias]) -> Alias:
         seen.append(model)
         alias = models[model]
         options = {**alias.options, **options}
+        if alias.others and others:
+            raise ConfigError(
+                f"[models]: the list of {seen[0]!r} holds the list {model!r}; write the models of "
+                "both into one"
+            )
+        if alias.others:
+            others, prefer = alias.others, alias.prefer
         if alias.model == model:  # a model whose own name is given default options
             break
         model = alias.model
-    return Alias(model, options)
+    return Alias(model, options, others, prefer)

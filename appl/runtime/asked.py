@@ -75,16 +75,17 @@ class Asked:
         run, fields = frame.run, self.fields
         self._complete(frame)
         run.complete_fields(fields)
-        self._check(run.profile)
+        profile = run.models.profile_of(self.model or "")
+        self._check(profile)
         if self.shape is not None:
-            fields["schema"] = schema_for(self.shape, run.profile)
-        sampling = sampling_of(run.profile, fields, self.extra)
+            fields["schema"] = schema_for(self.shape, profile)
+        sampling = sampling_of(profile, fields, self.extra)
         if self.rounds:
-            relay.check(run.profile, sampling, self.n, self.choices)
+            relay.check(profile, sampling, self.n, self.choices)
         if self.choices is None:
             return sampling
         options = self.choices = choice.checked(self.choices)
-        return choice.sampling_for(run.profile, sampling, options, self.normalize, self.method)
+        return choice.sampling_for(profile, sampling, options, self.normalize, self.method)
 
     def _complete(self, frame: Frame) -> None:
         """Find the model, and let its default options fill in what was left open."""

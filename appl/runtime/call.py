@@ -11,7 +11,7 @@ from asyncio import Task as AsyncTask
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from appl.backend import Request, Response, Sampling, check_media
+from appl.backend import Profile, Request, Response, Sampling, check_media
 from appl.errors import CallCancelled, MalformedResponse
 from appl.prompt import VOICES, Lazy, Messages, Node, Place, RoleName, nodes_of
 from appl.runtime.crossing import io_thread
@@ -83,6 +83,11 @@ class Call(Pending):
         self.worker: AsyncTask[None] | None = None
         self.asked = False
 
+    @property
+    def profile(self) -> Profile:
+        """What those who may answer can do."""
+        return self.run.models.profile_of(self.model)
+
     def trunk(self) -> Node | None:
         """The prompt as parts, given messages too, for another call to continue."""
         if self.node is not None or self.messages is None:
@@ -132,7 +137,7 @@ class Call(Pending):
         node = self.node
         if node is not None and self.messages is None:
             self.messages = node.messages()
-        check_media(self.run.profile, self.messages)
+        check_media(self.profile, self.messages)
         self.request = Request(
             self.address, self.ordinal, self.model, self.messages, self.sampling,
             self.n, 0, self.timeout, self.priority, self.cache,

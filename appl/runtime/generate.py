@@ -166,7 +166,7 @@ def _call(frame: Frame, kind: str, asked: Asked, sampling: Sampling) -> Call:
     given: Messages | None = None
     if asked.messages is not None:
         node, given = said_to(asked.messages, frame.run.recent)
-    check_media(frame.run.profile, node or given)
+    check_media(frame.run.models.profile_of(asked.model or ""), node or given)
     cache = frame.run.cache(finished(asked.cache)) if asked.cache is not None else None
     home = hub_here()
     call = Call(
@@ -184,7 +184,7 @@ def _answer(call: Call, asked: Asked) -> Call | Series:
         return choose(call, tuple(asked.choices))
     partial = None
     if asked.shape is not None:
-        answer = typed = typed_answer(answer, asked.shape, call.run.profile, asked.max_asks)
+        answer = typed = typed_answer(answer, asked.shape, call.profile, asked.max_asks)
         partial = typed.partial
     if asked.stream or call.run.streams:
         open_stream(answer, partial)

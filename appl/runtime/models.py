@@ -1,13 +1,14 @@
-"""Names for models: which model of the run's backend a call is for, with its default options.
+"""Names for models: which model of which backend a call is for, with its default options.
 
 Invariant: a call holds the name of the model itself, so that a digest never depends on aliases.
+That of a model elsewhere begins with its backend, and that of a list names all in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from appl.backend import Profile
 from appl.errors import ConfigError, InvalidOption, ModelNotFound, nearest
@@ -19,17 +20,53 @@ USUAL = ("small", "large")
 """Names that every program may use: the default model, until the settings say otherwise."""
 
 
+RULES = ("order", "cost", "latency")
+"""Which model of a list is asked first: as they stand, the cheapest, or the quickest."""
+
+_RESTRICTIONS = frozenset({"schema_object"})  # features that say what a backend cannot do
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a name stands for: ``None`` is the run's backend, and that backend's default model."""
+    """What a name stands for: ``None`` is the run's backend, and that backend's default model.
+
+    ``others`` may be asked in its place, as the rule ``prefer`` says and when it fails; their own
+    options do not count.
+    """
 
     backend: str | None = None
     name: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    others: tuple[Model, ...] = ()
+    prefer: str = "order"
+
+
+class Spot(NamedTuple):
+    """A model of a backend; ``""`` is the backend's default."""
+
+    backend: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.backend}/{self.model}" if self.model else self.backend
+
+
+class Route(NamedTuple):
+    """Where calls may go, and the rule by which they do."""
+
+    spots: tuple[Spot, ...]
+    prefer: str = "order"
+
+    def __str__(self) -> str:
+        places = " | ".join(map(str, self.spots))
+        return places if self.prefer == "order" else f"{places} ({self.prefer})"
 
 
 class Models:
-    """The models that a run can ask, by name; ``default`` is asked where a call names none."""
+    """The models that a run can ask, by name; ``default`` is asked where a call names none.
+
+    *others* are the profiles of the run's other backends by name, or why there is none.
+    """
 
     def __init__(
         self,
@@ -37,20 +74,100 @@ class Models:
         default: Model | None = None,
         names: Mapping[str, Model] | None = None,
         backend: str | None = None,
+        others: Mapping[str, Profile | Exception] | None = None,
     ) -> None:
         self._profile, self._names = profile, dict(names or {})
-        self._backend = backend or profile.name
-        default = default or Model()
-        self.default = Model(None, default.name or profile.default_model or "", default.options)
+        self.backend = backend or profile.name
+        self._others = dict(others or {})
+        self._routes: dict[str, Route] = {}
+        self._profiles: dict[str, Profile] = {}
+        self._given = given = default or Model()
+        own = not (given.others or self._away(given))
+        self._usual = (given.name if own else None) or profile.default_model or ""
+        self.default = self._default(self._given)
         self._known: dict[str, Model] = {}
         for name, model in self._names.items():
             if self.answers(name):
                 _check_options(name, model.options, profile)
+            elif all(isinstance(self._others.get(each), Profile) for each in self._away(model)):
+                found = self.resolve(name)
+                _check_options(name, model.options, self.profile_of(found.name or ""))
 
     def answers(self, name: str) -> bool:
-        """Whether *name* stands for a model of the run's own backend."""
+        """Whether *name* stands for a model of the run's own backend alone."""
         model = self._names.get(name)
-        return model is None or model.backend in (None, self._backend)
+        return model is None or not (model.others or self._away(model))
+
+    def profile_of(self, model: str) -> Profile:
+        """What calls for *model*, a name that calls hold, may ask: what all that it means can."""
+        return self._profiles.get(model, self._profile)
+
+    def route(self, model: str) -> Route:
+        """Where calls for *model*, a name that calls hold, may go."""
+        return self._routes.get(model) or Route((Spot(self.backend, model),))
+
+    def _away(self, model: Model) -> list[str]:
+        """The other backends that *model* needs."""
+        named = (each.backend for each in (model, *model.others))
+        return [each for each in named if each not in (None, self.backend)]
+
+    def _default(self, given: Model) -> Model:
+        if given.others or self._away(given):
+            return self._placed("the default model", given)
+        return Model(None, self._own(self._usual), given.options)
+
+    def _own(self, name: str) -> str:
+        """What calls for the own model *name* hold: not what means a model elsewhere."""
+        if name.partition("/")[0] not in self._others:
+            return name
+        return self._hold(Route((Spot(self.backend, name),)))
+
+    def _placed(self, written: str, model: Model) -> Model:
+        spots = tuple(dict.fromkeys(self._spot(written, each) for each in (model, *model.others)))
+        if len(spots) == 1 and spots[0].backend == self.backend:
+            return Model(None, self._own(spots[0].model), model.options)
+        return Model(None, self._hold(Route(spots, model.prefer)), model.options)
+
+    def _spot(self, written: str, model: Model) -> Spot:
+        backend = model.backend or self.backend
+        profile = self._profile_in(written, backend, model)
+        if backend == self.backend:
+            name = model.name or self._usual
+            self._check(written, name)
+            return Spot(backend, name)
+        name = model.name or profile.default_model or ""
+        if profile.models and name not in (*profile.models, profile.default_model, ""):
+            raise ModelNotFound(
+                f"backend {backend!r} has no model {name!r} (for which {written!r} stands)"
+                f"{nearest(name, profile.models)} (it has: {', '.join(profile.models)})"
+            )
+        return Spot(backend, name)
+
+    def _profile_in(self, written: str, backend: str, model: Model) -> Profile:
+        if backend == self.backend:
+            return self._profile
+        found = self._others.get(backend)
+        if isinstance(found, Profile):
+            return found
+        what = f"{written!r} is {backend}/{model.name or 'its default model'}"
+        if found is not None:
+            raise ModelNotFound(f"{what}, and that backend cannot be made: {found}") from found
+        raise ModelNotFound(
+            f"{what}, and this run is answered by the backend {self.backend!r} alone; name a "
+            f"model of {backend!r} in [models], choose it for the whole run (--backend {backend}), "
+            f"or give {written!r} a model of {self.backend!r}"
+        )
+
+    def _hold(self, route: Route) -> str:
+        """The name that calls hold which may go along *route*."""
+        name = str(route)
+        self._routes[name] = route
+        found = [
+            self._profile if spot.backend == self.backend else self._others[spot.backend]
+            for spot in route.spots
+        ]
+        self._profiles[name] = _joint([each for each in found if isinstance(each, Profile)])
+        return name
 
     def resolve(self, name: str | None) -> Model:
         """The model that *name* stands for. Raises ``ModelNotFound`` with the nearest there is."""
@@ -67,55 +184,87 @@ class Models:
             return self.default
         if model is None:
             head, slash, rest = name.partition("/")
-            own = bool(slash) and head == self._backend
-            model = Model(None, rest if own else name)
-        if model.backend not in (None, self._backend):
-            raise ModelNotFound(
-                f"{name!r} is {model.backend}/{model.name or 'its default model'}, and this run "
-                f"is answered by the backend {self._backend!r}; a run has one backend: choose "
-                f"the other one for all of it (--backend {model.backend}), or give {name!r} a "
-                f"model of {self._backend!r} in [models]"
+            own = bool(slash) and head == self.backend
+            model = (
+                Model(head, rest) if head in self._others else Model(None, rest if own else name)
             )
+        if model.others or self._away(model):
+            return self._placed(name, model)
         if model.name is None:
             return Model(None, self.default.name, model.options)
         self._check(name, model.name)
-        return model
+        held = self._own(model.name)
+        return model if held == model.name else Model(None, held, model.options)
 
     def _check(self, written: str, name: str) -> None:
         models = self._profile.models
-        if not models or name in models or name == self.default.name:
+        if not models or name in models or name == self._usual:
             return
         stands = f" (for which {written!r} stands)" if written != name else ""
         others = f"; names: {', '.join(sorted(self._names))}" if self._names else ""
         raise ModelNotFound(
-            f"backend {self._backend!r} has no model {name!r}{stands}"
+            f"backend {self.backend!r} has no model {name!r}{stands}"
             f"{nearest(name, (*models, *self._names))} (it has: {', '.join(models)}{others})"
         )
 
     def as_data(self) -> dict[str, Any]:
         """The names as plain data, for the header of a trace."""
-        table = {"": self.default, **self._names}
-        return {
-            name: {"backend": m.backend, "model": m.name, "options": dict(m.options)}
-            for name, m in table.items()
-        }
+        placed = self._given.others or self._away(self._given)
+        given = self._given if placed else Model(None, self._usual, self._given.options)
+        return {name: _data(model) for name, model in {"": given, **self._names}.items()}
 
 
-def models_from(data: object, profile: Profile, backend: str) -> Models | None:
+def _data(model: Model) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "backend": model.backend,
+        "model": model.name,
+        "options": dict(model.options),
+    }
+    if model.others:
+        data |= {"others": [_data(each) for each in model.others], "prefer": model.prefer}
+    return data
+
+
+def models_from(
+    data: object,
+    profile: Profile,
+    backend: str,
+    others: Mapping[str, Profile | Exception] | None = None,
+) -> Models | None:
     """The names that :meth:`Models.as_data` described; ``None`` when there are none."""
     if not isinstance(data, Mapping):
         return None
-    names = {
-        str(name): Model(each.get("backend"), each.get("model"), _options(each.get("options")))
-        for name, each in data.items()
-        if isinstance(each, Mapping)
-    }
-    return Models(profile, names.pop("", None), names, backend)
+    names = {str(name): _model(each) for name, each in data.items() if isinstance(each, Mapping)}
+    return Models(profile, names.pop("", None), names, backend, others)
+
+
+def _model(data: Mapping[str, Any]) -> Model:
+    others = data.get("others")
+    return Model(
+        data.get("backend"), data.get("model"), _options(data.get("options")),
+        tuple(map(_model, others)) if isinstance(others, list) else (),
+        str(data.get("prefer", "order")),
+    )  # fmt: skip
 
 
 def _options(data: object) -> dict[str, Any]:
     items = data.items() if isinstance(data, Mapping) else ()
     return {str(name): tuple(v) if isinstance(v, list) else v for name, v in items}
+
+
+def _joint(profiles: list[Profile]) -> Profile:
+    """What all of *profiles* can do, and what any of them cannot."""
+    if len(profiles) == 1:
+        return profiles[0]
+    features = frozenset.intersection(*(each.features for each in profiles))
+    limits = frozenset.union(*(each.features for each in profiles)) & _RESTRICTIONS
+    contexts = [each.context for each in profiles if each.context is not None]
+    return Profile(
+        " | ".join(dict.fromkeys(each.name for each in profiles)),
+        features | limits,
+        frozenset.intersection(*(each.options for each in profiles)),
+        context=min(contexts, default=None),
+    )
 
 
 def _check_options(name: str, options: Mapping[str, Any], profile: Profile) -> None:

@@ -149,7 +149,7 @@ class Relay(Series):
         self._asked_at, self._taken = (len(said), len(firm(said))), 0
         trunk = self.call.trunk()
         self._joint, node = Straight(), continued(trunk, Begun(before, said))
-        if "prefill" not in self.run.profile.features:
+        if "prefill" not in self.call.profile.features:
             self._joint = overlap = Overlap(said)
             node = Node(node, USER, _ASK.format(marker=overlap.marker))
             if not overlap.marker and trunk is not None:  # nothing to repeat: the same once more

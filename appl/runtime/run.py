@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextvars import Token
 from functools import partial
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from greenlet import getcurrent
 
@@ -39,15 +39,21 @@ from appl.runtime.scheduling import (
     Attempts,
     ByPrefix,
     ByProgram,
+    Desk,
     Fifo,
     Order,
+    Place,
+    Placing,
     Policy,
     Scheduler,
     Traffic,
+    Way,
 )
 from appl.runtime.scopes import Scopes, task_here
 from appl.runtime.state import States
 from appl.runtime.tasks import TaskScopes
+
+_W = TypeVar("_W", bound=Attempts)
 
 
 class Run:
@@ -57,6 +63,7 @@ class Run:
     ``barrier`` before a tool with effects runs, on its thread: it returns when all that happened
     so far is recorded.
     ``models`` are the names that calls may ask, ``model`` the default where they are not given.
+    ``places`` are further backends, by the names that ``models`` have for them.
     ``sequential`` waits for every call where it stands: the naive twin of the scheduler.
     """
 
@@ -79,6 +86,7 @@ class Run:
         order: Order | None = None,
         policy: Policy | None = None,
         traffic: Traffic | None = None,
+        places: Mapping[str, Place] | None = None,
     ) -> None:
         self.backend, self.profile = backend, backend.profile
         self.models = models or Models(self.profile, Model(None, model))
@@ -90,19 +98,18 @@ class Run:
         self.streams = any(getattr(each, "wants_chunks", False) for each in self.instruments)
         self.effects: Effects = effects or LiveEffects(self.emit)
         self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
-        if getattr(backend, "thread_bound", False):
+        everywhere = (backend, *(each.backend for each in (places or {}).values()))
+        if any(getattr(each, "thread_bound", False) for each in everywhere):
             io_thread().keep()
         self.caches = Caches()
         self.policy = policy = policy or Policy()
-        limits = (self.profile.concurrency, concurrency, policy.limits.concurrency)
         self._replays = bool(getattr(backend, "timeless", False))
-        attempts = Attempts(
-            backend, policy, seed=seed,
-            most=min((each for each in limits if each is not None), default=None),
-            samples=Samples(backend, self.caches, self._stirs, self.warn), traffic=traffic,
-        )  # fmt: skip
-        order = order or _order(policy)
-        self.scheduler = Scheduler(attempts, order, _caching(backend, policy))
+        own = Place(backend, policy, traffic)
+        self.scheduler: Scheduler | Placing
+        if places:
+            self.scheduler = self._placing(own, places, concurrency, order)
+        else:
+            self.scheduler, _ = self._way(Attempts, own, concurrency, order)
         self.tell: Callable[[str], None] = _on_stderr
         self.states = States()
         self.recent = Recent()
@@ -120,6 +127,35 @@ class Run:
         self._lock = threading.Lock()
         self._seen: dict[str, int] = {}
         self._token: Token[Frame | None] | None = None
+
+    def _placing(
+        self, own: Place, places: Mapping[str, Place], concurrency: int | None, order: Order | None
+    ) -> Placing:
+        """A queue for each backend; what they all take counts for one budget."""
+        desk, name = Desk(), self.models.backend
+        ways = {name: self._way(Way, own, concurrency, order, desk)}
+        ways |= {at: self._way(Way, each, concurrency, None, desk) for at, each in places.items()}
+        return Placing(ways, self.models)
+
+    def _way(
+        self,
+        kind: type[_W],
+        place: Place,
+        concurrency: int | None,
+        order: Order | None,
+        desk: Desk | None = None,
+    ) -> tuple[Scheduler, _W]:
+        backend, policy = place.backend, place.policy
+        limits = (backend.profile.concurrency, concurrency, policy.limits.concurrency)
+        attempts = kind(
+            backend, policy, seed=self.seed,
+            most=min((each for each in limits if each is not None), default=None),
+            samples=Samples(backend, self.caches, self._stirs, self.warn),
+            traffic=place.traffic, desk=desk,
+        )  # fmt: skip
+        caching = _caching(backend, policy)
+        order = order or _order(policy, caching is not None)
+        return Scheduler(attempts, order, caching), attempts
 
     # -- what happens
 
@@ -334,9 +370,11 @@ class Run:
             self.on_over()
 
 
-def _order(policy: Policy) -> Order:
+def _order(policy: Policy, caching: bool) -> Order:
+    """The order of *policy*; to go from prompt to prompt costs a server that is *caching* more."""
     if policy.order == "program":
-        return ByProgram(time.monotonic)
+        now = policy.clock.now if policy.clock is not None else time.monotonic
+        return ByProgram(now, drain=64 if caching else 8)
     return ByPrefix() if policy.order == "prefix" else Fifo()
 
 

@@ -12,7 +12,14 @@ from typing import Any
 
 from appl.backend import Backend, Profile, installed, load
 from appl.config import Config, Secret, followed
-from appl.errors import BackendNotFound, ConfigError, InvalidOption, ModelNotFound, nearest
+from appl.errors import (
+    BackendError,
+    BackendNotFound,
+    ConfigError,
+    InvalidOption,
+    ModelNotFound,
+    nearest,
+)
 from appl.runtime.models import Model, Models
 from appl.runtime.options import check_defaults
 from appl.session.taken import (
@@ -33,23 +40,45 @@ class Choice:
     model: str | None
     asked: bool
     options: Mapping[str, Any] = field(default_factory=dict)
+    placed: Model | None = None
+    """The default model, where it is not one of that backend alone."""
 
 
 def choose(config: Config) -> Choice:
     """The backend and model of *config*; ``backend/model`` as a model names both."""
     asked = config.backend is not None or config.model is not None
     chosen = _stands_for(config.model, config) if config.model is not None else Model()
-    backend, model = config.backend or chosen.backend, chosen.name
-    if chosen.backend not in (None, backend):  # the other backend may have a model of that name
+    backend, model = config.backend or chosen.backend or EMBEDDED, chosen.name
+    away = chosen.backend not in (None, backend)
+    if chosen.others or (away and config.model in config.models):
+        model = None if away else model
+        return Choice(backend, model, asked, chosen.options, chosen)
+    if away:  # the other backend may have a model of that name
         model = f"{chosen.backend}/{chosen.name}" if chosen.name else chosen.backend
-    return Choice(backend or EMBEDDED, model, asked, chosen.options)
+    return Choice(backend, model, asked, chosen.options)
 
 
-def models_of(config: Config, choice: Choice, profile: Profile) -> Models:
-    """The names for models that calls may use in a run with *choice*. Raises ``ConfigError``."""
+def others_of(config: Config, choice: Choice) -> set[str]:
+    """The backends besides that of *choice* that models are asked of."""
+    models = [_stands_for(name, config) for name in config.models]
+    models += [choice.placed] if choice.placed is not None else []
+    named = {each.backend for model in models for each in (model, *model.others)}
+    return {each for each in named if each is not None and each != choice.backend}
+
+
+def models_of(
+    config: Config,
+    choice: Choice,
+    profile: Profile,
+    others: Mapping[str, Profile | Exception] | None = None,
+) -> Models:
+    """The names for models that calls may use in a run with *choice*. Raises ``ConfigError``.
+
+    *others* are the profiles of further backends by name, or why there is none.
+    """
     names = {name: _stands_for(name, config) for name in config.models}
-    default = Model(None, choice.model, choice.options)
-    models = Models(profile, default, names, choice.backend)
+    default = choice.placed or Model(None, choice.model, choice.options)
+    models = Models(profile, default, names, choice.backend, others)
     for name, model in names.items():
         try:
             check_defaults(model.options)
@@ -60,10 +89,38 @@ def models_of(config: Config, choice: Choice, profile: Profile) -> Models:
 
 def _stands_for(name: str, config: Config) -> Model:
     alias = followed(name, config.models)
-    head, slash, rest = (alias.model or "").partition("/")
+    first = _model(alias.model, config)
+    others = tuple(_other(name, each, config) for each in alias.others)
+    if others and alias.model is not None:
+        _check_head(name, alias.model, config)
+    return Model(first.backend, first.name, alias.options, others, alias.prefer)
+
+
+def _model(written: str | None, config: Config) -> Model:
+    head, slash, rest = (written or "").partition("/")
     if slash and head in _names(config):
-        return Model(head, rest or None, alias.options)
-    return Model(None, alias.model, alias.options)
+        return Model(head, rest or None)
+    return Model(None, written)
+
+
+def _other(name: str, written: str, config: Config) -> Model:
+    """A further model of the list *name*."""
+    alias = followed(written, config.models)
+    if alias.others:
+        raise ConfigError(
+            f"[models]: the list of {name!r} holds the list {written!r}; write the models of both "
+            "into one"
+        )
+    _check_head(name, alias.model or "", config)
+    return _model(alias.model, config)
+
+
+def _check_head(name: str, written: str, config: Config) -> None:
+    """Refuse a backend in a list that is nearly one that there is."""
+    head, slash, _ = written.partition("/")
+    known = _names(config)
+    if slash and head not in known and (hint := nearest(head, known, 0.75)):
+        raise ConfigError(f"models.{name}: {written!r}: there is no backend {head!r}{hint}")
 
 
 def _names(config: Config | None = None) -> set[str]:
@@ -99,6 +156,24 @@ def make_backend(config: Config, choice: Choice, seed: int) -> Backend:
     return backend
 
 
+def make_others(config: Config, choice: Choice, seed: int) -> dict[str, Backend | Exception]:
+    """The backends of :func:`others_of`, or why one cannot be made: who asks for it is told."""
+    made: dict[str, Backend | Exception] = {}
+    for name in sorted(others_of(config, choice)):
+        try:
+            made[name] = make_backend(config, Choice(name, None, True), seed)
+        except (ConfigError, BackendError) as error:
+            made[name] = error
+    return made
+
+
+def profiles_of(made: Mapping[str, Backend | Exception]) -> dict[str, Profile | Exception]:
+    """The profiles of backends that :func:`make_others` made."""
+    return {
+        name: each if isinstance(each, Exception) else each.profile for name, each in made.items()
+    }
+
+
 def _check_model(profile: Profile, choice: Choice, names: Iterable[str]) -> None:
     model = choice.model
     if model is None or not profile.models or model in profile.models:
@@ -121,9 +196,8 @@ def check(config: Config) -> list[str]:
     """
     for name, table in config.backends.items():
         check_settings(name, table)
-    for name in config.models:
-        _stands_for(name, config)
     choice = choose(config)
+    others_of(config, choice)
     if not (config.models or config.backends or choice.asked):
         return []
     missing = _missing_secret(config.backends.get(choice.backend, {}))
@@ -135,12 +209,23 @@ def check(config: Config) -> list[str]:
         if ":" not in choice.backend:
             raise
         return [f"{error}, so it is not checked"]  # a module beside the program, perhaps
-    models = models_of(config, choice, backend.profile)
+    made = make_others(config, choice, 0)
+    models = models_of(config, choice, backend.profile, profiles_of(made))
     for name in config.models:
         if models.answers(name):
             models.resolve(name)
-    asyncio.run(backend.aclose())
-    return []
+    asyncio.run(_close([backend, *made.values()]))
+    return [
+        f"{each}, so the backend {name!r} is not checked"
+        for name, each in made.items()
+        if isinstance(each, Exception)
+    ]
+
+
+async def _close(backends: Iterable[Backend | Exception]) -> None:
+    for each in backends:
+        if not isinstance(each, Exception):
+            await each.aclose()
 
 
 def _missing_secret(table: Mapping[str, Any]) -> str | None:

@@ -25,7 +25,15 @@ from appl.errors import TraceWriteError
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import Instrument
 from appl.runtime.run import Run
-from appl.session.answering import Choice, choose, make_backend, models_of
+from appl.runtime.scheduling import Place
+from appl.session.answering import (
+    Choice,
+    choose,
+    make_backend,
+    make_others,
+    models_of,
+    profiles_of,
+)
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
 from appl.session.lingering import linger
 from appl.session.recording import Recording
@@ -43,7 +51,10 @@ def tell(line: str) -> None:
 
 @dataclass(slots=True)
 class Session:
-    """An open run with what belongs to it: settings, backend, and the recording if there is one."""
+    """An open run with what belongs to it: settings, backend, and the recording if there is one.
+
+    ``others`` are further backends that names for models lead to.
+    """
 
     config: Config
     choice: Choice
@@ -52,6 +63,7 @@ class Session:
     run: Run
     backend: Backend
     recording: Recording | None = None
+    others: Mapping[str, Backend] = field(default_factory=dict)
     _closed: bool = field(default=False, repr=False)
 
     @property
@@ -76,7 +88,8 @@ class Session:
             if self.recording is not None:
                 self.recording.close()
         finally:
-            _aclose(self.backend)
+            for backend in (self.backend, *self.others.values()):
+                _aclose(backend)
 
 
 def _aclose(backend: Backend) -> None:
@@ -102,6 +115,8 @@ def make_session(
     choice, entry = choose(config), entry or script()
     seed = config.seed if config.seed is not None else secrets.randbits(48)
     backend = make_backend(config, choice, seed)
+    made = make_others(config, choice, seed)
+    others = {name: each for name, each in made.items() if not isinstance(each, Exception)}
     recording = Recording(lambda: _begin(session, path, say))
     watching = list(instruments)
     if config.stream and not any(getattr(each, "wants_chunks", False) for each in watching):
@@ -112,14 +127,20 @@ def make_session(
     run = Run(
         backend, instruments=watching, gate=recording.gate,
         barrier=recording.barrier,
-        models=models_of(config, choice, backend.profile),
+        models=models_of(config, choice, backend.profile, profiles_of(made)),
         temperature=config.temperature, max_tokens=config.max_tokens, seed=seed,
         concurrency=config.concurrency, policy=policy,
         traffic=traffic_of(config, choice.backend, backend.profile, policy),
+        places={name: _place(config, name, each) for name, each in others.items()},
     )  # fmt: skip
     run.tell = say
-    session = Session(config, choice, entry, seed, run, backend, recording)
+    session = Session(config, choice, entry, seed, run, backend, recording, others)
     return session
+
+
+def _place(config: Config, name: str, backend: Backend) -> Place:
+    policy = policy_of(config, name)
+    return Place(backend, policy, traffic_of(config, name, backend.profile, policy))
 
 
 def _begin(session: Session, path: Path | None, say: Tell) -> Recorder | None:
@@ -187,7 +208,14 @@ def header(session: Session) -> dict[str, Any]:
         "seed": session.seed,
         "parent": None,
         "profile": profile_data(session.backend.profile),
+        **_places(session),
     }
+
+
+def _places(session: Session) -> dict[str, Any]:
+    if not session.others:
+        return {}
+    return {"places": {name: profile_data(each.profile) for name, each in session.others.items()}}
 
 
 def shown(path: Path) -> str:

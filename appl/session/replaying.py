@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from appl.backend import Profile
 from appl.config import Config
 from appl.runtime.event import Instrument
 from appl.runtime.models import Models, models_from
@@ -17,7 +18,7 @@ from appl.runtime.run import Run
 from appl.session.answering import Choice
 from appl.session.entry import script
 from appl.session.opening import Session
-from appl.tracing import Replayer, Trace
+from appl.tracing import Replayer, Trace, profile_from
 
 
 def replay_session(replayer: Replayer, *, instruments: Iterable[Instrument] = ()) -> Session:
@@ -37,7 +38,11 @@ def _models(replayer: Replayer) -> Models | None:
     """The names for models as they were when the run was recorded."""
     head = replayer.trace.header
     backend = _word(head.get("backend")) or ""
-    return models_from(head.get("models"), replayer.backend.profile, backend)
+    places = head.get("places")
+    others: dict[str, Profile | Exception] = {}
+    if isinstance(places, Mapping):
+        others = {str(name): profile_from(data) for name, data in places.items()}
+    return models_from(head.get("models"), replayer.backend.profile, backend, others)
 
 
 @contextlib.contextmanager

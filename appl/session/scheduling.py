@@ -42,11 +42,19 @@ def policy_of(config: Config, backend: str) -> Policy:
     return Policy(
         limits=Limits(**limits),
         budget=Allowance(**parts["budget"]),
-        prices={name: Price(**each) for name, each in config.schedule.get(PRICES, {}).items()},
+        prices=_prices(config, backend),
         retries=Retries(**parts["retries"]),
         deadlines=Deadlines(**parts["deadlines"]),
         **schedule,
     )
+
+
+def _prices(config: Config, backend: str) -> dict[str, Price]:
+    """Prices by name of the model; one that is written as ``backend/model`` holds there."""
+    found = {name: Price(**each) for name, each in config.schedule.get(PRICES, {}).items()}
+    own, begins = dict(found), f"{backend}/"
+    own |= {name.removeprefix(begins): p for name, p in found.items() if name.startswith(begins)}
+    return own
 
 
 def traffic_of(config: Config, backend: str, profile: Profile, policy: Policy) -> Traffic | None:

@@ -1,7 +1,7 @@
 """Recorded runs: the recorder, the replayer, and the trace as values."""
 
 from appl.tracing.recorder import Recorder, home, new_path
-from appl.tracing.replayer import Replayer, profile_data
+from appl.tracing.replayer import Replayer, profile_data, profile_from
 from appl.tracing.runs import RunSummary, list_runs, resolve, summary
 from appl.tracing.store import salvage
 from appl.tracing.tooluse import ToolUse
@@ -22,6 +22,7 @@ __all__ = [
     "list_runs",
     "new_path",
     "profile_data",
+    "profile_from",
     "resolve",
     "salvage",
     "summary",

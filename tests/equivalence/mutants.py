@@ -112,8 +112,8 @@ MUTANTS = (
     Mutant(
         "a call goes out when one of its missing parts is there",
         "runtime/scheduling/scheduler.py",
-        "lambda _: self.admit(call)",
-        "lambda _: self._start(call)",
+        "lambda _: when_prepared(call, go)",
+        "lambda _: _prepared(call) and go(call)",
     ),
     Mutant(
         "an edge names only the nearest answer",

@@ -4,8 +4,9 @@ Invariant: nothing here knows a program; what is decided changes when a call is 
 """
 
 from appl.runtime.scheduling.attempts import Attempts
-from appl.runtime.scheduling.budget import Account
+from appl.runtime.scheduling.budget import Account, Desk
 from appl.runtime.scheduling.order import ByPrefix, ByProgram, Fifo, Order
+from appl.runtime.scheduling.placing import Place, Placing, Way
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.scheduler import Scheduler
 from appl.runtime.scheduling.traffic import Traffic
@@ -15,9 +16,13 @@ __all__ = [
     "Attempts",
     "ByPrefix",
     "ByProgram",
+    "Desk",
     "Fifo",
     "Order",
+    "Place",
+    "Placing",
     "Policy",
     "Scheduler",
     "Traffic",
+    "Way",
 ]

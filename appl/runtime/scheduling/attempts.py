@@ -54,7 +54,8 @@ class Attempts:
 
     *most* is how many calls the backend and the run allow at once. *seed* is that of the times
     between attempts. *samples* is the backend with the caches of the run before it, where there
-    are any: what they have is not asked for. *traffic* is that of other runs with the same server.
+    are any: what they have is not asked for. *traffic* is that of other runs with the same server,
+    *desk* is where the run's calls to other backends reserve.
     ``on_room`` is called when more may be sent than before.
     """
 
@@ -67,6 +68,7 @@ class Attempts:
         seed: int | None = None,
         samples: Samples | None = None,
         traffic: Traffic | None = None,
+        desk: Desk | None = None,
     ) -> None:
         self.backend, self.policy = backend, policy
         self.on_room: Callable[[], None] = _nothing
@@ -82,7 +84,7 @@ class Attempts:
         caching = backend if isinstance(backend, PrefixCaching) else None
         prices = policy.prices or getattr(backend, "prices", None) or {}
         self._prices = Prices(backend.profile, prices, caching)
-        self._desk = Desk()
+        self._desk = desk or Desk()
         self._hedge = Hedge(policy.hedge, clock) if policy.hedge is not None else None
         deadlines = policy.deadlines
         self._late = deadlines.first_token_s is not None or deadlines.between_tokens_s is not None
@@ -102,6 +104,14 @@ class Attempts:
         if self._stuck:
             return self._present if limit is None else min(limit, self._present)
         return limit
+
+    def numbers(self, call: Call) -> Iterator[int]:
+        """The numbers of the attempts of *call*."""
+        return count(1)
+
+    def patience_s(self, call: Call) -> float:
+        """How long *call* waits for a backend that is taken for dead."""
+        return self.policy.retries.patience_s
 
     def has_room(self) -> None:
         """More calls may be sent than before."""
@@ -126,7 +136,7 @@ class Attempts:
             self._present -= 1
 
     def _answer(self, call: Call, request: Request) -> Coroutine[Any, Any, Response]:
-        numbers = count(1)
+        numbers = self.numbers(call)
         if self._samples is None or (request.n == 1 and request.cache is None):
             return self._ask(call, numbers, request, call.emit)
         return self._samples.complete(request, call.emit, partial(self._ask, call, numbers))
@@ -202,7 +212,7 @@ class Attempts:
         probe = False
         if self._breaker.open or self._gate.closed:
             with self._waiting(), _timed(asking.call):
-                probe = await self._enter()
+                probe = await self._enter(self.patience_s(asking.call))
         asked = 0
         if self._rate is not None:
             try:
@@ -228,12 +238,12 @@ class Attempts:
         self._settle(asking.request, response, reserved, asked)
         return response
 
-    async def _enter(self) -> bool:
+    async def _enter(self, patience_s: float) -> bool:
         """Wait until the backend may be asked; whether to see if it is alive again."""
         while True:
             while self._gate.closed:
                 await sleep_until(self._clock, self._gate.until)
-            probe = self._breaker.open and await self._breaker.enter(self.policy.retries.patience_s)
+            probe = self._breaker.open and await self._breaker.enter(patience_s)
             if not self._gate.closed:
                 return probe
             self._breaker.left(probe)

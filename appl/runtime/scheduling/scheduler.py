@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
+from collections.abc import Callable
 from typing import cast
 
 from appl.backend import PrefixCaching
 from appl.errors import CallCancelled
-from appl.prompt import Lazy
 from appl.runtime.call import Call, on_finish
 from appl.runtime.crossing import io_thread
 from appl.runtime.pending import Error, Pending
@@ -37,6 +37,8 @@ class Scheduler:
     ) -> None:
         self._attempts, self.order = attempts, order
         attempts.on_room = self._engage
+        clock = attempts.policy.clock
+        self._now = clock.now if clock is not None else time.monotonic
         self._ahead = PrefixFirst(caching, order, self._engage) if caching is not None else None
         self._workers = 0
         self._starting = False
@@ -49,30 +51,10 @@ class Scheduler:
 
     def admit(self, call: Call) -> None:
         """A call has come from its program: it is ready, or waits for a part of its prompt."""
-        lazy = None if call.node is None else call.node.first_waiting()
-        while lazy is not None:
-            if self._wait_for(lazy, call):
-                return
-            assert call.node is not None
-            lazy = call.node.first_waiting()
-        if call.outcome is None:
-            self._start(call)
+        when_prepared(call, self.ready)
 
-    def _wait_for(self, lazy: Lazy, call: Call) -> bool:
-        source = lazy.prompt_source()
-        assert isinstance(source, Pending)
-        return on_finish(source, lambda _: self.admit(call))
-
-    def _start(self, call: Call) -> None:
-        try:
-            call.prepare()
-        except BaseException as error:
-            cause = _failed_part(call, error)
-            if cause is None:
-                call.failed(error)
-            else:
-                call.failed_as(cause)
-            return
+    def ready(self, call: Call) -> None:
+        """A call has its request, and is sent when it is its turn."""
         self.order.add(call)
         if self._ahead is None:
             self._engage()
@@ -114,7 +96,7 @@ class Scheduler:
 
     async def _attempt(self, call: Call) -> None:
         io = io_thread()
-        begun = io.begun()
+        begun, since = io.begun(), self._now()
         call.worker = task = asyncio.current_task()
         try:
             response = await self._attempts.complete(call)
@@ -127,9 +109,36 @@ class Scheduler:
             io.answered(begun)
         finally:
             call.worker = None
-            self.order.served(call, (time.monotonic_ns() - begun[1]) / 1e9)
+            self.order.served(call, self._now() - since)
             while task is not None and task.cancelling():
                 task.uncancel()
+
+
+def when_prepared(call: Call, go: Callable[[Call], None]) -> None:
+    """Have *go* called with *call* once all parts of its prompt are there, unless they fail."""
+    lazy = None if call.node is None else call.node.first_waiting()
+    while lazy is not None:
+        source = lazy.prompt_source()
+        assert isinstance(source, Pending)
+        if on_finish(source, lambda _: when_prepared(call, go)):
+            return
+        assert call.node is not None
+        lazy = call.node.first_waiting()
+    if call.outcome is None and _prepared(call):
+        go(call)
+
+
+def _prepared(call: Call) -> bool:
+    try:
+        call.prepare()
+    except BaseException as error:
+        cause = _failed_part(call, error)
+        if cause is None:
+            call.failed(error)
+        else:
+            call.failed_as(cause)
+        return False
+    return True
 
 
 def _failed_part(call: Call, error: BaseException) -> Error | None:

@@ -1,0 +1,188 @@
+"""Placement: which of a run's backends answers a call, and which one next if it cannot.
+
+Invariant: everything here runs on the I/O loop; a call has one leg at a time, and none follows once
+somebody may have seen a part of an answer. Each backend has its own queue and its own limits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import math
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from statistics import median
+from typing import TYPE_CHECKING, cast
+
+from appl.backend import Backend, Response
+from appl.errors import BackendError
+from appl.runtime.call import Call
+from appl.runtime.event import AttemptFailed
+from appl.runtime.pending import Outcome, Pending
+from appl.runtime.scheduling.attempts import Attempts
+from appl.runtime.scheduling.policy import Policy
+from appl.runtime.scheduling.scheduler import Scheduler, when_prepared
+from appl.runtime.scheduling.traffic import Traffic
+
+if TYPE_CHECKING:
+    from appl.runtime.models import Models, Route, Spot
+
+_MEASURED = 32
+"""How many of a backend's last answers say how long it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One more backend of a run, with its own policy and, if it is shared, its traffic."""
+
+    backend: Backend
+    policy: Policy = field(default_factory=Policy)
+    traffic: Traffic | None = None
+
+
+class Way(Attempts):
+    """The attempts of legs: how long they take is measured, and a deadline holds for all legs."""
+
+    async def complete(self, call: Call) -> Response:
+        """The answer to *call*, which is a leg."""
+        leg = cast(Leg, call)
+        total = leg.main.timeout
+        if total is None:
+            total = self.policy.deadlines.total_s
+        leg.timeout = None if total is None else max(total - leg.spent, 0.0)
+        leg.main.worker, begun = asyncio.current_task(), self._clock.now()
+        try:
+            return await super().complete(leg)
+        finally:
+            leg.main.worker = None
+            leg.took = self._clock.now() - begun
+
+    def numbers(self, call: Call) -> Iterator[int]:
+        """The numbers go on from leg to leg."""
+        return cast(Leg, call).numbered()
+
+    def patience_s(self, call: Call) -> float:
+        """Nobody waits for a dead backend who may go to another."""
+        return 0.0 if cast(Leg, call).others else super().patience_s(call)
+
+    def price(self, model: str) -> float:
+        """What a million tokens of prompt and a million of answers cost; infinite if unknown."""
+        prices = self.policy.prices or getattr(self.backend, "prices", None) or {}
+        price = prices.get(model) or prices.get("")
+        return math.inf if price is None else float(price.prompt + price.answer)
+
+
+class Leg(Call):
+    """A call's way to one backend: to the scheduler a call, whose request is for a model there.
+
+    ``others`` are the legs that may follow. ``spent`` is how many seconds earlier ones took,
+    ``attempts`` how often the backends were asked.
+    """
+
+    __slots__ = ("attempts", "main", "others", "placing", "spent", "spot", "took")
+
+    def __init__(self, main: Call, placing: Placing, spots: tuple[Spot, ...]) -> None:
+        for name in Call.__slots__:
+            setattr(self, name, getattr(main, name))
+        Pending.__init__(self, main.address, None)
+        self.main, self.placing, self.spot, self.others = main, placing, spots[0], spots[1:]
+        self.spent = self.took = 0.0
+        self.attempts = 0
+        assert main.request is not None
+        if self.spot.model != main.model:
+            self.request = dataclasses.replace(main.request, model=self.spot.model, _digest=None)
+        main.subscribe(self._over)
+
+    def _over(self, main: Pending) -> None:
+        if self.outcome is None:
+            self.finish(cast(Outcome, main.outcome))
+
+    def numbered(self) -> Iterator[int]:
+        """One number for each attempt."""
+        for number in count(self.attempts + 1):
+            self.attempts = number
+            yield number
+
+    def answered(self, response: Response) -> None:
+        """The call has its answer, which says whose it is."""
+        self.placing.measured(self)
+        if self.spot.model != self.main.model:
+            model = response.model or self.spot.model
+            whole = f"{self.spot.backend}/{model}" if model else self.spot.backend
+            response = dataclasses.replace(response, model=whole)
+        self.main.answered(response)
+
+    def failed(self, error: BaseException) -> None:
+        """Another backend is asked, or the call has failed."""
+        following = self._following(error)
+        if following is None:
+            self.main.failed(error)
+            return
+        if self.run.watched:
+            at = time.monotonic_ns()
+            self.run.emit(
+                AttemptFailed(self.address, self.attempts, cast(BackendError, error), at, 0.0)
+            )
+        self.placing.send(following)
+
+    def _following(self, error: BaseException) -> Leg | None:
+        seen = self.emit is not None and self.emit.chunks
+        over = self.main.outcome is not None or self.run.closed
+        retriable = isinstance(error, BackendError) and error.retriable
+        if not self.others or seen or over or not retriable:
+            return None
+        leg = Leg(self.main, self.placing, self.others)
+        leg.spent, leg.attempts = self.spent + self.took, self.attempts
+        return leg
+
+
+class Placing:
+    """The schedulers of a run with several backends, by name."""
+
+    def __init__(self, ways: Mapping[str, tuple[Scheduler, Way]], models: Models) -> None:
+        self._models = models
+        self._schedulers = {name: scheduler for name, (scheduler, _) in ways.items()}
+        self._ways = {name: way for name, (_, way) in ways.items()}
+        self._took: dict[Spot, deque[float]] = {}
+        self._asked: dict[Spot, int] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call is on its way to a backend."""
+        return any(scheduler.busy for scheduler in self._schedulers.values())
+
+    def admit(self, call: Call) -> None:
+        """A call has come from its program; where it goes is decided when its prompt is there."""
+        when_prepared(call, self._place)
+
+    def _place(self, call: Call) -> None:
+        route = self._models.route(call.model)
+        self.send(Leg(call, self, self._ranked(route)))
+
+    def send(self, leg: Leg) -> None:
+        """Hand *leg* to the scheduler of its backend."""
+        self._asked[leg.spot] = self._asked.get(leg.spot, 0) + 1
+        self._schedulers[leg.spot.backend].ready(leg)
+
+    def measured(self, leg: Leg) -> None:
+        """*leg* has its answer."""
+        self._took.setdefault(leg.spot, deque(maxlen=_MEASURED)).append(leg.took)
+
+    def _ranked(self, route: Route) -> tuple[Spot, ...]:
+        if route.prefer == "order" or len(route.spots) == 1:
+            return route.spots
+        rank = self._price if route.prefer == "cost" else self._latency
+        return tuple(sorted(route.spots, key=rank))
+
+    def _price(self, spot: Spot) -> float:
+        return self._ways[spot.backend].price(spot.model)
+
+    def _latency(self, spot: Spot) -> float:
+        """The median of its last answers; one that was never asked goes first, to be measured."""
+        took = self._took.get(spot)
+        if took:
+            return median(took)
+        return math.inf if self._asked.get(spot) else -1.0
