@@ -9,7 +9,7 @@ from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, columns, out
 from appl.config import KEYS, load
 from appl.config.schedule import TABLES
-from appl.session import check, choose
+from appl.session import Choice, check, choose
 
 
 def add(commands: Any) -> None:
@@ -40,12 +40,22 @@ def command(given: argparse.Namespace) -> int:
             out("\n".join(columns([("setting", "value", "from", "meaning"), *table])))
             for note in config.notes:
                 out(f"\n{note}")
-            model = chosen.model or "its default model"
             unchecked = check(config)
-            out(f"\ncalls are answered by the backend {chosen.backend!r} with {model}")
+            out(f"\ncalls are answered by {_who(chosen)}")
             for note in unchecked:
                 out(note)
     return failure.code
+
+
+def _who(chosen: Choice) -> str:
+    if chosen.placed is not None and chosen.placed.others:
+        models = (chosen.placed, *chosen.placed.others)
+        names = (f"{m.backend or chosen.backend}/{m.name or 'its default model'}" for m in models)
+        return f"{' or '.join(names)}, by {chosen.placed.prefer}"
+    backend, model = chosen.backend, chosen.model
+    if chosen.placed is not None:
+        backend, model = chosen.placed.backend or backend, chosen.placed.name
+    return f"the backend {backend!r} with {model or 'its default model'}"
 
 
 def _shown(value: object) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -128,8 +128,9 @@ def _run_lines(trace: Trace) -> Iterator[str]:
     when = f"{began:%Y-%m-%d %H:%M:%S} UTC" if began else "at an unknown time"
     yield term_safe(f"{trace.path.stem}: {_state(trace)}, {when}, {trace.seconds():.1f} s")
     yield term_safe(f"  program  {_program(head)}")
-    answers = f"{head.get('backend') or '?'}/{head.get('model') or '?'}"
-    yield term_safe(f"  answers  {answers}, seed {head.get('seed')}, git {head.get('git') or '-'}")
+    yield term_safe(
+        f"  answers  {_who(head)}, seed {head.get('seed')}, git {head.get('git') or '-'}"
+    )
     yield f"  calls    {_sums(totals)}"
     if trace.tools:
         failed = sum(1 for used in trace.tools.values() if used.message and used.message.has_error)
@@ -232,6 +233,8 @@ def _whole_tool(used: ToolUse) -> Iterator[str]:
 def _whole(call: Call) -> Iterator[str]:
     yield term_safe(f"{call.address}  {call.outcome or 'in flight'}, {_took(call)}")
     yield term_safe(f"  asked    {call.where or '-'}, model {call.model or '-'}, {_sampling(call)}")
+    if call.response is not None and call.response.model not in ("", call.model):
+        yield term_safe(f"  by       {call.response.model}")
     if call.edges:
         yield term_safe(f"  holds    the answers of {', '.join(call.edges)}")
     for each in call.attempts:
@@ -245,6 +248,13 @@ def _whole(call: Call) -> Iterator[str]:
         yield f"\n[{_speaker(message)}]"
         yield term_safe(message.shown)
     yield from _answers(call)
+
+
+def _who(head: Mapping[str, Any]) -> str:
+    """Who answers where a call says nothing else; a model elsewhere names its backend itself."""
+    backend, model = str(head.get("backend") or "?"), str(head.get("model") or "?")
+    elsewhere = model.partition("/")[0] in (backend, *(head.get("places") or ()))
+    return model if head.get("places") and elsewhere else f"{backend}/{model}"
 
 
 def _answers(call: Call) -> Iterator[str]:

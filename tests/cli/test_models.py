@@ -251,3 +251,21 @@ def test_a_slip_on_the_command_line_is_answered_with_the_nearest_name(project: P
     done = project.appl("run", "prog.py:ask", "--model", "carefull")
     assert done.code == 2 and "did you mean 'careful'" in done.err
     assert project.appl("run", "prog.py:ask", "--model", "careful", "--no-trace").code == 0
+
+
+def test_a_list_is_shown_asked_and_replayed(project: Project) -> None:
+    file = project.write(
+        "appl.toml",
+        '[models]\nsmall = ["second/b", "embedded/embedded"]\n'
+        '[backends.second]\ntype = "appl.testing:Echo"\n',
+    )
+    shown = project.appl("config").out
+    assert "second/b, else embedded/embedded" in shown and "backend 'embedded'" in shown
+    assert project.appl("run", "prog.py:ask", "--model", "small").code == 0
+    shown = project.appl("trace", "show").out
+    assert "answers  second/b | embedded/embedded," in shown
+    assert "by       second/b\n" in project.appl("trace", "show", "/ask.0/gen.0").out
+    file.write_text('model = "small"\n' + file.read_text())
+    assert "answered by second/b or embedded/embedded, by order" in project.appl("config").out
+    file.write_text("")
+    assert project.appl("trace", "replay").code == 0
