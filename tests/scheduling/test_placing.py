@@ -180,6 +180,30 @@ def test_nobody_waits_for_a_circuit_who_may_go_elsewhere() -> None:
     assert len(two.near.requests) == 2 and two.clock.now() < 60
 
 
+class Unreached(Late):
+    """A backend that nobody can connect with."""
+
+    probes = 0
+
+    async def connect(self) -> None:
+        self.probes += 1
+        raise DEAD
+
+
+def test_a_backend_that_cannot_be_reached_is_left_alone_for_a_while() -> None:
+    two = Two(delays=(1.0, 10.0))
+    two.near = near = Unreached(lambda _: "near", two.clock, name="near", default_model="n")
+
+    @ppl
+    def program() -> list[str]:
+        "x"
+        return [str(gen("both")) for _ in range(5)]
+
+    with two.run():
+        assert program() == ["far"] * 5
+    assert near.probes == 2  # at 0 and, half a minute later, at 30 seconds
+
+
 def test_one_deadline_holds_for_all() -> None:
     two = Two(failing(DEAD), delays=(2.0, 5.0))
     with pytest.raises(BackendTimeout) as caught:

@@ -252,9 +252,7 @@ class Attempts:
         self, connect: Callable[[], Coroutine[Any, Any, None]], asking: _Asking
     ) -> None:
         """Wait until the backend was probed, once for all calls, or again after a failure."""
-        if self._connecting is None:
-            self._connecting = asyncio.ensure_future(connect())
-        connecting = self._connecting
+        connecting = self._probing(connect)
         try:
             await asyncio.shield(connecting)
         except BackendError as error:
@@ -263,6 +261,16 @@ class Attempts:
             asking.number, asking.shared = next(asking.numbers), True
             raise copy.copy(error) from None  # each call adds its own note
         self._connect = None
+
+    async def probed(self) -> None:
+        """Wait until the backend was probed; if that fails, calls find it out for themselves."""
+        if self._connect is not None:
+            await asyncio.wait([self._probing(self._connect)])
+
+    def _probing(self, connect: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+        if self._connecting is None:
+            self._connecting = asyncio.ensure_future(connect())
+        return self._connecting
 
     async def _once(self, asking: _Asking) -> Response:
         if not self._late:

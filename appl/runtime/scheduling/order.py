@@ -106,15 +106,25 @@ class ByProgram:
     *now* is the clock that *seconds* of service are measured with.
     """
 
-    def __init__(self, now: Callable[[], float], drain: int = 64) -> None:
+    def __init__(self, now: Callable[[], float], drain: int = 8) -> None:
         self._now, self._drain = now, drain
         self._levels: dict[int, dict[int, OrderedDict[object, _Group]]] = {}
         self._served: dict[str, float] = {}
         self._size = 0
+        self._alone: Call | None = None  # the only one there is needs no place among others
         self._open: tuple[int, int, object] | None = None
         self._left = 0
 
     def add(self, call: Call) -> None:
+        if not self._size and self._alone is None:
+            self._alone = call
+            return
+        if self._alone is not None:
+            alone, self._alone = self._alone, None
+            self._place(alone)
+        self._place(call)
+
+    def _place(self, call: Call) -> None:
         program = program_of(call)
         levels = self._levels.setdefault(call.priority, {})
         groups = levels.setdefault(self._level(program), OrderedDict())
@@ -129,7 +139,8 @@ class ByProgram:
 
     def take(self) -> Call | None:
         if not self._size:
-            return None
+            call, self._alone = self._alone, None
+            return call
         if self._open is None or self._left <= 0:
             self._open, self._left = self._choose(), self._drain
         priority, level, key = self._open
@@ -147,14 +158,16 @@ class ByProgram:
         return call
 
     def served(self, call: Call, seconds: float) -> None:
-        """Count *seconds* for the program of *call*."""
+        """Count *seconds* for the program of *call*, unless it has taken them from nobody."""
+        if not self._size:
+            return
         program = program_of(call)
         if program not in self._served and len(self._served) >= _MOST:
             self._served.pop(next(iter(self._served)))
         self._served[program] = self._served.get(program, 0.0) + seconds
 
     def __len__(self) -> int:
-        return self._size
+        return self._size if self._alone is None else 1
 
     def _level(self, program: str) -> int:
         return int(self._served.get(program, 0.0) * _PER_SECOND).bit_length()

@@ -18,7 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING, cast
 
 from appl.backend import Backend, Response
-from appl.errors import BackendError
+from appl.errors import BackendError, BackendUnavailable
 from appl.runtime.call import Call
 from appl.runtime.event import AttemptFailed
 from appl.runtime.pending import Outcome, Pending
@@ -46,6 +46,13 @@ class Place:
 class Way(Attempts):
     """The attempts of legs: how long they take is measured, and a deadline holds for all legs."""
 
+    _away_until = -math.inf
+
+    @property
+    def away(self) -> bool:
+        """Whether it could not be connected with a while ago: others are asked before it."""
+        return self._clock.now() < self._away_until
+
     async def complete(self, call: Call) -> Response:
         """The answer to *call*, which is a leg."""
         leg = cast(Leg, call)
@@ -56,6 +63,10 @@ class Way(Attempts):
         leg.main.worker, begun = asyncio.current_task(), self._clock.now()
         try:
             return await super().complete(leg)
+        except BackendUnavailable:
+            if self._connect is not None and self.policy.circuit is not None:
+                self._away_until = self._clock.now() + self.policy.circuit.cap_s
+            raise
         finally:
             leg.main.worker = None
             leg.took = self._clock.now() - begun
@@ -172,15 +183,19 @@ class Placing:
         self._took.setdefault(leg.spot, deque(maxlen=_MEASURED)).append(leg.took)
 
     def _ranked(self, route: Route) -> tuple[Spot, ...]:
-        if route.prefer == "order" or len(route.spots) == 1:
-            return route.spots
-        rank = self._price if route.prefer == "cost" else self._latency
-        return tuple(sorted(route.spots, key=rank))
+        spots = route.spots
+        if len(spots) == 1:
+            return spots
+        if route.prefer != "order":
+            spots = tuple(
+                sorted(spots, key=self._price if route.prefer == "cost" else self._took_s)
+            )
+        return tuple(sorted(spots, key=lambda spot: self._ways[spot.backend].away))
 
     def _price(self, spot: Spot) -> float:
         return self._ways[spot.backend].price(spot.model)
 
-    def _latency(self, spot: Spot) -> float:
+    def _took_s(self, spot: Spot) -> float:
         """The median of its last answers; one that was never asked goes first, to be measured."""
         took = self._took.get(spot)
         if took:

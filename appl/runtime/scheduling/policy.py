@@ -149,7 +149,7 @@ class Policy:
     has the number of calls at once shrink when the backend is busy. ``clock`` is for tests.
     """
 
-    order: Literal["program", "prefix", "fifo"] = "prefix"
+    order: Literal["program", "prefix", "fifo"] = "program"
     warm: bool = True
     gather_s: float = 0.001
     limits: Limits = Limits()

@@ -25,11 +25,15 @@ UNKNOWN_CACHE = 2_000_000
 
 @dataclass(slots=True, eq=False)
 class Footprint:
-    """The prompt of one call: its tokens, the blocks of them, and the tokens of its answers."""
+    """The prompt of one call: its tokens, the blocks of them, and the tokens of its answers.
+
+    The first ``ahead`` blocks have been sent ahead of it, whether or not they are still known.
+    """
 
     ids: Sequence[int]
     blocks: Sequence[int]
     answers: int
+    ahead: int = 0
     admitted: bool = False
     counted: bool = field(default=True, repr=False)
 
@@ -60,7 +64,8 @@ class Prefixes:
     def add(self, request: Request) -> Footprint:
         """*request* waits from now on."""
         ids = self._caching.prompt_tokens(request)
-        blocks = _blocks(request, ids, (self._key, len(ids)))
+        extra = repr(request.sampling.extra) if request.sampling.extra else ""
+        blocks = _blocks(request, ids, (self._key, len(ids), extra))
         most = request.sampling.max_tokens or self._answer
         found = Footprint(ids, blocks, most * request.n)
         self._waiting.update(blocks)
@@ -92,7 +97,7 @@ class Prefixes:
         own. Where some of those have more in common, that is another segment, once this is there.
         """
         blocks, known, waiting = each.blocks, self._known, self._waiting
-        cold = 0
+        cold = each.ahead
         while cold < len(blocks) and blocks[cold] in known:
             cold += 1
         if cold == len(blocks):
@@ -158,8 +163,11 @@ def _less(counter: Counter[int], blocks: Sequence[int]) -> None:
             del counter[block]
 
 
-def _blocks(request: Request, ids: Sequence[int], key: object) -> Sequence[int]:
-    """One hash a block, each of its tokens and all before them; kept with the prompt."""
+def _blocks(request: Request, ids: Sequence[int], key: tuple[object, int, str]) -> Sequence[int]:
+    """One hash a block, each of its tokens and all before them; kept with the prompt.
+
+    Options that a backend declares may keep caches apart, as an adapter or a salt does.
+    """
     count = len(ids) // BLOCK
     if not count:
         return ()
@@ -167,7 +175,7 @@ def _blocks(request: Request, ids: Sequence[int], key: object) -> Sequence[int]:
     known = kept.get(key)
     if isinstance(known, list):
         return known
-    data, at, before = array("q", ids).tobytes(), 0, 0
+    data, at, before = array("q", ids).tobytes(), 0, hash(key[2])
     found: list[int] = []
     for end in range(8 * BLOCK, 8 * BLOCK * count + 1, 8 * BLOCK):
         before = hash((before, data[at:end]))

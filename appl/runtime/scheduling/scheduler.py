@@ -39,7 +39,10 @@ class Scheduler:
         attempts.on_room = self._engage
         clock = attempts.policy.clock
         self._now = clock.now if clock is not None else time.monotonic
-        self._ahead = PrefixFirst(caching, order, self._engage) if caching is not None else None
+        self._ahead: PrefixFirst | None = None
+        if caching is not None:
+            gather = attempts.policy.gather_s
+            self._ahead = PrefixFirst(caching, order, self._engage, attempts.probed, gather)
         self._workers = 0
         self._starting = False
         self._tasks: set[asyncio.Task[None]] = set()

@@ -19,25 +19,31 @@ from appl.runtime.pending import Value
 from appl.runtime.scheduling.order import Order
 from appl.runtime.scheduling.prefixes import Footprint, Prefixes
 
-_LARGE = 512
+_LARGE = 256
+_LOOKS = 20
 _WARMING_S = 60.0
 
 
 class PrefixFirst:
     """Stands between the ready queue and the workers of a server that caches prefixes.
 
-    Calls that arrive together are looked at together: at once, or within *gather* seconds where
-    prompts are long. Calls whose common beginning is cold wait until it has been sent and computed;
-    no more different prompts are handed out than the cache holds. *go* is called when ``next`` may
-    have something again.
+    Calls that arrive together are looked at together: at once, or where prompts are long, when no
+    more have come for *gather* seconds. Calls whose common beginning is cold wait until it has been
+    sent and computed; no more different prompts are handed out than the cache holds. *go* is called
+    when ``next`` may have something again; *probe* is awaited once, before the first prompt is
+    looked at.
     """
 
     def __init__(
-        self, caching: PrefixCaching, order: Order, go: Callable[[], None], gather: float = 0.001
+        self,
+        caching: PrefixCaching,
+        order: Order,
+        go: Callable[[], None],
+        probe: Callable[[], Coroutine[Any, Any, None]],
+        gather: float = 0.001,
     ) -> None:
         self._caching, self._order, self._go, self._gather = caching, order, go, gather
-        self._connect: Callable[[], Coroutine[Any, Any, None]] | None
-        self._connect = getattr(caching, "connect", None)
+        self._probe: Callable[[], Coroutine[Any, Any, None]] | None = probe
         self._prefixes = Prefixes(caching)
         self._arrived: list[Call] = []
         self._prints: dict[Call, Footprint] = {}
@@ -60,9 +66,9 @@ class PrefixFirst:
         self.gathering = True
         io = io_thread()
         io.workers += 1
-        if self._connect is not None:
-            connect, self._connect = self._connect, None
-            self._spawn(self._learn(connect()))
+        if self._probe is not None:
+            probe, self._probe = self._probe, None
+            self._spawn(self._learn(probe()))
         else:
             io.loop.call_soon(self._look)
 
@@ -93,17 +99,15 @@ class PrefixFirst:
 
     # -- what arrives
 
-    async def _learn(self, connecting: Coroutine[Any, Any, None]) -> None:
-        """Ask the server what it is first; if that fails, the calls will say so."""
+    async def _learn(self, probing: Coroutine[Any, Any, None]) -> None:
+        """Ask the server what it is first."""
         try:
-            await connecting
-        except Exception:
-            pass
+            await probing
         finally:
             self._look()
 
-    def _look(self, waited: bool = False) -> None:
-        """See what has arrived; if that is long, more of it may be on its way."""
+    def _look(self, looks: int = 0) -> None:
+        """See what has arrived; as long as prompts are long and more come, wait for more."""
         calls, self._arrived = self._arrived, []
         cold = 0
         for call in calls:
@@ -114,8 +118,8 @@ class PrefixFirst:
                     continue
                 self._prints[call] = each
                 cold = max(cold, self._prefixes.cold(each))
-        if cold >= _LARGE and not waited:
-            io_thread().loop.call_later(self._gather, self._look, True)
+        if cold >= _LARGE and looks < _LOOKS:
+            io_thread().loop.call_later(self._gather, self._look, looks + 1)
             return
         self.gathering = False
         io_thread().workers -= 1
@@ -161,7 +165,10 @@ class PrefixFirst:
             pass  # the calls themselves will say what is wrong
         finally:
             self._prefixes.warmed(each.blocks[:end])
-            self._free.extend(self._held.pop(each.blocks[end - 1]))
+            held = self._held.pop(each.blocks[end - 1])
+            for one in held:
+                self._prints[one].ahead = end
+            self._free.extend(held)
             io_thread().workers -= 1
             self._go()
 

@@ -1,0 +1,251 @@
+"""Prefix first: what calls share is computed once, whatever comes when; nothing is lost by it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from appl import gen, ppl
+from appl.backend import Emit, Request, Response, Sample
+from appl.errors import BackendUnavailable, CallCancelled
+from appl.runtime.run import Run
+from appl.runtime.scheduling.policy import Limits, Policy
+from appl.testing import Fake
+
+
+class Server(Fake):
+    """Computes a prompt in some turns of the loop, and has it in its cache at the end of them.
+
+    A word is a token. ``computed`` counts the tokens that no cache had when a request came,
+    ``most`` is the largest number of different tokens that were being worked on at once.
+    """
+
+    def __init__(
+        self, cache_tokens: int | None = None, turns: int = 5, fails: bool = False
+    ) -> None:
+        super().__init__(lambda _: "x", features=frozenset({"n", "prefix_cache"}))
+        self.cache_tokens, self._turns, self._fails = cache_tokens, turns, fails
+        self._cache: set[int] = set()
+        self._here: dict[object, set[int]] = {}
+        self.computed = self.most = 0
+        self.warmed: list[int] = []
+        self.connected = 0
+
+    async def connect(self) -> None:
+        await asyncio.sleep(0)
+        self.connected += 1
+
+    def words(self, request: Request) -> list[str]:
+        links = request.messages.links() if request.messages else []
+        return [
+            word for link in links for word in (link.message.role, *link.message.content.split())
+        ]
+
+    def prompt_tokens(self, request: Request) -> Sequence[int]:
+        return [hash(word) % 2**31 for word in self.words(request)]
+
+    async def warm(self, request: Request, tokens: int) -> None:
+        assert self.connected == 1
+        self.warmed.append(tokens)
+        if self._fails:
+            raise BackendUnavailable("not now")
+        await self._compute(self.words(request)[:tokens])
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        self.requests.append(request)
+        await self._compute(self.words(request))
+        return Response((Sample("x", "stop"),) * request.n)
+
+    async def _compute(self, words: list[str]) -> None:
+        prompt = beginnings(words)
+        self.computed += len(prompt - self._cache)
+        key = object()
+        self._here[key] = prompt
+        self.most = max(self.most, len(set().union(*self._here.values())))
+        try:
+            for _ in range(self._turns):
+                await asyncio.sleep(0)
+            self._cache |= prompt
+        finally:
+            del self._here[key]
+
+    def needed(self) -> int:
+        """The nodes of the tree of all prompts."""
+        prompts = [self.words(request) for request in self.requests]
+        return len(set().union(*map(beginnings, prompts)))
+
+
+def beginnings(words: list[str]) -> set[int]:
+    """One number for each beginning of a prompt."""
+    return set(
+        itertools.accumulate(words, lambda before, word: hash((before, word)), initial=0)
+    ) - {0}
+
+
+PATIENT = Policy(gather_s=0.02)  # a program that is slow to ask is waited for
+
+
+def said(name: str, words: int) -> str:
+    return " ".join(f"{name}{at}" for at in range(words))
+
+
+@ppl(ctx="copy")
+def branch(name: str, words: int = 3) -> Any:
+    f"{said(name, words)}"
+    return gen(max_tokens=8)
+
+
+@ppl
+def group(name: str, shared: int, branches: int) -> list[Any]:
+    f"{said(name, shared)}"
+    return [branch(f"{name}-{at}-") for at in range(branches)]
+
+
+@ppl
+def groups(number: int, shared: int, branches: int) -> list[str]:
+    found = [group(f"g{at}-", shared, branches) for at in range(number)]
+    return [str(answer) for each in found for answer in each]
+
+
+@pytest.mark.parametrize("number, shared, branches", [(1, 400, 10), (6, 300, 8), (12, 500, 4)])
+def test_what_branches_share_is_computed_once(number: int, shared: int, branches: int) -> None:
+    server = Server()
+    with Run(server, policy=PATIENT):
+        groups(number, shared, branches)
+    assert len(server.requests) == number * branches
+    assert server.computed - server.needed() < number  # the role's own token, in each group
+    assert len(server.warmed) == number
+
+
+def test_without_warming_the_same_calls_compute_it_again_and_again() -> None:
+    server = Server()
+    with Run(server, policy=Policy(warm=False)):
+        groups(6, 300, 8)
+    assert server.computed > 4 * server.needed()
+    assert not server.warmed
+
+
+@ppl(ctx="copy")
+def inner(name: str) -> list[Any]:
+    f"{said(name, 200)}"
+    return [branch(f"{name}-{at}-") for at in range(8)]
+
+
+@ppl
+def nested() -> list[str]:
+    f"{said('root-', 400)}"
+    found = [inner(f"i{at}-") for at in range(4)]
+    return [str(answer) for each in found for answer in each]
+
+
+def test_beginnings_of_beginnings_are_computed_once() -> None:
+    server = Server()
+    with Run(server, policy=PATIENT):
+        nested()
+    assert server.computed == server.needed()
+    assert len(server.warmed) == 5
+
+
+def test_little_is_not_sent_ahead_and_one_alone_is_not_held_back() -> None:
+    server = Server()
+    with Run(server, policy=PATIENT):
+        groups(3, 20, 5)
+        assert str(group("alone-", 900, 1)[0]) == "x"
+    assert not server.warmed
+
+
+def test_a_second_burst_finds_what_the_first_has_computed() -> None:
+    @ppl
+    def twice() -> list[str]:
+        f"{said('both-', 500)}"
+        first = [str(each) for each in [branch(f"a{at}-") for at in range(4)]]
+        return first + [str(each) for each in [branch(f"b{at}-") for at in range(4)]]
+
+    server = Server()
+    with Run(server, policy=PATIENT):
+        twice()
+    assert server.computed == server.needed()
+    assert len(server.warmed) == 1
+
+
+def test_when_a_prefix_cannot_be_sent_ahead_the_calls_go_all_the_same() -> None:
+    server = Server(fails=True)
+    with Run(server, policy=PATIENT):
+        assert groups(2, 400, 6) == ["x"] * 12
+    assert len(server.warmed) == 2
+
+
+def test_a_cancelled_call_that_was_held_is_not_sent() -> None:
+    @ppl
+    def program() -> list[str]:
+        f"{said('held-', 500)}"
+        answers = [branch(f"{at}-") for at in range(6)]
+        answers[2].cancel()
+        found = []
+        for answer in answers:
+            try:
+                found.append(str(answer))
+            except CallCancelled:
+                found.append("cancelled")
+        return found
+
+    server = Server(turns=50)
+    with Run(server, policy=PATIENT):
+        found = program()
+    assert found.count("x") >= 5
+    assert len(server.requests) == found.count("x")
+
+
+@pytest.mark.parametrize("room", [700, 1500])
+def test_no_more_is_under_way_than_the_cache_holds(room: int) -> None:
+    server = Server(cache_tokens=room)
+    with Run(server, policy=PATIENT):
+        assert len(groups(10, 400, 5)) == 50
+    assert server.most <= room
+    assert server.computed - server.needed() < 10
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6))
+def test_any_tree_of_prompts_is_answered_under_any_limits(seed: int) -> None:
+    dice = random.Random(seed)
+
+    @ppl(ctx="copy")
+    def node(depth: int, name: str) -> list[Any]:
+        f"{said(name, dice.choice([0, 1, 40, 150, 400]) + 1)}"
+        found = [gen(max_tokens=4, n=dice.choice([1, 1, 2])) for _ in range(dice.randint(0, 3))]
+        if depth:
+            for at in range(dice.randint(0, 3)):
+                found += node(depth - 1, f"{name}.{at}")
+            if found and dice.random() < 0.2:
+                dice.choice(found).cancel()
+            if found and dice.random() < 0.3:
+                f"{dice.choice(found)}"
+                found.append(gen())
+        return found
+
+    server = Server(
+        dice.choice([None, 200, 1000, 5000]),
+        turns=dice.choice([0, 1, 7]),
+        fails=dice.random() < 0.2,
+    )
+    limits = Limits(concurrency=dice.choice([None, 1, 3]))
+    order = dice.choice(["program", "prefix", "fifo"])
+    ended = 0
+    with Run(server, policy=Policy(limits=limits, order=order, gather_s=0.005)):
+        started = node(3, "r")
+        for each in started:
+            with contextlib.suppress(CallCancelled):
+                assert str(each) == "x"
+            ended += 1
+    assert ended == len(started)
+    addresses = [request.address for request in server.requests]
+    assert len(set(addresses)) == len(addresses)
