@@ -21,6 +21,10 @@ BUDGET = {  # minutes
 PARTS = {
     "equivalence": "properties",
     "kills": "kills and faults",
+    "faults": "kills and faults",
+    "providers": "kills and faults",
+    "serving": "kills and faults",
+    "sglang": "kills and faults",
     "examples": "examples",
     "compat": "examples",
     "docs": "docs and browser",
