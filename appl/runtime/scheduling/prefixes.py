@@ -77,6 +77,9 @@ class Prefixes:
         room = self._caching.cache_tokens
         if room is None or not self.admitted or each.admitted:
             return True
+        most = BLOCK * (len(self._used) + len(each.blocks)) + self._tails
+        if most + each.rest + each.answers <= room:
+            return True
         fresh = sum(block not in self._used for block in each.blocks)
         held = BLOCK * (len(self._used) + fresh) + self._tails + each.rest + each.answers
         return held <= room

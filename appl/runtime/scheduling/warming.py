@@ -117,7 +117,8 @@ class PrefixFirst:
                 except Exception:  # a prompt that cannot be encoded: its attempt will say so
                     continue
                 self._prints[call] = each
-                cold = max(cold, self._prefixes.cold(each))
+                if cold < _LARGE:
+                    cold = max(cold, self._prefixes.cold(each))
         if cold >= _LARGE and looks < _LOOKS:
             io_thread().loop.call_later(self._gather, self._look, looks + 1)
             return
