@@ -228,7 +228,9 @@ class PrefixCaching(Protocol):
     """What a backend offers whose server keeps the computed beginnings of prompts.
 
     The scheduler then sends a long beginning that many calls share first, and the calls when it is
-    there. Found by ``isinstance``; a backend around a backend passes it on.
+    there. Found by ``isinstance``; a backend around a backend passes it on. One whose server itself
+    has requests wait for what is being computed says so by ``shares_in_flight = True``, and is
+    sent everything at once.
     """
 
     @property

@@ -105,6 +105,9 @@ class Embedded:
             context=self.engine.context,
         )
 
+    shares_in_flight = True
+    """A sequence waits for another that computes the beginning of its prompt."""
+
     @property
     def cache_tokens(self) -> int | None:
         """How many tokens the prefix cache holds; none with the naive one."""
