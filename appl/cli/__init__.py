@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 
-from appl.cli import check, graph, plan, render, replay, run, serve, settings, trace
+from appl.cli import check, graph, plan, render, run, serve, settings, trace
 from appl.cli.exits import DESCRIPTION
 from appl.cli.failure import interrupted_stream
 from appl.cli.terminal import out
@@ -38,8 +38,7 @@ def parser() -> argparse.ArgumentParser:
     plan.add(commands)
     render.add(commands)
     check.add(commands)
-    traces = trace.add(commands)
-    replay.add(traces)
+    trace.add(commands)
     serve.add(commands)
     settings.add(commands)
     return top

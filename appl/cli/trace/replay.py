@@ -20,7 +20,7 @@ from appl.cli.failure import guarded
 from appl.cli.run import call, options, to_stderr
 from appl.cli.target import Target, UsageError, load, parse
 from appl.cli.terminal import as_json, out, say, show
-from appl.cli.trace import run_path
+from appl.cli.trace.named import run_path
 from appl.config import load as load_config
 from appl.session import Session, program_digests
 from appl.tracing import Replayer, Trace

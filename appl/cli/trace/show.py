@@ -1,4 +1,4 @@
-"""``appl trace ls`` and ``show``: what was recorded, for a human or as JSON.
+"""``appl trace show``: what was recorded, for a human or as JSON.
 
 Invariant: only reads. Text of a trace reaches the terminal through ``term_safe`` alone.
 """
@@ -14,80 +14,31 @@ from typing import Any
 
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, columns, one_line, out, say, term_safe
-from appl.config import load
+from appl.cli.terminal import as_json, columns, one_line, out, term_safe
+from appl.cli.trace.named import run_path
 from appl.errors import nearest
 from appl.prompt import Message
 from appl.runtime.rendering import options_shown
-from appl.tracing import Attempt, Call, RunSummary, ToolUse, Trace, list_runs, resolve
+from appl.tracing import Attempt, Call, ToolUse, Trace
 
 _WIDTH = 60
 
 
-def add(commands: Any) -> Any:
-    """Add the command to the parser of ``appl``; returns where its own commands go."""
-    parser = commands.add_parser("trace", help="list, show and replay recorded runs")
-    own = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    ls = own.add_parser("ls", help="list the recorded runs, newest first")
-    ls.add_argument("-n", type=int, default=20, metavar="N", help="at most N runs (default: 20)")
-    ls.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    ls.set_defaults(command=list_command)
-    show = own.add_parser(
+def add(commands: Any) -> None:
+    """Add the command to those of ``appl trace``."""
+    parser = commands.add_parser(
         "show",
         help="show a run, or one of its calls",
         description="Show a run as the tree of its calls, or one call with its whole prompt and "
         "answer. RUN is a path, the beginning of a run's name, or 'last'.",
     )
-    show.add_argument("names", nargs="*", metavar="[RUN] [CALL]", help="CALL begins with a slash")
-    show.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    show.add_argument("--salvage", action="store_true", help="show what is before the damage")
-    show.set_defaults(command=show_command)
-    return own
+    parser.add_argument("names", nargs="*", metavar="[RUN] [CALL]", help="CALL begins with a slash")
+    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
+    parser.add_argument("--salvage", action="store_true", help="show what is before the damage")
+    parser.set_defaults(command=command)
 
 
-def run_path(name: str) -> Path:
-    """The trace that RUN means, in the configured home."""
-    return resolve(name, load().home)
-
-
-# -- ls ----------------------------------------------------------------------------------------
-
-
-def list_command(given: argparse.Namespace) -> int:
-    """List the runs; the exit code."""
-    with guarded(given.json) as failure:
-        home = load().home
-        runs = list_runs(home, max(given.n, 0))
-        if given.json:
-            out(as_json([run.as_data() for run in runs], indent=2))
-        elif not runs:
-            say(f"appl: no run is recorded in {home / 'runs'}")
-        else:
-            head = ("RUN", "STATE", "CALLS", "TOKENS", "SECONDS")
-            out("\n".join(columns([head, *(_row(run) for run in runs)])))
-    return failure.code
-
-
-def _row(run: RunSummary) -> tuple[str, ...]:
-    if run.error:
-        return run.name, "unreadable", "-", "-", one_line(run.error, _WIDTH)
-    totals = run.totals
-    state = run.reason if run.state == "finished" else run.state
-    calls = str(totals.get("calls", "-"))
-    return run.name, state or "-", calls, _tokens(totals), f"{run.seconds:.1f}"
-
-
-def _tokens(totals: dict[str, Any]) -> str:
-    tokens = totals.get("tokens")
-    if not isinstance(tokens, dict):
-        return "-"
-    return f"{tokens.get('prompt_tokens', 0)}+{tokens.get('completion_tokens', 0)}"
-
-
-# -- show --------------------------------------------------------------------------------------
-
-
-def show_command(given: argparse.Namespace) -> int:
+def command(given: argparse.Namespace) -> int:
     """Show a run or a call; the exit code."""
     with guarded(given.json) as failure:
         run, address = _names(given.names)

@@ -1,0 +1,17 @@
+"""``appl trace``: everything that is done with recorded runs, one module a command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from appl.cli.trace import ls, replay, show
+
+_COMMANDS = (ls, show, replay)
+
+
+def add(commands: Any) -> None:
+    """Add the command, with its own commands, to the parser of ``appl``."""
+    parser = commands.add_parser("trace", help="work with recorded runs: list, show, replay, …")
+    own = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for each in _COMMANDS:
+        each.add(own)
