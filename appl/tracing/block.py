@@ -80,10 +80,14 @@ def _zstd(payload: bytes, raw_length: int) -> bytes:
 
 @dataclass(slots=True)
 class Scan:
-    """Where a scan stands: good blocks so far, the offset after them, and what was cut behind."""
+    """Where a scan stands: good blocks so far, the offset after them, and what was cut behind.
+
+    ``raw`` is what the blocks took after decompression.
+    """
 
     good: int = 0
     blocks: int = 0
+    raw: int = 0
     torn: int = 0
     damaged: str = ""
 
@@ -94,10 +98,12 @@ def scan(file: BinaryIO, found: Scan, *, salvage: bool = False, limit: int = 0) 
     A bad block that reaches the end is a torn tail, counted in ``found.torn``. One that is followed
     by good blocks raises ``TraceCorrupt``, or ends the scan when *salvage* is set. *limit* is the
     number of bytes that the whole may take after decompression (0: in proportion to the file).
+    With the *found* of an earlier scan, what was written since then is read.
     """
     size = file.seek(0, 2)
     file.seek(0)
-    if not _magic(file, size, found):
+    found.torn = 0
+    if not found.good and not _magic(file, size, found):
         return
     budget = limit or _ALLOWANCE + _RATIO * size
     while found.good < size:
@@ -106,8 +112,8 @@ def scan(file: BinaryIO, found: Scan, *, salvage: bool = False, limit: int = 0) 
             _classify(file, found, size, salvage)
             return
         _, raw_length, payload = block
-        budget -= raw_length
-        if budget < 0:
+        found.raw += raw_length
+        if found.raw > budget:
             raise TraceCorrupt("the trace would take far more memory than its size suggests")
         raw = _raw(block, found.blocks)
         found.good += HEAD.size + len(payload)

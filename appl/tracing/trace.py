@@ -242,9 +242,9 @@ class Trace:
         """
         trace = cls(Path(path))
         found = block.Scan()
-        with _regular_file(trace.path) as file:
+        with regular_file(trace.path) as file:
             running = store.locked(file)
-            builder = _Builder(trace)
+            builder = Builder(trace)
             for raw in block.scan(file, found, salvage=salvage, limit=limit):
                 builder.block(raw, found.blocks)
         trace.moments = builder.deliveries
@@ -342,7 +342,7 @@ def jsonable(value: Any) -> Any:
     return value
 
 
-def _regular_file(path: Path) -> BinaryIO:
+def regular_file(path: Path) -> BinaryIO:
     """*path* opened for reading; never waits for a pipe. Raises ``NotATrace``."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -354,7 +354,7 @@ def _regular_file(path: Path) -> BinaryIO:
     return os.fdopen(fd, "rb")
 
 
-class _Builder:
+class Builder:
     """Puts the records of a file together; keeps the numbers of the current incarnation."""
 
     def __init__(self, trace: Trace) -> None:
@@ -674,6 +674,6 @@ class _Builder:
 
 def records(path: Path) -> Iterator[Any]:
     """The raw records of the trace at *path*, as they stand; for tools and tests."""
-    with _regular_file(path) as file:
+    with regular_file(path) as file:
         for raw in block.scan(file, block.Scan()):
             yield from codec.unpack(raw)
