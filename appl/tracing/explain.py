@@ -14,10 +14,10 @@ from itertools import zip_longest
 
 from appl.backend import Request
 from appl.prompt import Message
+from appl.tracing.textdiff import text_diff
 from appl.tracing.tooluse import ToolUse
 from appl.tracing.trace import Call, Trace
 
-_SHOWN, _BEFORE, _LINES = 160, 40, 200
 _SEVERAL = 3
 CAUSES = (
     "usual causes: the program or a default was edited; the clock, random numbers, uuid, files or "
@@ -32,11 +32,6 @@ class Site:
 
     where: str = ""
     edges: tuple[str, ...] = ()
-
-
-def visible(text: str) -> str:
-    """*text* with everything that is not printable written as an escape."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def divergence(trace: Trace, request: Request, site: Site, claimed: Collection[str]) -> str:
@@ -68,7 +63,7 @@ def _differences(trace: Trace, request: Request, site: Site, found: Call) -> lis
     lines = [f"same: {_names(same)}" if same else "", f"differs: {_names(differs)}"]
     if differs:
         _, then, now = differs[0]
-        lines += _text_diff(then, now)
+        lines += text_diff(then, now)
         lines.append(_origin(trace, then, now, found, site))
     return lines
 
@@ -95,32 +90,6 @@ def _said(message: Message | None) -> str:
 def _names(parts: list[tuple[str, str, str]]) -> str:
     shown = [name for name, _, _ in parts[:8]]
     return ", ".join(shown) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
-
-
-def _text_diff(then: str, now: str) -> list[str]:
-    """What was recorded (-) and what is asked now (+), from shortly before the first difference."""
-    old, new = then.splitlines()[:_LINES], now.splitlines()[:_LINES]
-    if len(old) > 1 or len(new) > 1:
-        diff = difflib.unified_diff(old, new, lineterm="", n=1)
-        lines = [line for line in diff if not line.startswith(("---", "+++", "@@"))]
-        if lines:
-            return [f"  {line[0]} {visible(line[1 : _SHOWN + 1])}" for line in lines[:8]]
-    start = max(_common(then, now) - _BEFORE, 0)
-    return [f"  - {_excerpt(then, start)}", f"  + {_excerpt(now, start)}"]
-
-
-def _common(a: str, b: str) -> int:
-    """The length of the common beginning, by halving: the texts may be long."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if a[:middle] == b[:middle] else (low, middle - 1)
-    return low
-
-
-def _excerpt(text: str, start: int) -> str:
-    body = visible(text[start : start + _SHOWN])
-    return ("…" if start else "") + body + ("…" if len(text) > start + _SHOWN else "")
 
 
 def _origin(trace: Trace, then: str, now: str, found: Call, site: Site) -> str:

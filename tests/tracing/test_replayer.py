@@ -25,7 +25,7 @@ from appl.runtime.event import CallEnded, ChunksDelivered, Delivered, Observed
 from appl.runtime.run import Run
 from appl.testing import Echo, Fake, Scripted
 from appl.tracing import Recorder, Replayer, Trace, profile_data
-from appl.tracing.explain import visible
+from appl.tracing.textdiff import visible
 from appl.tracing.record import response_data
 
 

@@ -1,0 +1,58 @@
+"""Two texts and what differs in them, in a few lines that a terminal can take.
+
+Invariant: what is shown is cut and escaped, and what it costs is bounded, however long the texts.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+SHOWN, BEFORE = 160, 40
+_LINES, _AT_ONCE = 8, 200
+
+
+def visible(text: str) -> str:
+    """*text* with everything that is not printable written as an escape."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def common(a: str, b: str) -> int:
+    """The length of the common beginning, by halving: the texts may be long."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if a[:middle] == b[:middle] else (low, middle - 1)
+    return low
+
+
+def text_diff(then: str, now: str, most: int = _LINES) -> list[str]:
+    """At most *most* lines of what was (-) and what is (+), from the first difference on."""
+    start = then.rfind("\n", 0, common(then, now)) + 1
+    old, new = then[start:].splitlines(), now[start:].splitlines()
+    if len(old) > 1 or len(new) > 1:
+        old, new = _without_end(old, new)
+        diff = difflib.unified_diff(old[:_AT_ONCE], new[:_AT_ONCE], lineterm="", n=0)
+        lines = [line for line in diff if not line.startswith(("---", "+++", "@@"))]
+        if lines:
+            more = [f"  … and {len(lines) - most} more lines"] if len(lines) > most else []
+            return [f"  {line[0]} {_cut(line[1:])}" for line in lines[:most]] + more
+    begin = max(common(then, now) - BEFORE, start, 0)
+    return [f"  - {excerpt(then, begin)}", f"  + {excerpt(now, begin)}"]
+
+
+def _without_end(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
+    """*old* and *new* without the lines that both end with."""
+    same = 0
+    while same < min(len(old), len(new)) and old[-1 - same] == new[-1 - same]:
+        same += 1
+    return old[: len(old) - same], new[: len(new) - same]
+
+
+def _cut(line: str) -> str:
+    return visible(line[:SHOWN]) + ("…" if len(line) > SHOWN else "")
+
+
+def excerpt(text: str, start: int) -> str:
+    """A line of *text* from *start* on, with dots where something is left out."""
+    body = visible(text[start : start + SHOWN])
+    return ("…" if start else "") + body + ("…" if len(text) > start + SHOWN else "")
