@@ -146,15 +146,22 @@ class BackendError(ApplError):
 
     ``retriable`` says whether the same question may be answered later. ``retry_after`` is how many
     seconds the server asked to be left alone, ``status`` its HTTP status, where it gave one.
+    ``usage`` is what was paid for all the same: tokens of the prompt, of the answer, and of the
+    prompt as far as it was cached, each ``None`` where that is not known.
     """
 
     retriable: bool = False
 
     def __init__(
-        self, *args: object, retry_after: float | None = None, status: int | None = None
+        self,
+        *args: object,
+        retry_after: float | None = None,
+        status: int | None = None,
+        usage: Iterable[int | None] | None = None,
     ) -> None:
         super().__init__(*args)
         self.retry_after, self.status = retry_after, status
+        self.usage: tuple[int | None, ...] | None = None if usage is None else tuple(usage)
 
 
 class BackendNotFound(BackendError, LookupError):
@@ -200,8 +207,9 @@ class BackendTimeout(BackendError, TimeoutError):
         deadline: str = "total",
         retry_after: float | None = None,
         status: int | None = None,
+        usage: Iterable[int | None] | None = None,
     ) -> None:
-        super().__init__(*args, retry_after=retry_after, status=status)
+        super().__init__(*args, retry_after=retry_after, status=status, usage=usage)
         self.deadline = deadline
         self.retriable = deadline != "total"
 

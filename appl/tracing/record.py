@@ -162,7 +162,7 @@ _BUILTIN = (
 )  # fmt: skip
 _ERRORS = _error_types()
 _FACTS = (
-    "retry_after", "status", "deadline", "limit", "most", "spent", "reserved", "asked",
+    "retry_after", "status", "deadline", "limit", "most", "spent", "reserved", "asked", "usage",
 )  # fmt: skip
 
 

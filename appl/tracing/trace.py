@@ -49,7 +49,9 @@ class Call:
     ``outcome`` is ``None`` for a call that was in flight when the record ends. ``position`` numbers
     the starts, ``delivered`` the deliveries. ``shown`` says at which deliveries how many chunks of
     its stream had reached the program, ``begun`` what one that failed had said by then. ``masked``
-    names the secrets that were taken out of its records.
+    names the secrets that were taken out of its records. ``source`` is ``None`` for a call that was
+    asked live, else how another run answered for it: ``reused``, ``shifted`` or ``moved`` from its
+    call ``of``, or ``pinned``.
     """
 
     address: str
@@ -78,6 +80,8 @@ class Call:
     cuts: Sequence[Any] = ()
     begun: Texts | None = None
     masked: tuple[str, ...] = ()
+    source: str | None = None
+    of: str | None = None
 
     @property
     def where(self) -> str:
@@ -126,6 +130,8 @@ class Call:
             "choice_method": response.choice_method if response else None,
             "error": _error(self.error),
             "masked": list(self.masked),
+            "source": self.source,
+            "of": self.of,
         }
 
 
@@ -212,7 +218,7 @@ class Trace:
 
     ``tools`` are the calls of tools, by address. ``torn`` is the size of a last group that a crash
     cut off; ``moments`` counts deliveries and observations together, in whose order a replay tells
-    them again.
+    them again. ``earlier`` are records of calls that a later process began again.
     """
 
     path: Path
@@ -231,6 +237,7 @@ class Trace:
     moments: int = 0
     by_address: dict[str, Call] = field(default_factory=dict)
     tools: dict[str, ToolUse] = field(default_factory=dict)
+    earlier: list[Call] = field(default_factory=list)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, salvage: bool = False, limit: int = 0) -> Trace:
@@ -549,7 +556,9 @@ class Builder:
 
     def _add(self, call: Call) -> None:
         """A call that was begun again by a later process takes the place of its first record."""
-        self._trace.by_address.pop(call.address, None)
+        before = self._trace.by_address.pop(call.address, None)
+        if before is not None:
+            self._trace.earlier.append(before)
         self._trace.by_address[call.address] = call
 
     def _address(self, reference: Any) -> str:

@@ -49,7 +49,19 @@ def _object(body: bytes | str, who: str, content_type: str, secrets: tuple[str, 
 def response_of_data(
     data: dict[str, Any], request: Request, who: str, secrets: tuple[str, ...]
 ) -> Response:
-    """The answer in the JSON object *data*. Raises ``BackendError``."""
+    """The answer in the JSON object *data*. Raises ``BackendError``, with what was paid for."""
+    try:
+        return _response(data, request, who, secrets)
+    except BackendError as error:
+        used, _ = usage_of(data.get("usage"))
+        if used != Usage():
+            error.usage = (used.prompt_tokens, used.completion_tokens, used.cached_tokens)
+        raise
+
+
+def _response(
+    data: dict[str, Any], request: Request, who: str, secrets: tuple[str, ...]
+) -> Response:
     choices = data.get("choices")
     if not isinstance(choices, list) or len(choices) < request.n:
         got = len(choices) if isinstance(choices, list) else "none"
