@@ -1,0 +1,106 @@
+"""``appl trace view``: a recorded run in the browser, or as one HTML file.
+
+Invariant: only reads traces; the address with its token goes to stdout and to the browser, and to
+the browser by a file that nobody else can read, as command lines can be read by all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import json
+import os
+import signal
+import tempfile
+import webbrowser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from appl.cli.failure import guarded
+from appl.cli.terminal import out, say
+from appl.cli.trace.named import run_path
+
+_EPILOG = """\
+Keys in the viewer: 1 to 9 choose a view, / searches, j and k go from call to call, ? lists all.
+The page shows a run that goes on as it grows. It asks nobody but this command.
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the command to those of ``appl trace``."""
+    parser = commands.add_parser(
+        "view",
+        help="show a run in the browser, or write it as one HTML file",
+        description="Show a run in the browser: calls, timeline, graph, prompts, shared prefixes, "
+        "critical path, cost, search, and what differs from another run. RUN is a path, the "
+        "beginning of a run's name, or 'last'.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    parser.add_argument("--diff", metavar="RUN", help="another run to compare it with")
+    parser.add_argument("--html", metavar="FILE", help="write one HTML file with all data in it")
+    parser.add_argument("--no-open", action="store_true", help="only print the address")
+    parser.add_argument("--port", type=int, default=0, help="port (default: one that is free)")
+    parser.add_argument("--salvage", action="store_true", help="show what is before the damage")
+    parser.add_argument("--json", action="store_true", help="print the line as JSON")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> int:
+    """Serve the run until Ctrl-C, or write it; the exit code."""
+    with guarded(given.json) as failure:
+        viewer = importlib.import_module("appl.tracing.viewer")  # for this command only
+        with contextlib.ExitStack() as held:
+            runs = [given.run, *([given.diff] if given.diff else [])]
+            views = viewer.Views(
+                *(
+                    held.enter_context(
+                        contextlib.closing(viewer.View(run_path(run), salvage=given.salvage))
+                    )
+                    for run in runs
+                )
+            )
+            if given.html:
+                _write(viewer, views, given)
+            else:
+                _serve(viewer, views, given)
+    return failure.code
+
+
+def _write(viewer: Any, views: Any, given: argparse.Namespace) -> None:
+    size = viewer.export(views, given.html)
+    if given.json:
+        out(json.dumps({"html": given.html, "bytes": size}))
+    else:
+        say(f"appl: wrote {given.html} ({size / 1e6:.1f} MB)")
+
+
+def _serve(viewer: Any, views: Any, given: argparse.Namespace) -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with viewer.Server(views, port=given.port) as server:
+        line = {"ready": True, "url": server.url, "pid": os.getpid()}
+        out(json.dumps(line) if given.json else server.url)
+        if not given.json:
+            say("appl: showing the run at this address until Ctrl-C")
+        with _opened(server.url, given.no_open), contextlib.suppress(KeyboardInterrupt):
+            server.wait()
+
+
+@contextlib.contextmanager
+def _opened(url: str, only_print: bool) -> Iterator[None]:
+    """The address in the browser; the file that leads there is gone afterwards."""
+    if only_print:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="appl-view-") as folder:
+        door = Path(folder) / "view.html"
+        door.write_text(
+            '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+            f'<meta http-equiv="refresh" content="0;url={url}"><title>appl</title>'
+        )
+        if not webbrowser.open(door.as_uri()):
+            say("appl: no browser could be opened; open the address by hand")
+        yield

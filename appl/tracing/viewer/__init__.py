@@ -1,0 +1,10 @@
+"""The viewer of recorded runs: the data that a browser shows, the page, and its server.
+
+Invariant: only reads traces; recorded text leaves as JSON alone, never as part of the page.
+"""
+
+from appl.tracing.viewer.page import export, page
+from appl.tracing.viewer.server import Server
+from appl.tracing.viewer.view import View, Views
+
+__all__ = ["Server", "View", "Views", "export", "page"]

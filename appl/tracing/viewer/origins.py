@@ -1,0 +1,68 @@
+"""Where the pieces of a prompt come from: the calls whose answers stand in it.
+
+Invariant: spans lie within their message, in order, and do not overlap; none is claimed whose text
+is not the answer of a call that the prompt was made of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from appl.tracing.trace import Call, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A piece of a message and where it comes from: a call's address, and a source line."""
+
+    message: int
+    start: int
+    end: int
+    address: str = ""
+    where: str = ""
+
+
+def origins(call: Call, trace: Trace) -> list[Origin]:
+    """The pieces of the prompt of *call* that are answers of others, first message first."""
+    if call.messages is None or not call.edges:
+        return []
+    answers = {text: made for edge in call.edges for text, made in _answers(trace, edge)}
+    found: list[Origin] = []
+    for number, message in enumerate(call.messages):
+        found += _within(number, message.content, answers)
+    return found
+
+
+def _answers(trace: Trace, address: str) -> list[tuple[str, Call]]:
+    made = trace.by_address.get(address)
+    if made is None or made.response is None:
+        return []
+    samples = made.response.samples
+    texts = {text for sample in samples for text in (sample.text, sample.text.strip())}
+    return [(text, made) for text in texts if text]
+
+
+def _within(number: int, text: str, answers: dict[str, Call]) -> list[Origin]:
+    """The longest answers first, each at the first place that none has taken."""
+    taken: list[Origin] = []
+    done: set[str] = set()
+    for answer in sorted(answers, key=len, reverse=True):
+        made = answers[answer]
+        if made.address in done:
+            continue
+        start = _free(text, answer, taken)
+        if start >= 0:
+            done.add(made.address)
+            taken.append(Origin(number, start, start + len(answer), made.address, made.where))
+    return sorted(taken, key=lambda each: each.start)
+
+
+def _free(text: str, answer: str, taken: list[Origin]) -> int:
+    start = text.find(answer)
+    while start >= 0:
+        end = start + len(answer)
+        inside = next((t for t in taken if start < t.end and t.start < end), None)
+        if inside is None:
+            return start
+        start = text.find(answer, inside.end)
+    return -1

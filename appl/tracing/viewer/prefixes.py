@@ -1,0 +1,154 @@
+"""What the prompts of a run have in common at their beginnings, and what of it was in a cache.
+
+Invariant: a node is a beginning that at least two calls share, and the longest such; the calls
+below a node are those whose prompts begin with it. Prompts of other models never share.
+
+The tree is a radix tree (Morrison 1968) over the text of the prompts, with a mark at each message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from appl.prompt import Message
+from appl.tracing.trace import Call
+from appl.tracing.viewer.rows import Rows
+
+_SHOWN, _MOST = 100, 20_000
+
+
+@dataclass(slots=True)
+class _Node:
+    text: str
+    parent: int
+    below: dict[str, int] = field(default_factory=dict)
+
+
+class Prefixes:
+    """The tree of shared beginnings; calls are added as they are seen, each once."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._nodes: list[_Node] = [_Node("", -1)]
+        self._ends: list[int] = []
+
+    def data(self) -> dict[str, Any]:
+        """The nodes as columns, parents first, and for each row the deepest node that it shares.
+
+        ``chars`` is the length of the text of a node, ``text`` its beginning; ``prompt`` and
+        ``cached`` are the tokens of the calls below that say both, ``calls`` counts calls.
+        Of very many nodes those with the most calls are given.
+        """
+        for row in range(len(self._ends), len(self._rows)):
+            self._ends.append(self._insert(row))
+        return self._columns(*self._sums())
+
+    def _insert(self, row: int) -> int:
+        each = self._rows.at(row)
+        if not isinstance(each, Call) or each.messages is None:
+            return -1
+        text = each.model + "\0" + "".join(map(_marked, each.messages))
+        at = done = 0
+        while done < len(text):
+            found = self._nodes[at].below.get(text[done])
+            if found is None:
+                return self._grow(at, text[done:])
+            label = self._nodes[found].text
+            if not text.startswith(label, done):
+                found = self._split(found, _common(label, text, done))
+            at, done = found, done + len(self._nodes[found].text)
+        return at
+
+    def _grow(self, parent: int, text: str) -> int:
+        self._nodes.append(_Node(text, parent))
+        number = len(self._nodes) - 1
+        self._nodes[parent].below[text[0]] = number
+        return number
+
+    def _split(self, number: int, length: int) -> int:
+        """A new node for the first *length* characters of a node, which then hangs below it."""
+        node = self._nodes[number]
+        upper = self._grow(node.parent, node.text[:length])
+        node.text, node.parent = node.text[length:], upper
+        self._nodes[upper].below[node.text[0]] = number
+        return upper
+
+    def _sums(self) -> tuple[list[int], list[int], list[int], list[int]]:
+        """Calls, prompt tokens, cached tokens and a first row, of each node with all below it."""
+        size = len(self._nodes)
+        calls, prompt, cached, first = [0] * size, [0] * size, [0] * size, [-1] * size
+        for row, node in enumerate(self._ends):
+            if node < 0:
+                continue
+            calls[node] += 1
+            first[node] = row if first[node] < 0 else first[node]
+            used = self._used(row)
+            prompt[node] += used[0]
+            cached[node] += used[1]
+        for node in reversed(self._parents_first()):
+            above = self._nodes[node].parent
+            if above >= 0:
+                calls[above] += calls[node]
+                prompt[above] += prompt[node]
+                cached[above] += cached[node]
+                if first[node] >= 0 and not 0 <= first[above] <= first[node]:
+                    first[above] = first[node]
+        return calls, prompt, cached, first
+
+    def _used(self, row: int) -> tuple[int, int]:
+        each = self._rows.at(row)
+        response = each.response if isinstance(each, Call) else None
+        if response is None or response.usage.prompt_tokens is None:
+            return 0, 0
+        cached = response.usage.cached_tokens
+        return (0, 0) if cached is None else (response.usage.prompt_tokens, cached)
+
+    def _parents_first(self) -> list[int]:
+        order = [0]
+        for node in order:
+            order.extend(self._nodes[node].below.values())
+        return order
+
+    def _columns(
+        self, calls: list[int], prompt: list[int], cached: list[int], first: list[int]
+    ) -> dict[str, Any]:
+        shared = [node for node in self._parents_first() if node == 0 or calls[node] > 1]
+        kept = sorted(shared, key=lambda node: -calls[node])[:_MOST]  # parents stay before children
+        place = {node: i for i, node in enumerate(kept)}
+        return {
+            "left_out": len(shared) - len(kept),
+            "parent": [place.get(self._nodes[node].parent, -1) for node in kept],
+            "chars": [len(self._nodes[node].text) for node in kept],
+            "text": [self._shown(node) for node in kept],
+            "calls": [calls[node] for node in kept],
+            "prompt": [prompt[node] for node in kept],
+            "cached": [cached[node] for node in kept],
+            "first": [first[node] for node in kept],
+            "node": [self._shared(end, place) for end in self._ends],
+        }
+
+    def _shown(self, node: int) -> str:
+        return self._nodes[node].text[:_SHOWN].replace("\0", "\n")
+
+    def _shared(self, node: int, place: dict[int, int]) -> int:
+        while node >= 0 and node not in place:
+            node = self._nodes[node].parent
+        return place.get(node, -1)
+
+
+def _marked(message: Message) -> str:
+    name = f" {message.name}" if message.name else ""
+    return f"[{message.role}{name}]\0{message.shown}\0"
+
+
+def _common(label: str, text: str, start: int) -> int:
+    """How much of the beginning of *label* stands in *text* at *start*."""
+    low, high = 0, len(label)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if text.startswith(label[low:middle], start + low):
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,144 @@
+"""The calls of a run as columns of numbers and short texts, and what has changed since a cursor.
+
+Invariant: a row keeps its number as long as the run is looked at; whoever applies all changes from
+cursor 0 on has the same table as one who looks later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from appl.backend import Usage
+from appl.tracing.tooluse import ToolUse
+from appl.tracing.trace import Call, Trace
+
+PAGE = 20_000
+SAID = 80
+OUTCOMES = ("in flight", "answered", "failed", "cancelled")
+NUMBERS = (
+    "kind", "model", "file", "line", "outcome", "started", "asked", "ended", "attempts", "failed",
+    "prompt", "completion", "cached", "cost", "samples", "reused", "ordinal", "source",
+)  # fmt: skip
+"""The columns of numbers. ``kind``, ``model``, ``file`` and ``source`` are numbers of strings;
+times are microseconds since the run began; -1 stands for what is not known."""
+
+_NOTHING = Usage(None, None, None)
+
+
+class Rows:
+    """The calls of *trace*, tool calls among them, in the order in which they were seen."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.addresses: list[str] = []
+        self.number: dict[str, int] = {}
+        self._log: list[int] = []
+        self._strings: dict[str, int] = {}
+        self._scopes = 0
+
+    def __len__(self) -> int:
+        return len(self.addresses)
+
+    def at(self, row: int) -> Call | ToolUse:
+        """The call or tool call of a row."""
+        address = self.addresses[row]
+        trace = self.trace
+        return trace.by_address.get(address) or trace.tools[address]
+
+    def touch(self, addresses: Iterable[str]) -> None:
+        """Note that these calls have changed, or begun to exist."""
+        for address in addresses:
+            row = self.number.get(address)
+            if row is None:
+                row = self.number[address] = len(self.addresses)
+                self.addresses.append(address)
+            self._log.append(row)
+
+    def changes(self, since: int = 0, most: int = PAGE) -> dict[str, Any]:
+        """What has changed since the cursor *since*, of at most *most* entries of the log.
+
+        ``rows`` are the numbers of the rows; the columns are in their order. ``next`` is the cursor
+        to ask with for more. ``strings`` are all so far.
+        """
+        since = min(max(since, 0), len(self._log))
+        until = min(since + most, len(self._log))
+        rows = list(dict.fromkeys(self._log[since:until]))
+        columns: dict[str, list[Any]] = {name: [] for name in NUMBERS}
+        said, uses = [], []
+        for row in rows:
+            each = self.at(row)
+            facts = self._call(each) if isinstance(each, Call) else self._tool(each)
+            for name, value in zip(NUMBERS, facts, strict=True):
+                columns[name].append(value)
+            said.append(excerpt(each))
+            edges = each.edges if isinstance(each, Call) else ()
+            uses.append([self.number[edge] for edge in edges if edge in self.number])
+        return {
+            "next": until,
+            "more": until < len(self._log),
+            "size": len(self.addresses),
+            "rows": rows,
+            "address": [self.addresses[row] for row in rows],
+            **columns,
+            "said": said,
+            "uses": uses,
+            "strings": list(self._strings),
+        }
+
+    def string(self, text: str) -> int:
+        """The number of a text that many rows share."""
+        return self._strings.setdefault(text, len(self._strings))
+
+    def _call(self, call: Call) -> tuple[int, ...]:
+        response = call.response
+        used = response.usage if response is not None else _NOTHING
+        asked = next((each.at for each in call.attempts if each.at is not None), None)
+        return (
+            self.string(call.kind), self.string(call.model), self._file(call.file),
+            _known(call.line), _outcome(call.outcome), _known(call.started), _known(asked),
+            _known(call.ended), len(call.attempts),
+            sum(1 for each in call.attempts if each.error is not None),
+            _known(used.prompt_tokens), _known(used.completion_tokens),
+            _known(used.cached_tokens), _known(response.cost if response else None),
+            len(response.samples) if response else 0, response.reused if response else 0,
+            call.ordinal, self._file(call.source),
+        )  # fmt: skip
+
+    def _tool(self, used: ToolUse) -> tuple[int, ...]:
+        failed = used.message is not None and used.message.has_error
+        outcome = 2 if failed else _outcome(used.outcome)
+        return (
+            self.string("tool"), self.string(used.name), self._file(used.file), _known(used.line),
+            outcome, _known(used.started), _known(used.started), _known(used.ended),
+            1, 0, -1, -1, -1, -1, 1, 0, 0, -1,
+        )  # fmt: skip
+
+    def _file(self, file: str | None) -> int:
+        return -1 if file is None else self.string(file)
+
+
+def _known(number: int | None) -> int:
+    return -1 if number is None else number
+
+
+def _outcome(outcome: str | None) -> int:
+    return OUTCOMES.index(outcome or "in flight")
+
+
+def answer_of(each: Call | ToolUse) -> str:
+    """What came of a call, as one text: the answer, the error, or nothing yet."""
+    if isinstance(each, ToolUse):
+        if each.message is not None:
+            return each.message.shown
+    elif each.response is not None:
+        first = each.response.samples[0] if each.response.samples else None
+        if first is not None:
+            return "\n".join([*filter(None, [first.text]), *map(str, first.tool_calls)])
+    return f"{type(each.error).__name__}: {each.error}" if each.error is not None else ""
+
+
+def excerpt(each: Call | ToolUse) -> str:
+    """The beginning of ``answer_of`` on one line."""
+    line = " ".join(answer_of(each)[: 4 * SAID].split())
+    return line if len(line) <= SAID else line[: SAID - 1] + "…"

@@ -1,0 +1,66 @@
+"""Searching a run: addresses, models, source files, prompts, answers, errors, tool arguments.
+
+Invariant: a message that many calls share is looked through once a query.
+"""
+
+from __future__ import annotations
+
+from appl.prompt import Messages
+from appl.tracing.tooluse import ToolUse
+from appl.tracing.trace import Call
+from appl.tracing.viewer.rows import Rows, answer_of
+
+ADDRESS, PROMPT, ANSWER = 1, 2, 4
+PAGE = 2_000
+
+
+class Search:
+    """One query; *text* is found in any case, as it is written otherwise."""
+
+    def __init__(self, rows: Rows, text: str) -> None:
+        self.text = text
+        self._rows, self._wanted = rows, text.lower()
+        self._seen: dict[int, bool] = {}
+
+    def page(self, start: int, most: int = PAGE) -> dict[str, object]:
+        """Rows from *start* on that match, and where (a sum of 1 address or name, 2 prompt or
+        arguments, 4 answer or error); ``next`` is where to go on, -1 at the end."""
+        start = min(max(start, 0), len(self._rows))
+        until = min(start + most, len(self._rows))
+        found = [(row, self._match(row)) for row in range(start, until)]
+        return {
+            "rows": [row for row, where in found if where],
+            "where": [where for _, where in found if where],
+            "next": until if until < len(self._rows) else -1,
+        }
+
+    def _match(self, row: int) -> int:
+        each = self._rows.at(row)
+        named = [each.address, each.where]
+        asked = False
+        if isinstance(each, ToolUse):
+            named.append(each.name)
+            asked = self._in(each.arguments)
+        else:
+            named += (each.model, each.kind)
+            asked = self._prompt(each)
+        answered = self._in(answer_of(each)) or (isinstance(each, Call) and self._others(each))
+        name = any(map(self._in, named))
+        return ADDRESS * name + PROMPT * asked + ANSWER * answered
+
+    def _in(self, text: str) -> bool:
+        return self._wanted in text.lower()
+
+    def _others(self, call: Call) -> bool:
+        samples = call.response.samples if call.response else ()
+        return any(self._in(f"{sample.text}\n{sample.reasoning or ''}") for sample in samples)
+
+    def _prompt(self, call: Call) -> bool:
+        return call.messages is not None and any(map(self._message, call.messages.links()))
+
+    def _message(self, link: Messages) -> bool:
+        held: object = link if link.is_roped else link.message
+        known = self._seen.get(id(held))
+        if known is None:
+            known = self._seen[id(held)] = self._in(link.message.shown)
+        return known

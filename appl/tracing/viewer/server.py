@@ -1,0 +1,149 @@
+"""The viewer's server: one page and its data, on loopback, for whoever has the address.
+
+Invariant: nothing is answered without the token, to another host name, or to a page from elsewhere;
+the only method is GET, and no path is that of a file.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from urllib.parse import parse_qsl, urlsplit
+
+from appl.tracing.viewer.packing import as_json
+from appl.tracing.viewer.page import page, policy
+from appl.tracing.viewer.view import Views
+
+LOOPBACK = "127.0.0.1"
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_OTHERS = ("HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
+_PATIENCE_S = 30.0
+
+
+class Server:
+    """Serves *views* from when it is made until ``close``; ``url`` is the address with the token.
+
+    *port* 0 takes a free one. Raises ``OSError`` when the port cannot be had.
+    """
+
+    def __init__(self, views: Views, *, port: int = 0) -> None:
+        self.token = secrets.token_urlsafe(24)
+        self._http = _Http((LOOPBACK, port), _Handler)
+        self._http.views, self._http.token = views, self.token
+        self.port: int = self._http.server_address[1]
+        self._http.hosts = {f"{name}:{self.port}" for name in (LOOPBACK, "localhost")}
+        self.url = f"http://{LOOPBACK}:{self.port}/{self.token}/"
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, name="appl-view", daemon=True
+        )
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Return when somebody closes it."""
+        self._thread.join()
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    views: Views
+    token: str
+    hosts: set[str]
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A browser that went away is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "appl", ""
+    timeout = _PATIENCE_S
+    server: _Http
+
+    def do_GET(self) -> None:
+        target = urlsplit(self.path)
+        _, _, rest = target.path.partition("/")
+        token, slash, name = rest.partition("/")
+        if self.headers.get_all("Host", []) not in [[host] for host in self.server.hosts]:
+            self._refuse(421, "this server answers to its loopback address only")
+        elif not hmac.compare_digest(token.encode(), self.server.token.encode()):
+            self._refuse(403, "the address lacks the token that `appl trace view` printed")
+        elif slash and not name:
+            self._send(200, "text/html; charset=utf-8", page().encode())
+        elif name.startswith("data/"):
+            self._data(name.removeprefix("data/"), target.query)
+        else:
+            self._refuse(404, "there is no such page")
+
+    def _data(self, name: str, query: str) -> None:
+        if self.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+            self._refuse(403, "data goes to the viewer's own page only")
+            return
+        try:
+            asked = dict(parse_qsl(query, keep_blank_values=True))
+            found = self.server.views.document(name, asked)
+        except KeyError:
+            self._refuse(404, "there is no such document")
+            return
+        self._send(200, "application/json", as_json(found))
+
+    def _refused_method(self) -> None:
+        self.close_connection = True
+        self._refuse(405, "only GET is answered", {"Allow": "GET"})
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """An error as plain text; what was asked is not repeated."""
+        self.close_connection = True
+        self._refuse(code, "this request is not understood")
+
+    def _refuse(self, code: int, reason: str, more: dict[str, str] | None = None) -> None:
+        self._send(code, "text/plain; charset=utf-8", f"{reason}\n".encode(), more)
+
+    def _send(self, code: int, kind: str, body: bytes, more: dict[str, str] | None = None) -> None:
+        self.send_response(code)
+        headers = {
+            "Content-Type": kind,
+            "Content-Length": str(len(body)),
+            "Content-Security-Policy": policy("'self'"),
+            **_HEADERS,
+            **(more or {}),
+        }
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Requests are not told: their address holds the token."""
+
+
+for _method in _OTHERS:
+    setattr(_Handler, f"do_{_method}", _Handler._refused_method)

@@ -1,0 +1,159 @@
+"""What was said in a call, as JSON-ready data: its prompt by message numbers, answers, attempts.
+
+Invariant: a message that several calls share has one number and is sent once; images and sounds
+are described, never sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from appl.backend import Sample
+from appl.prompt import Media, Message, Messages, tagged
+from appl.tracing.tooluse import ToolUse
+from appl.tracing.trace import Attempt, Call
+from appl.tracing.viewer.origins import origins
+from appl.tracing.viewer.packing import exact
+from appl.tracing.viewer.rows import OUTCOMES, Rows
+
+
+class Texts:
+    """The messages and calls of a run; messages get their number when a call is first asked for."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._numbers: dict[int, int] = {}
+        self._links: list[Messages] = []
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    def number(self, link: Messages) -> int:
+        """The number of the last message of *link*."""
+        held: object = link if link.is_roped else link.message
+        number = self._numbers.get(id(held))
+        if number is None:
+            number = self._numbers[id(held)] = len(self._links)
+            self._links.append(link)  # which keeps the message, and so its id, alive
+        return number
+
+    def messages(self, numbers: Iterable[int]) -> list[dict[str, Any]]:
+        """The messages of these numbers. Raises ``IndexError``."""
+        return [_message(self._links[number].message) for number in numbers]
+
+    def call(self, row: int) -> dict[str, Any]:
+        """All there is to say about the call, or tool call, of a row. Raises ``IndexError``."""
+        each = self._rows.at(row)
+        data = self._tool(each) if isinstance(each, ToolUse) else self._call(each)
+        return {"row": row, "address": each.address, "where": each.where, **data}
+
+    def _call(self, call: Call) -> dict[str, Any]:
+        response = call.response
+        links = call.messages.links() if call.messages is not None else []
+        number = self._rows.number
+        return {
+            "kind": call.kind,
+            "model": call.model,
+            "answered_by": response.model if response else "",
+            "settings": _settings(call.sampling),
+            "n": call.n,
+            "sample": call.sample,
+            "timeout": call.timeout,
+            "content": tagged(call.content),
+            "outcome": call.outcome or OUTCOMES[0],
+            "messages": [self.number(link) for link in links],
+            "spans": [
+                [
+                    span.message,
+                    *_units(links[span.message].message.content, span.start, span.end),
+                    number.get(span.address, -1),
+                    span.where,
+                ]
+                for span in origins(call, self._rows.trace)
+            ],
+            "samples": [_sample(sample) for sample in response.samples] if response else [],
+            "scores": list(response.scores) if response and response.scores else None,
+            "chunks": len(call.cuts),
+            "begun": [text for _, text in sorted((call.begun or {}).items())],
+            "attempts": [_attempt(attempt) for attempt in call.attempts],
+            "error": _error(call.error),
+            "masked": list(call.masked),
+            "source": call.source,
+            "of": call.of,
+        }
+
+    def _tool(self, used: ToolUse) -> dict[str, Any]:
+        return {
+            "kind": "tool",
+            "name": used.name,
+            "arguments": used.arguments,
+            "effect": used.effect,
+            "outcome": used.outcome or OUTCOMES[0],
+            "result": _message(used.message) if used.message else None,
+            "error": _error(used.error),
+            "masked": list(used.masked),
+        }
+
+
+def _settings(sampling: str) -> dict[str, Any]:
+    try:
+        found = exact(json.loads(sampling))
+    except (ValueError, RecursionError):
+        return {"unreadable": sampling}
+    return found if isinstance(found, dict) else {"unreadable": sampling}
+
+
+def _message(message: Message) -> dict[str, Any]:
+    """A message; what is not there is left out."""
+    more = {
+        "media": [[offset, _medium(medium)] for offset, medium in message.media],
+        "calls": [[call.id, call.name, call.arguments] for call in message.tool_calls],
+        "of": message.tool_call_id,
+        "name": message.name,
+        "error": message.has_error,
+    }
+    return {
+        "role": message.role,
+        "text": message.content,
+        **{name: value for name, value in more.items() if value},
+    }
+
+
+def _medium(medium: Media) -> str:
+    return str(medium)
+
+
+def _sample(sample: Sample) -> dict[str, Any]:
+    return {
+        "text": sample.text,
+        "finish": sample.finish_reason,
+        "reasoning": sample.reasoning,
+        "calls": [[call.id, call.name, call.arguments] for call in sample.tool_calls],
+        "tokens": len(sample.logprobs or ()),
+    }
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "number": attempt.number,
+        "at": attempt.at,
+        "error": _error(attempt.error),
+        "wait": attempt.wait,
+    }
+
+
+def _error(error: BaseException | None) -> list[str] | None:
+    if error is None:
+        return None
+    notes = [str(note) for note in getattr(error, "__notes__", ())]
+    return [type(error).__name__, "\n".join([str(error), *notes])]
+
+
+def _units(text: str, start: int, end: int) -> tuple[int, int]:
+    """Offsets in *text* as a browser counts them, in units of UTF-16."""
+    if text.isascii():
+        return start, end
+    before = len(text[:start].encode("utf-16-le", "surrogatepass")) // 2
+    return before, before + len(text[start:end].encode("utf-16-le", "surrogatepass")) // 2

@@ -1,0 +1,165 @@
+"""What a browser can ask about one run, or about two: documents of plain data, by name.
+
+Invariant: a document is made of one moment of a run that may be growing; an unknown name, or a
+number that is not one, is a ``KeyError``.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from appl.errors import TraceError
+from appl.tracing.following import Following
+from appl.tracing.trace import jsonable
+from appl.tracing.viewer.comparing import STATUS, comparison
+from appl.tracing.viewer.critical import critical
+from appl.tracing.viewer.packing import exact
+from appl.tracing.viewer.prefixes import Prefixes
+from appl.tracing.viewer.rows import OUTCOMES, Rows
+from appl.tracing.viewer.search import Search
+from appl.tracing.viewer.texts import Texts
+
+Asked = Mapping[str, str]
+_FRESH, _PATIENCE = 0.2, 0.25
+_WHOLE = ("prefixes", "critical", "search")
+_MOST = 500
+
+
+class View:
+    """One run as a viewer needs it; reads on when it is asked, at most five times a second.
+
+    Raises ``TraceError`` for what cannot be read at first; a run that becomes damaged later keeps
+    what was read, and says so in ``run``.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, salvage: bool = False) -> None:
+        self._following = Following(path, salvage=salvage)
+        self.trace = self._following.trace
+        self.rows = Rows(self.trace)
+        self.texts = Texts(self.rows)
+        self._prefixes = Prefixes(self.rows)
+        self._search = Search(self.rows, "")
+        self._lock = threading.RLock()
+        self._read = -_FRESH
+        self._damage = ""
+        self.rows.touch(self._following.poll(_PATIENCE))
+        self._documents = {
+            "run": self._run,
+            "rows": self._changes,
+            "scopes": self._scopes,
+            "call": lambda asked: self.texts.call(_number(asked, "row")),
+            "messages": lambda asked: self.texts.messages(_numbers(asked, "ids")),
+            "prefixes": lambda _: self._prefixes.data(),
+            "critical": lambda _: critical(self.rows),
+            "search": self._found,
+        }
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._following.close()
+
+    def document(self, name: str, asked: Asked) -> Any:
+        """The document *name*, as JSON-ready data. Raises ``KeyError``."""
+        make = self._documents[name]
+        with self._lock:
+            self._refresh(math.inf if name in _WHOLE else _PATIENCE)
+            try:
+                return make(asked)
+            except (IndexError, ValueError) as error:
+                raise KeyError(name) from error
+
+    def read(self) -> None:
+        """Read on to the end of the file."""
+        with self._lock:
+            self._refresh(math.inf)
+
+    def _refresh(self, patience: float) -> None:
+        recent = time.monotonic() - self._read < _FRESH
+        if self._damage or (recent and not self._following.behind):
+            return
+        try:
+            self.rows.touch(self._following.poll(patience))
+        except TraceError as error:
+            self._damage = str(error)
+        self._read = time.monotonic()
+
+    def _run(self, asked: Asked) -> dict[str, Any]:
+        trace = self.trace
+        began = trace.began()
+        return {
+            "name": trace.path.stem,
+            "state": "reading" if self._following.behind else trace.state,
+            "reason": trace.reason,
+            "error": f"{type(trace.error).__name__}: {trace.error}" if trace.error else "",
+            "began": began.isoformat() if began else "",
+            "header": exact(jsonable(trace.header)),
+            "totals": trace.totals().as_data(),
+            "warnings": [list(pair) for pair in trace.warnings[:_MOST]],
+            "processes": [
+                {"pid": each.pid, "host": each.host, "reason": each.reason, "wall": each.wall}
+                for each in trace.incarnations[:_MOST]
+            ],
+            "observations": len(trace.observations),
+            "records": trace.records,
+            "masked": trace.masked,
+            "torn": trace.torn,
+            "damage": self._damage,
+            "outcomes": OUTCOMES,
+        }
+
+    def _changes(self, asked: Asked) -> dict[str, Any]:
+        changes = self.rows.changes(_number(asked, "since"))
+        changes["more"] = changes["more"] or self._following.behind
+        return changes
+
+    def _scopes(self, asked: Asked) -> dict[str, Any]:
+        """The scopes from number ``since`` on: addresses, and where their functions stand."""
+        since = max(_number(asked, "since"), 0)
+        scopes = self.trace.scopes[since:]
+        return {
+            "address": [scope.address for scope in scopes],
+            "where": [f"{scope.file}:{scope.line}" if scope.file else "" for scope in scopes],
+            "next": len(self.trace.scopes),
+        }
+
+    def _found(self, asked: Asked) -> dict[str, object]:
+        text = asked["text"]
+        if text != self._search.text:
+            self._search = Search(self.rows, text)
+        return self._search.page(_number(asked, "from"))
+
+
+class Views:
+    """One run, or two to compare, under the names ``a`` and ``b``."""
+
+    def __init__(self, a: View, b: View | None = None) -> None:
+        self.runs = {"a": a} if b is None else {"a": a, "b": b}
+
+    def document(self, name: str, asked: Asked) -> Any:
+        """The document *name*: ``a/rows``, ``b/call``, ``runs``, ``diff``. Raises ``KeyError``."""
+        if name == "runs":
+            return list(self.runs)
+        if name == "diff":
+            return self._diff()
+        run, _, rest = name.partition("/")
+        return self.runs[run].document(rest, asked)
+
+    def _diff(self) -> dict[str, Any]:
+        a, b = self.runs["a"], self.runs["b"]
+        a.read()
+        b.read()
+        with a._lock, b._lock:
+            return {"names": STATUS, **comparison(a.rows, b.rows)}
+
+
+def _number(asked: Asked, name: str) -> int:
+    return int(asked.get(name, "0"))
+
+
+def _numbers(asked: Asked, name: str) -> list[int]:
+    return [int(word) for word in asked[name].split(",")[:_MOST] if word]
