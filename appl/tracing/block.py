@@ -1,7 +1,9 @@
-"""The file as blocks: ``u32 length · u32 crc32 · u32 sequence · u8 codec · u32 raw · payload``.
+"""The file as blocks: ``u32 length · u32 crc32 · u32 sequence · u32 crc32 of the block before · u8
+codec · u32 raw length · payload``.
 
 Invariant: what ``scan`` yields is a prefix without holes of what was written, checked by checksum
-and sequence number, and nothing is decompressed whose size was not checked before.
+and sequence number; blocks of another trace do not pass, since each names the one before it.
+Nothing is decompressed whose size was not checked before.
 """
 
 from __future__ import annotations
@@ -20,23 +22,23 @@ from appl.errors import NotATrace, TraceCorrupt, TraceTooNew
 from appl.tracing.codec import MAX_RAW
 
 MAGIC = b"APPLTRC1"
-HEAD = struct.Struct("<IIIBI")
-_CHECKED = struct.Struct("<IBI")
+HEAD = struct.Struct("<IIIIBI")
+_CHECKED = struct.Struct("<IIBI")
 _SMALL = 128
 _PLAIN, _ZSTD = 0, 1
 _ALLOWANCE, _RATIO = 256 << 20, 50
 _RESYNC_TRIES, _RESYNC_BYTES = 1 << 20, 1 << 30
 # where a block may begin: a length above 0, and sequence, codec and raw length in their ranges
 _HEADLIKE = re.compile(
-    rb"(?=(?!\x00\x00\x00)...[\x00-\x04].......[\x00-\x04][\x00\x01]...[\x00-\x04])", re.DOTALL
+    rb"(?=(?!\x00\x00\x00)...[\x00-\x04].......[\x00-\x04]....[\x00\x01]...[\x00-\x04])", re.DOTALL
 )
 
 
 class Encoder:
-    """Turns payloads into blocks, counting the sequence; for one thread."""
+    """Turns payloads into blocks, each with its number and what it follows; for one thread."""
 
-    def __init__(self, sequence: int = 0, level: int = 1) -> None:
-        self.sequence = sequence
+    def __init__(self, sequence: int = 0, level: int = 1, previous: int = 0) -> None:
+        self.sequence, self.previous = sequence, previous
         self._zstd = zstandard.ZstdCompressor(level=level)
 
     def block(self, raw: bytes) -> bytes:
@@ -46,9 +48,9 @@ class Encoder:
             packed = self._zstd.compress(raw)
             if len(packed) < len(raw):
                 codec, payload = _ZSTD, packed
-        checked = _CHECKED.pack(self.sequence, codec, len(raw))
+        checked = _CHECKED.pack(self.sequence, self.previous, codec, len(raw))
         crc = zlib.crc32(payload, zlib.crc32(checked))
-        self.sequence += 1
+        self.sequence, self.previous = self.sequence + 1, crc
         return struct.pack("<II", len(payload), crc) + checked + payload
 
 
@@ -82,11 +84,12 @@ def _zstd(payload: bytes, raw_length: int) -> bytes:
 class Scan:
     """Where a scan stands: good blocks so far, the offset after them, and what was cut behind.
 
-    ``raw`` is what the blocks took after decompression.
+    ``last`` is the checksum of the last good one, ``raw`` what they took after decompression.
     """
 
     good: int = 0
     blocks: int = 0
+    last: int = 0
     raw: int = 0
     torn: int = 0
     damaged: str = ""
@@ -111,13 +114,14 @@ def scan(file: BinaryIO, found: Scan, *, salvage: bool = False, limit: int = 0) 
         if block is None:
             _classify(file, found, size, salvage)
             return
-        _, raw_length, payload = block
+        crc, _, raw_length, payload = block
         found.raw += raw_length
         if found.raw > budget:
             raise TraceCorrupt("the trace would take far more memory than its size suggests")
         raw = _raw(block, found.blocks)
         found.good += HEAD.size + len(payload)
         found.blocks += 1
+        found.last = crc
         yield raw
 
 
@@ -136,20 +140,24 @@ def _magic(file: BinaryIO, size: int, found: Scan) -> bool:
     raise NotATrace("the file is not a trace: it does not begin with " + MAGIC.decode())
 
 
-def _read(file: BinaryIO, found: Scan, size: int) -> tuple[int, int, bytes] | None:
+Block = tuple[int, int, int, bytes]
+"""Checksum, codec, raw length and payload."""
+
+
+def _read(file: BinaryIO, found: Scan, size: int) -> Block | None:
     """The block at ``found.good``, ``None`` when there is no good one."""
     file.seek(found.good)
     head = file.read(HEAD.size)
     if len(head) < HEAD.size:
         return None
-    length, crc, number, codec, raw_length = HEAD.unpack(head)
+    length, crc, number, previous, codec, raw_length = HEAD.unpack(head)
     left = size - found.good - HEAD.size
-    if number != found.blocks or length > left or length > MAX_RAW:
+    if (number, previous) != (found.blocks, found.last) or length > min(left, MAX_RAW):
         return None
     payload = file.read(length)
     if zlib.crc32(payload, zlib.crc32(head[8:])) != crc:
         return None
-    return codec, raw_length, payload
+    return crc, codec, raw_length, payload
 
 
 def ends(file: BinaryIO) -> tuple[bytes, bytes] | None:
@@ -165,8 +173,9 @@ def ends(file: BinaryIO) -> tuple[bytes, bytes] | None:
         head = file.read(HEAD.size)
         if len(head) < HEAD.size:
             return None
-        last = Scan(found.good, found.blocks)
-        found.good += HEAD.size + int.from_bytes(head[:4], "little")
+        last = Scan(found.good, found.blocks, found.last)
+        length, found.last, *_ = HEAD.unpack(head)
+        found.good += HEAD.size + length
         found.blocks += 1
     if found.good != size or not found.blocks:
         return None
@@ -180,8 +189,8 @@ def _payload(file: BinaryIO, at: Scan, size: int) -> bytes:
     return _raw(block, at.blocks)
 
 
-def _raw(block: tuple[int, int, bytes], number: int) -> bytes:
-    codec, raw_length, payload = block
+def _raw(block: Block, number: int) -> bytes:
+    _, codec, raw_length, payload = block
     try:
         return decompress(codec, payload, raw_length)
     except ValueError as error:
@@ -209,7 +218,7 @@ def _resync(file: BinaryIO, found: Scan, size: int) -> int | None:
     candidates = itertools.islice(_HEADLIKE.finditer(rest, 1), _RESYNC_TRIES)
     budget = _RESYNC_BYTES
     for at in (match.start() for match in candidates):
-        length, crc, number, _, raw_length = HEAD.unpack_from(rest, at)
+        length, crc, number, _, _, raw_length = HEAD.unpack_from(rest, at)
         end = at + HEAD.size + length
         if number < found.blocks or end > len(rest) or raw_length < length:
             continue

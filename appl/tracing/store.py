@@ -172,7 +172,7 @@ class Writer:
         limit: int = QUEUE_BYTES,
     ) -> None:
         self.path, self.durability, self.limit = path, durability, limit
-        self.good = self.blocks = self.torn = 0
+        self.good = self.blocks = self.last = self.torn = 0
         self.failed: TraceWriteError | None = None
         self.forked = False
         self.pending = 0
@@ -199,10 +199,11 @@ class Writer:
         except BaseException:
             os.close(self._fd)
             raise
-        self.good, self.blocks, self.torn = found.good, found.blocks, found.torn
+        self.good, self.blocks, self.last = found.good, found.blocks, found.last
+        self.torn = found.torn
         if not append and self.durability != "process":
             self._sync_folder()
-        return block.Encoder(found.blocks)
+        return block.Encoder(found.blocks, previous=found.last)
 
     def _repair(self) -> block.Scan:
         return repair(self._fd)
@@ -425,6 +426,7 @@ class Writer:
             view = view[os.write(self._fd, view) :]
         self.good += len(data)
         self.blocks += 1
+        self.last = self._encoder.previous
 
     def _sync_when_due(self) -> None:
         due = self._synced + _SYNC_SECONDS <= time.monotonic()
@@ -443,7 +445,7 @@ class Writer:
     def _fail(self, error: Exception, items: list[bytes]) -> None:
         """Cut what was written in part, keep what is unsaved, and take note of the error."""
         self._queue.extendleft(reversed(items))
-        self._encoder.sequence = self.blocks
+        self._encoder.sequence, self._encoder.previous = self.blocks, self.last
         try:
             os.ftruncate(self._fd, self.good)
         except OSError:

@@ -114,9 +114,9 @@ def made(*records: Any, before: tuple[Any, ...] = (["H", {"format": 1}],)) -> by
 
 
 def forged(codec: int, raw_length: int, payload: bytes) -> bytes:
-    rest = block.HEAD.pack(0, 0, 0, codec, raw_length)[8:]
+    rest = block.HEAD.pack(0, 0, 0, 0, codec, raw_length)[8:]
     crc = zlib.crc32(payload, zlib.crc32(rest))
-    return block.MAGIC + block.HEAD.pack(len(payload), crc, 0, codec, raw_length) + payload
+    return block.MAGIC + block.HEAD.pack(len(payload), crc, 0, 0, codec, raw_length) + payload
 
 
 MESSAGE = ["M", 1, "user", "hi"]
@@ -205,7 +205,7 @@ def _bombs() -> list[bytes]:
         forged(1, 16 << 20, small(bytes(1 << 28))),
         forged(1, 1000, unsized),
         forged(0, len(nested), nested),
-        block.MAGIC + block.HEAD.pack(0xFFFFFFFF, 1, 0, 1, 0xFFFFFFFF) + bytes(100),
+        block.MAGIC + block.HEAD.pack(0xFFFFFFFF, 1, 0, 0, 1, 0xFFFFFFFF) + bytes(100),
     ]
 
 
