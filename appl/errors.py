@@ -29,6 +29,7 @@ ApplError
 │   ├── BackendUnavailable   (ConnectionError)  it cannot be reached, broke off or failed inside
 │   │   └── CircuitOpen                      it failed so often that it is not asked for a while
 │   └── MalformedResponse                    the answer breaks the backend's own protocol
+├── ControlError                             a live run cannot be reached, or refuses
 └── TraceError                               what is wrong with a recorded run
     ├── NotATrace                            the file is something else
     ├── TraceCorrupt                         a damaged block is followed by good ones
@@ -103,7 +104,14 @@ class DeadlockError(RunError):
 
 
 class CallCancelled(RunError):
-    """The call was cancelled before it had an answer."""
+    """The call was cancelled before it had an answer.
+
+    ``outside`` is true when it was not the program that did it, but somebody with ``appl ctl``.
+    """
+
+    def __init__(self, *args: object, outside: bool = False) -> None:
+        super().__init__(*args)
+        self.outside = outside
 
 
 class ToolLoopError(RunError):
@@ -228,6 +236,17 @@ class MalformedResponse(BackendError):
     """The answer breaks the backend's own protocol: HTML, bad JSON, no end, no sample."""
 
     retriable = True
+
+
+class ControlError(ApplError):
+    """``appl ctl`` cannot reach a live run, or the run refuses what it is asked for.
+
+    ``kind`` is one word for programs: ``no-run``, ``ambiguous``, ``unknown-call``, ``not-yours``, …
+    """
+
+    def __init__(self, message: str = "", kind: str = "refused") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class TraceError(ApplError):

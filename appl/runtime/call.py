@@ -130,7 +130,7 @@ class Call(Pending):
 
     def admit(self) -> None:
         """Hand this call to the scheduler."""
-        self.run.scheduler.admit(self)
+        self.run.admit(self)
 
     def prepare(self) -> None:
         """Render the prompt, whose parts are all there, and tell that the call starts."""
@@ -169,6 +169,8 @@ class Call(Pending):
     def failed(self, error: BaseException) -> None:
         """The call ended with *error*, which gets a note of where it was issued."""
         explained(error, self.where())
+        if isinstance(error, CallCancelled):  # who cancelled it knows
+            self.looked = True
         self._end(Error(error), None, error)
 
     def failed_as(self, outcome: Error) -> None:
@@ -206,6 +208,17 @@ class Call(Pending):
             self.worker.cancel()
         else:
             self.failed(CallCancelled(f"the call {self.address} was cancelled"))
+
+    def end_from_outside(self) -> bool:
+        """End as cancelled by somebody outside of the program; false when it had ended before."""
+        if self.outcome is not None:
+            return False
+        worker = self.worker
+        message = f"the call {self.address} was cancelled from outside"
+        self.failed(CallCancelled(message, outside=True))
+        if worker is not None:
+            worker.cancel()
+        return True
 
     # -- on any thread
 

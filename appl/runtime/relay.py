@@ -169,7 +169,7 @@ class Relay(Series):
 
     def failed(self, outcome: Error) -> None:
         if self._last is None or not isinstance(outcome.error, PromptTooLong):
-            self.finish(outcome)
+            super().failed(outcome)
             return
         outcome.looked = True  # the model's context is full: the answer ends here
         self.sources = self.sources[:-1]

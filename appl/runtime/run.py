@@ -36,11 +36,13 @@ from appl.runtime.recent import Recent
 from appl.runtime.samples import Caches, Samples
 from appl.runtime.scheduling import (
     Account,
+    Allowance,
     Attempts,
     ByPrefix,
     ByProgram,
     Desk,
     Fifo,
+    Holding,
     Order,
     Place,
     Placing,
@@ -110,6 +112,9 @@ class Run:
             self.scheduler = self._placing(own, places, concurrency, order)
         else:
             self.scheduler, _ = self._way(Attempts, own, concurrency, order)
+        self.turn = getattr(self.effects, "turn", None)
+        self._ended = getattr(self.backend, "on_admit", None)
+        self.admit = self.scheduler.admit if self._ended is None else self._admit_ended
         self.tell: Callable[[str], None] = _on_stderr
         self.states = States()
         self.recent = Recent()
@@ -200,7 +205,50 @@ class Run:
 
     def submit(self, call: Call) -> None:
         """Hand an issued call to the scheduler."""
-        io_thread().send(partial(self.scheduler.admit, call))
+        io_thread().send(partial(self.admit, call))
+
+    def _admit_ended(self, call: Call) -> None:
+        """In a replay: somebody may have ended *call* from outside before it had begun."""
+        assert self._ended is not None
+        self._ended(call.address, call.end_from_outside)
+        self.scheduler.admit(call)
+
+    # -- for who looks on, and for who intervenes; on the I/O loop
+
+    def holdings(self) -> list[Holding]:
+        """Every call that is not answered yet, where the scheduler holds it, and why."""
+        return list(self.scheduler.holdings())
+
+    @property
+    def paused(self) -> bool:
+        """Whether no attempt is begun at present."""
+        return self.scheduler.paused
+
+    def pause(self) -> None:
+        """Begin no attempt from now on; what is on its way goes on."""
+        if not self.scheduler.paused:
+            self.scheduler.pause()
+            if self.quiet is not None:  # somebody may move what stands still now
+                self.quiet.timers += 1
+
+    def resume(self) -> None:
+        """Begin attempts again."""
+        if self.scheduler.paused:
+            if self.quiet is not None:
+                self.quiet.timers -= 1
+            self.scheduler.resume()
+            self._stirs()
+
+    def allow(self, allowance: Allowance) -> None:
+        """Have all calls keep to *allowance*, also those that wait; what was spent stays spent.
+
+        In a run without a budget it counts from now on.
+        """
+        account = self.root.account
+        if account is None:
+            account = self.root.account = Account(allowance)
+            self.scheduler.begin_budget(account)
+        self.scheduler.allow(account, allowance)
 
     def cache(self, wanted: Any) -> str | None:
         """The name of the cache that ``cache=`` *wanted* means; a replay reads none."""

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from appl.backend import Response, Sample
+from appl.errors import CallCancelled
 from appl.prompt import USER, VOICES, Lazy, Node
 from appl.runtime.call import Call, on_finish
 from appl.runtime.crossing import io_thread
@@ -121,6 +122,7 @@ class Series(Pending):
 
     def failed(self, outcome: Error) -> None:
         """One of what was asked has failed, and with it all."""
+        self.looked = self.looked or isinstance(outcome.error, CallCancelled)
         self.finish(outcome)
 
     def attempt(self, action: Callable[[], None]) -> None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context, copy_context
 from typing import Any
 
 from appl.errors import CallCancelled
+from appl.runtime.event import Observed
 from appl.runtime.fiber import Fiber, Hub, Strand, hub_here, run_on, strand_here
 from appl.runtime.frame import FRAME, Frame, owed
 from appl.runtime.pending import Error, Outcome, Pending, Stop, Value, explained
@@ -40,6 +42,8 @@ class Task(Pending):
         self._aio: asyncio.Task[Any] | None = None
         self._cancelled = False
         self._begun = False
+        if self.run.turn is not None:
+            self.run.turn(frame.address, 0, "cancelled", self.end_from_outside)
 
     def attempt(self, body: Callable[[], Any]) -> Outcome:
         """Call *body*; the outcome, with what it left running as children."""
@@ -139,6 +143,31 @@ class Task(Pending):
             at_home(strand.hub, lambda: self._stop(strand))
         elif not self._begun:
             self._broken_off()
+
+    @property
+    def place(self) -> Hub | None:
+        """The hub that this runs on; ``None`` before it has begun."""
+        if self._aio is None:
+            return self.strand.hub if self.strand is not None else None
+        return self.home if isinstance(self.home, Hub) else None
+
+    def end_from_outside(self) -> bool:
+        """Have it end as cancelled by somebody outside of the program, where it waits; any thread.
+
+        That comes to its hub as an answer would, between two others, and is recorded there, so that
+        a replay ends it at the same wait. False when there is nothing to be ended.
+        """
+        hub = self.place
+        if hub is None or self.done:
+            return False
+        run_on(hub, self._ended_from_outside)
+        return True
+
+    def _ended_from_outside(self) -> None:
+        if not self.done:
+            at = time.monotonic_ns()
+            self.run.emit(Observed(self.address, 0, "cancelled", True, at))
+            self.cancel()
 
     def _stop(self, strand: Strand) -> None:
         if self.done:

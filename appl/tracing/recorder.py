@@ -532,7 +532,8 @@ class Recorder:
         value = record.error_data(error, lambda text: self._long(text, masks))
         if isinstance(error, CallCancelled):
             self._totals.cancelled += 1
-            return record.CANCELLED, value
+            # from outside: the program does not cancel it again in a replay, but hears of it again
+            return (record.FAILED if error.outside else record.CANCELLED), value
         self._totals.failed += 1
         return record.FAILED, value
 

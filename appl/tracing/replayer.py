@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from appl.backend import Emit, Profile, Request, Response
-from appl.errors import DivergenceError, ReplayStuck, SecretInRecord, UnusedRecords
+from appl.errors import CallCancelled, DivergenceError, ReplayStuck, SecretInRecord, UnusedRecords
 from appl.runtime.event import CallStarted, Event, ToolStarted
 from appl.tracing import explain
 from appl.tracing.explain import Site
@@ -42,6 +42,8 @@ _FEATURES = frozenset(
     ]
 )
 _FIRST, _DELIVERED = 0, 1
+_PERHAPS = ("deadline", "cancelled")
+"""Moments that need not come: the block ended in time, nobody ended the function from outside."""
 Turn = tuple[int, int]
 Go = Callable[[], None]
 Key = tuple[str, int, str]
@@ -163,6 +165,17 @@ class Replayer:
         self._claimed.add(call.address)
         return call
 
+    def on_admit(self, address: str, go: Go) -> None:
+        """A call waits for a part of its prompt: *go* ends it if somebody did then, from outside.
+
+        In its turn; one that had begun then ends as its record says.
+        """
+        call = self.trace.by_address.get(address)
+        if call is not None and call.started is None and isinstance(call.error, CallCancelled):
+            turn = self._turns.get(address)
+            if turn is not None:  # which a call that the program cancelled has not
+                self._park(turn, go)
+
     def on_cancel(self, address: str, go: Go) -> bool:
         """The program cancels a call: *go* ends it, if then it was not too late, in its turn."""
         call = self.trace.by_address.get(address) or self.trace.tools.get(address)
@@ -258,7 +271,7 @@ class Replayer:
         seen = self._seen.get((address, ordinal, kind))
         if seen is not None:
             self._park((seen.position, _DELIVERED), go)
-        elif kind != "deadline":  # of a deadline: the block ended in time
+        elif kind not in _PERHAPS:
             self._moments[address, ordinal, kind] = go
         return True
 

@@ -112,7 +112,7 @@ MUTANTS = (
     Mutant(
         "a call goes out when one of its missing parts is there",
         "runtime/scheduling/scheduler.py",
-        "lambda _: when_prepared(call, go)",
+        "lambda _: _look_again(call, go, waiting)",
         "lambda _: _prepared(call) and go(call)",
     ),
     Mutant(

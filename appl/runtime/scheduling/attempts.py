@@ -33,9 +33,10 @@ from appl.runtime.samples import Samples
 from appl.runtime.scheduling.budget import Amounts, Desk, Prices, Reservation
 from appl.runtime.scheduling.deadlines import Deadline, watching
 from appl.runtime.scheduling.hedging import Hedge
+from appl.runtime.scheduling.holding import Holding, Load, Why
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.retry import wait_s
-from appl.runtime.scheduling.timers import sleep_until
+from appl.runtime.scheduling.timers import ring, sleep_until
 from appl.runtime.scheduling.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Attempts:
     between attempts. *samples* is the backend with the caches of the run before it, where there
     are any: what they have is not asked for. *traffic* is that of other runs with the same server,
     *desk* is where the run's calls to other backends reserve.
-    ``on_room`` is called when more may be sent than before.
+    ``on_room`` is called when more may be sent than before. While ``paused`` no attempt is begun.
     """
 
     def __init__(
@@ -84,12 +85,15 @@ class Attempts:
         caching = backend if isinstance(backend, PrefixCaching) else None
         prices = policy.prices or getattr(backend, "prices", None) or {}
         self._prices = Prices(backend.profile, prices, caching)
-        self._desk = desk or Desk()
+        self.desk = desk or Desk()
         self._hedge = Hedge(policy.hedge, clock) if policy.hedge is not None else None
         deadlines = policy.deadlines
         self._late = deadlines.first_token_s is not None or deadlines.between_tokens_s is not None
         self._late = self._late and "stream" in backend.profile.features
         self._present = self._resting = self._stuck = 0
+        self._asking: dict[Call, _Asking] = {}
+        self.paused = False
+        self._unpaused: list[asyncio.Future[None]] = []
         self._timeless = bool(getattr(backend, "timeless", False))
 
     @property
@@ -145,44 +149,62 @@ class Attempts:
         self, call: Call, numbers: Iterator[int], request: Request, emit: Emit | None
     ) -> Response:
         """Ask the backend itself, until it answers or there is no point in asking again."""
-        asking = _Asking(call, numbers, request, emit)
+        asking = self._asking[call] = _Asking(call, numbers, request, emit)
         self._retries.earn()
-        while True:
-            try:
-                if self._hedge is None or emit is not None:
-                    return await self._attempt(asking)
-                return await self._hedge.ask(
-                    partial(self._attempt, asking), partial(self._second, asking)
-                )
-            except BackendError as error:
-                wait = self._wait_after(asking, error)
-                if wait is None:
-                    raise
-                if call.run.watched:
-                    at = time.monotonic_ns()
-                    failed = AttemptFailed(call.address, asking.number, error, at, wait)
-                    call.run.emit(failed)
-            await self._rest(call, wait)
+        try:
+            while True:
+                try:
+                    if self._hedge is None or emit is not None:
+                        return await self._attempt(asking)
+                    return await self._hedge.ask(
+                        partial(self._attempt, asking), partial(self._second, asking)
+                    )
+                except BackendError as error:
+                    wait = self._wait_after(asking, error)
+                    if wait is None:
+                        raise
+                    asking.error = error
+                    if call.run.watched:
+                        at = time.monotonic_ns()
+                        failed = AttemptFailed(call.address, asking.number, error, at, wait)
+                        call.run.emit(failed)
+                await self._rest(asking, wait)
+        finally:
+            if self._asking.get(call) is asking:
+                del self._asking[call]
 
     def _second(self, asking: _Asking) -> Callable[[], Coroutine[Any, Any, Response]] | None:
         """One more attempt beside one that is on its way, if nothing has to be waited for."""
         call, request = asking.call, asking.request
-        if not self._slots.room or self._breaker.open or self._gate.closed:
+        if not self._slots.room or self._breaker.open or self._gate.closed or self.paused:
             return None
         reserved = None
-        if call.account is not None:
-            worst = self._prices.worst(request, call.account)
-            reserved = self._desk.try_reserve(call.account, worst)
+        account = self.desk.charged(call.account)
+        if account is not None:
+            worst = self._prices.worst(request, account)
+            reserved = self.desk.try_reserve(account, worst)
             if reserved is None:
                 return None
         other = _Asking(call, asking.numbers, request, asking.emit)
-        return partial(self._reserved, other, reserved)
+        return partial(self._beside, other, reserved)
+
+    async def _beside(self, other: _Asking, reserved: Reservation | None) -> Response:
+        try:
+            return await self._reserved(other, reserved)
+        except _Paused:
+            return await self._attempt(other)
 
     async def _attempt(self, asking: _Asking) -> Response:
-        asking.probing = asking.shared = False
+        asking.probing = asking.shared = asking.sent = False
         if self._connect is not None:
             await self._connected(self._connect, asking)
-        return await self._reserved(asking, await self._reserve(asking))
+        while True:
+            if self.paused:
+                await self._pausing(asking)
+            try:
+                return await self._reserved(asking, await self._reserve(asking))
+            except _Paused:
+                continue
 
     async def _reserved(self, asking: _Asking, reserved: Reservation | None) -> Response:
         try:
@@ -196,14 +218,14 @@ class Attempts:
                 reserved.settle(Amounts())
 
     async def _reserve(self, asking: _Asking) -> Reservation | None:
-        account = asking.call.account
+        account = self.desk.charged(asking.call.account)
         if account is None:
             return None
         worst = self._prices.worst(asking.request, account)
-        reserved = self._desk.try_reserve(account, worst)
+        reserved = self.desk.try_reserve(account, worst)
         if reserved is None:
-            with self._waiting():
-                reserved = await self._desk.reserve(account, worst)
+            with self._waiting(asking, "budget"):
+                reserved = await self.desk.reserve(account, worst)
         return reserved
 
     async def _with_leave(
@@ -211,17 +233,23 @@ class Attempts:
     ) -> Response:
         probe = False
         if self._breaker.open or self._gate.closed:
-            with self._waiting(), _timed(asking.call):
+            with self._waiting(asking, "circuit"), _timed(asking.call):
                 probe = await self._enter(self.patience_s(asking.call))
         asked = 0
         if self._rate is not None:
             try:
                 asked = self._rated(asking.request)
-                with self._waiting(), _timed(asking.call):
+                with self._waiting(asking, "rate"), _timed(asking.call):
                     await self._rate.take(asked)
             except BaseException:
                 self._breaker.left(probe)
                 raise
+        if self.paused:
+            self._breaker.left(probe)
+            if asked and self._rate is not None:
+                self._rate.settle(asked, 0)
+            raise _Paused
+        asking.sent, asking.at = True, time.monotonic()
         asking.number = next(asking.numbers)
         asking.probing = probe
         _dispatched(asking.call, asking.number)
@@ -253,6 +281,7 @@ class Attempts:
     ) -> None:
         """Wait until the backend was probed, once for all calls, or again after a failure."""
         connecting = self._probing(connect)
+        asking.waits = "connect"
         try:
             await asyncio.shield(connecting)
         except BackendError as error:
@@ -260,6 +289,8 @@ class Attempts:
                 self._connecting = None
             asking.number, asking.shared = next(asking.numbers), True
             raise copy.copy(error) from None  # each call adds its own note
+        finally:
+            asking.waits = None
         self._connect = None
 
     async def probed(self) -> None:
@@ -298,26 +329,100 @@ class Attempts:
             self._rate.settle(asked, usage.prompt_tokens + usage.completion_tokens)
 
     @contextmanager
-    def _waiting(self) -> Iterator[None]:
+    def _waiting(self, asking: _Asking, why: Why) -> Iterator[None]:
         """While a call waits for leave to be sent, no other is taken out of the queue."""
         self._stuck += 1
+        asking.waits = why
         try:
             yield
         finally:
+            asking.waits = None
             self._stuck -= 1
             if not self._stuck:
                 self.on_room()
 
+    # -- for who looks on, and for who intervenes
+
+    @property
+    def name(self) -> str:
+        """What the backend calls itself."""
+        return self.backend.profile.name
+
+    @property
+    def stuck_for(self) -> Why | None:
+        """What a call waits for that keeps the others in the queue."""
+        if not self._stuck:
+            return None
+        found = (self._told(asking)[0] for asking in self._asking.values() if asking.waits)
+        return next((why for why in found if why not in ("retry", "connect")), None)
+
+    def holding(self, call: Call) -> Holding:
+        """What a worker does with *call*."""
+        asking = self._asking.get(call)
+        if asking is None:
+            why: Why = "asked" if self._timeless else "sample"
+            return Holding(call, "worker", why, self.name)
+        why, until = self._told(asking)
+        since = time.monotonic() - asking.at if asking.number else None
+        left = max(until - self._clock.now(), 0.0) if until is not None else None
+        return Holding(
+            call, "worker", why, self.name, 0, asking.number, since, left, asking.error
+        )  # fmt: skip
+
+    def _told(self, asking: _Asking) -> tuple[Why, float | None]:
+        """Why it is not answered, and until when at least."""
+        if asking.waits == "circuit":
+            closed = self._gate.closed
+            return ("gate", self._gate.until) if closed else ("circuit", self._breaker.probe_at)
+        if asking.waits == "rate" and self._rate is not None:
+            return "rate", self._rate.ready_at()
+        if asking.waits is not None:
+            return asking.waits, asking.until
+        return "asked" if asking.sent else "slot", None
+
+    def load(self, ready: int) -> Load:
+        """What the backend has to do, when so many calls are *ready*."""
+        slots, now, probe_at = self._slots, self._clock.now(), self._breaker.probe_at
+        gate_s = max(self._gate.until - now, 0.0) if self._gate.closed else 0.0
+        circuit_s = max(probe_at - now, 0.0) if probe_at is not None else 0.0
+        return Load(self.name, slots.limit, slots.most, slots.taken, ready, gate_s, circuit_s)
+
+    def pause(self) -> None:
+        """Begin no attempt from now on; what is on its way goes on."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """Begin attempts again."""
+        self.paused, unpaused, self._unpaused = False, self._unpaused, []
+        for bell in unpaused:
+            ring(bell)
+
+    def resize(self, most: int) -> int:
+        """Have at most so many attempts at once, or as many as the backend bears; how many."""
+        bears = self.backend.profile.concurrency
+        most = most if bears is None else min(most, bears)
+        self._slots.resize(most)
+        return most
+
+    async def _pausing(self, asking: _Asking) -> None:
+        with self._waiting(asking, "paused"), _timed(asking.call):
+            while self.paused:
+                bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._unpaused.append(bell)
+                await bell
+
     # -- after a failure
 
-    async def _rest(self, call: Call, seconds: float) -> None:
-        """Let others go on until *call* is tried again."""
+    async def _rest(self, asking: _Asking, seconds: float) -> None:
+        """Let others go on until the call is tried again."""
         self._resting += 1
         self.on_room()
+        asking.waits, asking.until = "retry", self._clock.now() + seconds
         try:
-            with _timed(call):
-                await sleep_until(self._clock, self._clock.now() + seconds)
+            with _timed(asking.call):
+                await sleep_until(self._clock, asking.until)
         finally:
+            asking.waits = asking.until = None
             self._resting -= 1
 
     def _failed(self, error: BaseException, probe: bool, epoch: int) -> None:
@@ -351,12 +456,16 @@ class Attempts:
         return wait_s(retries, self._seed, call.address, failed, error.retry_after or 0.0)
 
 
+class _Paused(Exception):
+    """The run was paused before an attempt was begun: what it has taken is given back."""
+
+
 class _Asking:
     """What one question to the backend has been through."""
 
     __slots__ = (
-        "away", "call", "emit", "failed", "number", "numbers", "probing", "request", "shared",
-        "since",
+        "at", "away", "call", "emit", "error", "failed", "number", "numbers", "probing", "request",
+        "sent", "shared", "since", "until", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -364,8 +473,12 @@ class _Asking:
     ) -> None:
         self.call, self.numbers, self.request, self.emit = call, numbers, request, emit
         self.number = self.failed = self.away = 0
-        self.probing = self.shared = False
+        self.probing = self.shared = self.sent = False
         self.since: float | None = None
+        self.waits: Why | None = None
+        self.until: float | None = None
+        self.error: BaseException | None = None
+        self.at = 0.0
 
     def begun(self) -> bool:
         """Whether somebody may have seen a part of one of these answers."""

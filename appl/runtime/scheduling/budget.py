@@ -40,10 +40,14 @@ class Account:
     __slots__ = ("around", "limits", "reserved", "spent")
 
     def __init__(self, allowance: Allowance, around: Account | None = None) -> None:
-        cost = None if allowance.cost is None else math.floor(allowance.cost * 1_000_000)
-        self.limits = (cost, allowance.tokens, allowance.calls)
+        self.allow(allowance)
         self.around = around
         self.spent = self.reserved = _NONE
+
+    def allow(self, allowance: Allowance) -> None:
+        """Have *allowance* hold from now on."""
+        cost = None if allowance.cost is None else math.floor(allowance.cost * 1_000_000)
+        self.limits = (cost, allowance.tokens, allowance.calls)
 
     def levels(self) -> list[Account]:
         """This one and those around it, inner ones first."""
@@ -109,10 +113,29 @@ class _Waiting(NamedTuple):
 
 
 class Desk:
-    """Where the calls of one run reserve; who has to wait, waits in the order of asking."""
+    """Where the calls of one run reserve; who has to wait, waits in the order of asking.
+
+    ``late`` is the account of a run that was given a budget only when it ran.
+    """
 
     def __init__(self) -> None:
         self._queues: dict[Account, deque[_Waiting]] = {}  # by the outermost account
+        self.late: Account | None = None
+
+    def allow(self, account: Account, allowance: Allowance) -> None:
+        """Have *account*, the outermost of all calls, hold *allowance*: also for who waits."""
+        account.allow(allowance)
+        self.look(account)
+
+    def charged(self, account: Account | None) -> Account | None:
+        """Where a call of *account* is charged: ``late`` is around all that there are."""
+        late = self.late
+        if late is None or account is None:
+            return late if account is None else account
+        outermost = account.levels()[-1]
+        if outermost is not late:
+            outermost.around = late
+        return account
 
     async def reserve(self, account: Account, worst: Amounts) -> Reservation:
         """Wait until *worst* fits in *account*, and reserve it. Raises ``BudgetExceeded``."""

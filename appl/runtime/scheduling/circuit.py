@@ -51,6 +51,11 @@ class Breaker:
         """Whether the backend is taken for dead."""
         return self._probe_at is not None
 
+    @property
+    def probe_at(self) -> float | None:
+        """When the backend is asked again, while it is taken for dead."""
+        return self._probe_at
+
     async def enter(self, patience_s: float) -> bool:
         """Wait until it may be asked; whether as the probe. Raises ``CircuitOpen``.
 

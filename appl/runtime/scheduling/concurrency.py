@@ -44,6 +44,18 @@ class Slots:
         return None if self._size is None else int(self._size)
 
     @property
+    def most(self) -> int | None:
+        """The limit that was given."""
+        return self._most
+
+    def resize(self, most: int) -> None:
+        """Have *most* as the limit that was given, and as the first one to be tried."""
+        self._most, self._start = most, min(self._start, most)
+        self._size, self._doubling = float(most), True
+        self._let_in()
+        self._on_room()
+
+    @property
     def room(self) -> bool:
         """Whether one more may come, and nobody waits to."""
         return (self._size is None or self.taken < int(self._size)) and not self._waiting

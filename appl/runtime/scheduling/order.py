@@ -6,7 +6,8 @@ Invariant: a call that was added is taken once; an order never looks at anything
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Protocol
 
 from appl.prompt import Node
@@ -28,6 +29,9 @@ class Order(Protocol):
     def __len__(self) -> int:
         """How many are ready."""
 
+    def __iter__(self) -> Iterator[Call]:
+        """Those that are ready, as they would be taken if nothing happened meanwhile."""
+
 
 class Fifo:
     """First come, first served: the naive twin of the others."""
@@ -46,6 +50,9 @@ class Fifo:
 
     def __len__(self) -> int:
         return len(self._calls)
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(self._calls)
 
 
 class ByPrefix:
@@ -83,6 +90,10 @@ class ByPrefix:
 
     def __len__(self) -> int:
         return self._size
+
+    def __iter__(self) -> Iterator[Call]:
+        for priority in sorted(self._groups, reverse=True):
+            yield from chain.from_iterable(self._groups[priority].values())
 
 
 class _Group:
@@ -168,6 +179,22 @@ class ByProgram:
 
     def __len__(self) -> int:
         return self._size if self._alone is None else 1
+
+    def __iter__(self) -> Iterator[Call]:
+        if self._alone is not None:
+            yield self._alone
+        for priority in sorted(self._levels, reverse=True):
+            yield from chain.from_iterable(group.calls for group in self._ranked(priority))
+
+    def _ranked(self, priority: int) -> Iterable[_Group]:
+        """The groups of *priority*: the one that is being drained, then those due most."""
+        now, ranked = self._now(), list[tuple[bool, float, _Group]]()
+        for level, groups in self._levels[priority].items():
+            for key, group in groups.items():
+                due = (now - group.since + _TINY) / (1 << level)
+                ranked.append((self._open == (priority, level, key), due, group))
+        ranked.sort(key=lambda each: each[:2], reverse=True)
+        return (group for _, _, group in ranked)
 
     def _level(self, program: str) -> int:
         return int(self._served.get(program, 0.0) * _PER_SECOND).bit_length()

@@ -23,8 +23,10 @@ from appl.runtime.call import Call
 from appl.runtime.event import AttemptFailed
 from appl.runtime.pending import Outcome, Pending
 from appl.runtime.scheduling.attempts import Attempts
-from appl.runtime.scheduling.policy import Policy
-from appl.runtime.scheduling.scheduler import Scheduler, when_prepared
+from appl.runtime.scheduling.budget import Account
+from appl.runtime.scheduling.holding import Holding, Load
+from appl.runtime.scheduling.policy import Allowance, Policy
+from appl.runtime.scheduling.scheduler import Scheduler, incomplete, when_prepared
 from appl.runtime.scheduling.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -157,6 +159,8 @@ class Placing:
         self._models = models
         self._schedulers = {name: scheduler for name, (scheduler, _) in ways.items()}
         self._ways = {name: way for name, (_, way) in ways.items()}
+        self._desk = next(iter(self._ways.values())).desk  # they share it
+        self._incomplete: set[Call] = set()
         self._took: dict[Spot, deque[float]] = {}
         self._asked: dict[Spot, int] = {}
 
@@ -167,7 +171,7 @@ class Placing:
 
     def admit(self, call: Call) -> None:
         """A call has come from its program; where it goes is decided when its prompt is there."""
-        when_prepared(call, self._place)
+        when_prepared(call, self._place, self._incomplete)
 
     def _place(self, call: Call) -> None:
         route = self._models.route(call.model)
@@ -181,6 +185,49 @@ class Placing:
     def measured(self, leg: Leg) -> None:
         """*leg* has its answer."""
         self._took.setdefault(leg.spot, deque(maxlen=_MEASURED)).append(leg.took)
+
+    # -- for who looks on, and for who intervenes
+
+    def holdings(self) -> Iterator[Holding]:
+        """Every call that is not answered yet, and why."""
+        for scheduler in self._schedulers.values():
+            for each in scheduler.holdings():
+                yield dataclasses.replace(each, call=cast(Leg, each.call).main)
+        yield from incomplete(self._incomplete)
+
+    def loads(self) -> list[Load]:
+        """What each backend has to do."""
+        return [load for scheduler in self._schedulers.values() for load in scheduler.loads()]
+
+    @property
+    def paused(self) -> bool:
+        """Whether no attempt is begun at present."""
+        return any(scheduler.paused for scheduler in self._schedulers.values())
+
+    def pause(self) -> None:
+        """Begin no attempt from now on; what is on its way goes on."""
+        for scheduler in self._schedulers.values():
+            scheduler.pause()
+
+    def resume(self) -> None:
+        """Begin attempts again."""
+        for scheduler in self._schedulers.values():
+            scheduler.resume()
+
+    def resize(self, most: int) -> dict[str, int]:
+        """Have at most so many attempts at once with each backend; how many it will be."""
+        found: dict[str, int] = {}
+        for scheduler in self._schedulers.values():
+            found |= scheduler.resize(most)
+        return found
+
+    def allow(self, account: Account, allowance: Allowance) -> None:
+        """Have all calls, also those that wait, keep to *allowance* in the run's *account*."""
+        self._desk.allow(account, allowance)
+
+    def begin_budget(self, account: Account) -> None:
+        """Charge *account*, too, for what is sent from now on."""
+        self._desk.late = account
 
     def _ranked(self, route: Route) -> tuple[Spot, ...]:
         spots = route.spots

@@ -41,6 +41,10 @@ class Rate:
             if self._bucket is not None:
                 self._bucket.take(self._clock.now(), tokens)
 
+    def ready_at(self) -> float:
+        """When any request may be sent at the earliest."""
+        return self._ready_at(1)
+
     def settle(self, asked: int, used: int) -> None:
         """Of the tokens that were *asked* for, so many have been *used*."""
         if self._bucket is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
 
 from appl.backend import PrefixCaching
@@ -19,7 +19,10 @@ from appl.runtime.call import Call, on_finish
 from appl.runtime.crossing import io_thread
 from appl.runtime.pending import Error, Pending
 from appl.runtime.scheduling.attempts import Attempts
+from appl.runtime.scheduling.budget import Account
+from appl.runtime.scheduling.holding import Holding, Load, Why
 from appl.runtime.scheduling.order import Order
+from appl.runtime.scheduling.policy import Allowance
 from appl.runtime.scheduling.warming import PrefixFirst
 
 
@@ -45,7 +48,8 @@ class Scheduler:
             self._ahead = PrefixFirst(caching, order, self._engage, attempts.probed, gather)
         self._workers = 0
         self._starting = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._incomplete: set[Call] = set()
+        self._tasks: dict[asyncio.Task[None], Call | None] = {}
 
     @property
     def busy(self) -> bool:
@@ -54,7 +58,7 @@ class Scheduler:
 
     def admit(self, call: Call) -> None:
         """A call has come from its program: it is ready, or waits for a part of its prompt."""
-        when_prepared(call, self.ready)
+        when_prepared(call, self.ready, self._incomplete)
 
     def ready(self, call: Call) -> None:
         """A call has its request, and is sent when it is its turn."""
@@ -69,6 +73,8 @@ class Scheduler:
         ahead = self._ahead
         if self._starting or not (len(self.order) or (ahead is not None and ahead.waiting)):
             return
+        if self._attempts.paused:
+            return
         if ahead is not None and ahead.gathering:
             return
         limit = self._attempts.limit
@@ -78,7 +84,7 @@ class Scheduler:
             io = io_thread()
             io.workers += 1
             task = io.loop.create_task(self._work(), context=contextvars.Context())
-            self._tasks.add(task)
+            self._tasks[task] = None
 
     async def _work(self) -> None:
         self._starting = False
@@ -92,15 +98,18 @@ class Scheduler:
         finally:
             self._workers -= 1
             io_thread().workers -= 1
-            self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+            del self._tasks[cast("asyncio.Task[None]", asyncio.current_task())]
 
     def _next(self) -> Call | None:
+        if self._attempts.paused:
+            return None
         return self.order.take() if self._ahead is None else self._ahead.next()
 
     async def _attempt(self, call: Call) -> None:
         io = io_thread()
         begun, since = io.begun(), self._now()
-        call.worker = task = asyncio.current_task()
+        call.worker = task = cast("asyncio.Task[None]", asyncio.current_task())
+        self._tasks[task] = call
         try:
             response = await self._attempts.complete(call)
         except asyncio.CancelledError:
@@ -111,24 +120,100 @@ class Scheduler:
             call.answered(response)
             io.answered(begun)
         finally:
-            call.worker = None
+            call.worker = self._tasks[task] = None
             self.order.served(call, self._now() - since)
-            while task is not None and task.cancelling():
+            while task.cancelling():
                 task.uncancel()
 
+    # -- for who looks on, and for who intervenes; on the I/O loop
 
-def when_prepared(call: Call, go: Callable[[Call], None]) -> None:
-    """Have *go* called with *call* once all parts of its prompt are there, unless they fail."""
+    def holdings(self) -> Iterator[Holding]:
+        """Every call that is not answered yet, and why: with workers, ready, waiting for a part."""
+        attempts = self._attempts
+        for call in self._tasks.values():
+            if call is not None and call.outcome is None:
+                yield attempts.holding(call)
+        ahead, name, number = self._ahead, attempts.name, 0
+        for call, why in ahead.holdings() if ahead is not None else ():
+            if call.outcome is None:
+                number += why is None
+                yield Holding(call, "queue", why or self._why(number), name, 0 if why else number)
+        for call in self.order:
+            if call.outcome is None:
+                number += 1
+                yield Holding(call, "queue", self._why(number), name, number)
+        yield from incomplete(self._incomplete)
+
+    def _why(self, number: int) -> Why:
+        """Why number *number* of the queue is not sent."""
+        if self._attempts.paused:
+            return "paused"
+        if self._ahead is not None and self._ahead.gathering:
+            return "gathering"
+        limit = self._attempts.limit
+        full = limit is not None and self._workers >= limit
+        return (self._attempts.stuck_for or "slot") if full and number == 1 else "turn"
+
+    def loads(self) -> list[Load]:
+        """What each backend has to do."""
+        return [self._attempts.load(len(self.order))]
+
+    @property
+    def paused(self) -> bool:
+        """Whether no attempt is begun at present."""
+        return self._attempts.paused
+
+    def pause(self) -> None:
+        """Begin no attempt from now on; what is on its way goes on."""
+        self._attempts.pause()
+
+    def resume(self) -> None:
+        """Begin attempts again."""
+        self._attempts.resume()
+        self._engage()
+
+    def resize(self, most: int) -> dict[str, int]:
+        """Have at most so many attempts at once; how many it will be, by backend."""
+        attempts = self._attempts
+        return {attempts.name: attempts.resize(most)}
+
+    def allow(self, account: Account, allowance: Allowance) -> None:
+        """Have all calls, also those that wait, keep to *allowance* in the run's *account*."""
+        self._attempts.desk.allow(account, allowance)
+
+    def begin_budget(self, account: Account) -> None:
+        """Charge *account*, too, for what is sent from now on."""
+        self._attempts.desk.late = account
+
+
+def incomplete(calls: set[Call]) -> Iterator[Holding]:
+    """*calls* that wait for a part of their prompts."""
+    for call in sorted(calls, key=lambda each: each.address):
+        if call.outcome is None:
+            yield Holding(call, "prompt", "part")
+
+
+def when_prepared(call: Call, go: Callable[[Call], None], waiting: set[Call]) -> None:
+    """Have *go* called with *call* once all parts of its prompt are there, unless they fail.
+
+    Meanwhile it is among the *waiting*.
+    """
     lazy = None if call.node is None else call.node.first_waiting()
     while lazy is not None:
         source = lazy.prompt_source()
         assert isinstance(source, Pending)
-        if on_finish(source, lambda _: when_prepared(call, go)):
+        if on_finish(source, lambda _: _look_again(call, go, waiting)):
+            waiting.add(call)
             return
         assert call.node is not None
         lazy = call.node.first_waiting()
     if call.outcome is None and _prepared(call):
         go(call)
+
+
+def _look_again(call: Call, go: Callable[[Call], None], waiting: set[Call]) -> None:
+    waiting.discard(call)
+    when_prepared(call, go, waiting)
 
 
 def _prepared(call: Call) -> bool:

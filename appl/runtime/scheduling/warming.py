@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from appl.backend import PrefixCaching
 from appl.runtime.call import Call
 from appl.runtime.crossing import io_thread
 from appl.runtime.pending import Value
+from appl.runtime.scheduling.holding import Why
 from appl.runtime.scheduling.order import Order
 from appl.runtime.scheduling.prefixes import Footprint, Prefixes
 
@@ -96,6 +97,16 @@ class PrefixFirst:
         each = self._prints.pop(call, None)
         if each is not None:
             self._prefixes.done(each, isinstance(call.outcome, Value))
+
+    def holdings(self) -> Iterator[tuple[Call, Why | None]]:
+        """The calls that are neither in the queue nor with a worker; why, if they may not go."""
+        if self._full is not None:
+            yield self._full, "cache"
+        for call in self._free:
+            yield call, None
+        for calls in self._held.values():
+            for call in calls:
+                yield call, "prefix"
 
     # -- what arrives
 
