@@ -6,13 +6,14 @@ any file gives a ``Trace`` or a ``TraceError``. All is built iteratively, in the
 
 from __future__ import annotations
 
+import importlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, cast
 
 from appl.backend import Chunk, Response
 from appl.errors import NotATrace, TraceCorrupt, TraceError, TraceTooNew
@@ -241,7 +242,7 @@ class Trace:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, salvage: bool = False, limit: int = 0) -> Trace:
-        """Read the trace at *path*, a stranger's too; writes nothing.
+        """Read the trace, or the tape, at *path*, a stranger's too; writes nothing.
 
         With *salvage* a damaged trace gives the part before the damage. *limit* is the memory in
         bytes that its records may take, when the default of 256 MiB and 50 times the file is not
@@ -250,6 +251,9 @@ class Trace:
         trace = cls(Path(path))
         found = block.Scan()
         with regular_file(trace.path) as file:
+            if file.read(1) == b"{":
+                tape: Any = importlib.import_module("appl.tracing.tape.reading")
+                return cast(Trace, tape.read_from(file, trace.path, limit))
             running = store.locked(file)
             builder = Builder(trace)
             for raw in block.scan(file, found, salvage=salvage, limit=limit):

@@ -1,0 +1,108 @@
+"""One record of a tape as one line of JSON, and back.
+
+Invariant: a line is UTF-8 on its own, holds no character that a terminal or an editor would obey,
+and gives back the record it was made of: ``bytes``, tuples, NaN and lone surrogates too.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from typing import Any
+
+from appl.tracing import codec
+
+SUFFIX = ".jsonl"
+FORMAT = 1
+MAX_LINE = 64 << 20
+_JOINERS = "\u200c\u200d"  # without which some scripts, and many emoji, are others
+_FLOAT, _BLOB = "$float", "$blob"
+_WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+Record = dict[str, Any]
+
+
+def is_tape(start: bytes) -> bool:
+    """Whether a file that begins with *start* is a tape, or means to be one."""
+    return start.lstrip()[:1] == b"{"
+
+
+def dumped(record: Record) -> str:
+    """The line of *record*, with its end."""
+    return _escaped(json.dumps(record, sort_keys=True, ensure_ascii=False, allow_nan=False)) + "\n"
+
+
+def _escaped(line: str) -> str:
+    """*line* with everything that cannot be seen written as JSON escapes."""
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() or c in _JOINERS else _escape(c) for c in line)
+
+
+def _escape(char: str) -> str:
+    return json.dumps(char, ensure_ascii=True)[1:-1]
+
+
+def loaded(line: bytes) -> Record:
+    """The record of *line*. Raises ``ValueError``, ``RecursionError``."""
+    if len(line) > MAX_LINE:
+        raise ValueError(f"a line has more than {MAX_LINE} bytes")
+    record = json.loads(line.decode("utf-8"), object_hook=_hooked, parse_constant=_refused)
+    if type(record) is not dict:
+        raise ValueError("a line of a tape is a JSON object")
+    return record
+
+
+def _hooked(found: dict[str, Any]) -> Any:
+    word = found.get(_FLOAT) if len(found) == 1 else None
+    return _WORDS[word] if isinstance(word, str) and word in _WORDS else found
+
+
+def _refused(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+def plain(value: Any) -> Any:
+    """*value* in the types of JSON, with tags where those are too few. Raises ``TypeError``."""
+    return _finite(codec.plain(value, _text))
+
+
+def _text(value: str | bytes) -> Any:
+    return value if isinstance(value, str) else {_BLOB: base64.b64encode(value).decode("ascii")}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return {_FLOAT: "nan" if value != value else "inf" if value > 0 else "-inf"}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    return value
+
+
+def revived(value: Any) -> Any:
+    """What ``plain`` was given. Raises ``ValueError``, ``TypeError``."""
+    return codec.revive(value, _blob)
+
+
+def _blob(value: Any) -> bytes:
+    return base64.b64decode(value[_BLOB], validate=True)
+
+
+def canonical_data(text: str) -> Any:
+    """Canonical JSON *text* as data that can stand in a line; the text where that would lose."""
+    try:
+        data = json.loads(text, object_hook=_hooked, parse_constant=_refused)
+        same = canonical_text(data) == text
+    except (ValueError, RecursionError):
+        return text
+    return data if same and isinstance(data, dict) else text
+
+
+def canonical_text(data: Any) -> str:
+    """The canonical JSON text that ``canonical_data`` was given."""
+    if isinstance(data, str):
+        return data
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

@@ -1,0 +1,70 @@
+"""Random programs: their tapes replay as their traces do, and say the same when written again."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rehearsal import record, replay
+
+from appl.tracing import Trace, tape
+
+PROGRAMS = 160
+
+
+@functools.cache
+def recorded() -> tuple[Path, dict[int, Any]]:
+    """The traces and tapes of all programs in one folder, and the values of each."""
+    folder, values = Path(tempfile.mkdtemp()), {}
+    for seed in range(PROGRAMS):
+        values[seed], _ = record(seed, folder / f"{seed}.trace")
+        tape.save(Trace.open(folder / f"{seed}.trace"), folder / f"{seed}.jsonl")
+    return folder, values
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_tape_replays_to_the_same_values_with_no_live_call(part: int) -> None:
+    folder, values = recorded()
+    for seed in range(part, PROGRAMS, 4):
+        found, _ = replay(seed, folder / f"{seed}.jsonl", schedule=seed)
+        assert found == values[seed], f"program {seed}"
+
+
+def test_what_was_read_says_the_same_when_it_is_written() -> None:
+    folder, _ = recorded()
+    for seed in range(PROGRAMS):
+        read = tape.read(folder / f"{seed}.jsonl")
+        written = (folder / f"{seed}.jsonl").read_text("utf-8")
+        assert "".join(tape.write(read)) == written, f"program {seed}"
+
+
+def test_a_tape_keeps_every_value_that_a_replay_gives() -> None:
+    folder, _ = recorded()
+    for seed in range(PROGRAMS):
+        old, new = Trace.open(folder / f"{seed}.trace"), tape.read(folder / f"{seed}.jsonl")
+        assert new.by_address.keys() == old.by_address.keys()
+        for address, call in old.by_address.items():
+            again = new.by_address[address]
+            assert _kept(again) == _kept(call), f"program {seed}, {address}"
+        assert _order(new) == _order(old), f"program {seed}"
+        assert [o.value for o in new.observations] == [o.value for o in old.observations]
+
+
+def _kept(call: Any) -> tuple[Any, ...]:
+    error = call.error
+    return (
+        call.content, call.ordinal, call.n, call.sample, call.model, call.sampling, call.edges,
+        call.outcome, call.response, error and (type(error), error.args, str(error)),
+        list(call.messages or ()), list(call.chunks()), call.started is None,
+    )  # fmt: skip
+
+
+def _order(trace: Trace) -> list[tuple[str, int]]:
+    told = [(c.delivered, c.address, 0) for c in trace.calls if c.delivered is not None]
+    told += [(at, c.address, count) for c in trace.calls for at, count in c.shown]
+    told += [(o.position, o.address, o.ordinal) for o in trace.observations]
+    told += [(t.delivered, t.address, 0) for t in trace.tools.values() if t.delivered is not None]
+    return [(address, number) for _, address, number in sorted(told)]
