@@ -176,6 +176,18 @@ def test_a_second_burst_finds_what_the_first_has_computed() -> None:
     assert len(server.warmed) == 1
 
 
+def test_what_goes_on_from_an_answer_is_not_waited_for() -> None:
+    @ppl
+    def steps() -> list[str]:
+        f"{said('begin-', 20)}"
+        first = gen(max_tokens=8)
+        f"{first} {said('then-', 400)}"
+        return [str(first), str(gen(max_tokens=8))]
+
+    with Run(Server(), policy=Policy(gather_s=3600)):  # who is waited for is waited for in vain
+        assert steps() == ["x", "x"]
+
+
 def test_when_a_prefix_cannot_be_sent_ahead_the_calls_go_all_the_same() -> None:
     server = Server(fails=True)
     with Run(server, policy=PATIENT):

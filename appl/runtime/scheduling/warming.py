@@ -28,8 +28,9 @@ _WARMING_S = 60.0
 class PrefixFirst:
     """Stands between the ready queue and the workers of a server that caches prefixes.
 
-    Calls that arrive together are looked at together: at once, or where prompts are long, when no
-    more have come for *gather* seconds. Calls whose common beginning is cold wait until it has been
+    Calls that arrive together are looked at together: at once, or where prompts begin with much
+    that is cold, when no more have come for *gather* seconds. What goes on from an answer is not
+    waited for: hardly anybody else has the same, and the server would be idle. Calls whose common beginning is cold wait until it has been
     sent and computed; no more different prompts are handed out than the cache holds. *go* is called
     when ``next`` may have something again; *probe* is awaited once, before the first prompt is
     looked at.
@@ -128,7 +129,7 @@ class PrefixFirst:
                 except Exception:  # a prompt that cannot be encoded: its attempt will say so
                     continue
                 self._prints[call] = each
-                if cold < _LARGE:
+                if cold < _LARGE and not _goes_on(call):
                     cold = max(cold, self._prefixes.cold(each))
         if cold >= _LARGE and looks < _LOOKS:
             io_thread().loop.call_later(self._gather, self._look, looks + 1)
@@ -188,3 +189,8 @@ class PrefixFirst:
         task = io_thread().loop.create_task(work, context=contextvars.Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _goes_on(call: Call) -> bool:
+    """Whether the prompt of *call* holds an answer."""
+    return call.node is not None and call.node.hole is not None
