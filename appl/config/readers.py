@@ -14,6 +14,8 @@ from appl.errors import nearest
 
 _ON = ("on", "true", "yes", "1")
 _OFF = ("off", "false", "no", "0")
+_LENGTH = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?\s*[smhdw]")
+_SIZE = re.compile(r"[0-9]{1,12}(\.[0-9]{1,3})?\s*[kmgt]?i?b?", re.IGNORECASE)
 
 
 def text(raw: object) -> str:
@@ -67,6 +69,21 @@ def switch(raw: object) -> bool:
     if word in _ON or word in _OFF:
         return word in _ON
     raise ValueError("on or off")
+
+
+def length(raw: object) -> str:
+    """A length of time, as it was written."""
+    if not isinstance(raw, str) or not _LENGTH.fullmatch(raw.strip()):
+        raise ValueError("a length of time, as in 12h, 30d or 8w")
+    return raw.strip()
+
+
+def size(raw: object) -> str:
+    """A number of bytes, as it was written."""
+    shown = raw.strip() if isinstance(raw, str) else str(raw)
+    if isinstance(raw, bool | float) or not _SIZE.fullmatch(shown):
+        raise ValueError("a size, as in 500MB or 2GB")
+    return shown
 
 
 def path(raw: object) -> Path:

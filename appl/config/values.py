@@ -12,7 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from appl.config.aliases import USUAL, Alias
-from appl.config.readers import Key, count, number, one_of, path, switch, text, whole
+from appl.config.readers import (
+    Key,
+    count,
+    length,
+    number,
+    one_of,
+    path,
+    size,
+    switch,
+    text,
+    whole,
+)
 from appl.errors import ConfigError
 
 
@@ -46,6 +57,16 @@ KEYS: dict[str, Key] = {
         Key("home", path, Path(".appl"), "folder that holds the recorded runs"),
         Key("durability", one_of("process", "system", "strict"), "system", "what a trace survives"),
         Key("on_trace_error", one_of("stop", "warn"), "stop", "when a trace cannot be written"),
+        Key(
+            "privacy", one_of("full", "redacted", "digests"), "full", "what a trace holds of texts"
+        ),
+        Key("redact", text, None, "'module:function' that a message passes before it is stored"),
+        Key("otel", text, None, "where spans of runs are sent as they end: an OTLP/HTTP endpoint"),
+        Key("keep_age", length, None, "how old runs may get before gc removes them, as 30d"),
+        Key("keep_runs", whole, None, "how many runs gc leaves"),
+        Key("keep_size", size, None, "how much all runs may take before gc removes some, as 2GB"),
+        Key("keep_failed", switch, False, "whether gc leaves runs that failed or crashed"),
+        Key("gc", switch, False, "whether gc runs at the end of each recorded run"),
         Key("stream", switch, False, "whether answers are shown on stderr while they are made"),
     )
 }
@@ -70,6 +91,14 @@ class Config:
     home: Path = Path(".appl")
     durability: str = "system"
     on_trace_error: str = "stop"
+    privacy: str = "full"
+    redact: str | None = None
+    otel: str | None = None
+    keep_age: str | None = None
+    keep_runs: int | None = None
+    keep_size: str | None = None
+    keep_failed: bool = False
+    gc: bool = False
     stream: bool = False
     models: Mapping[str, Alias] = field(default_factory=dict)
     schedule: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

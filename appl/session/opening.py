@@ -90,6 +90,8 @@ class Session:
         finally:
             for backend in (self.backend, *self.others.values()):
                 _aclose(backend)
+        if self.config.gc and self.path is not None:
+            importlib.import_module("appl.tracing.keeping.tidying").tidy(self.config)
 
 
 def _aclose(backend: Backend) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from appl.errors import NotATrace, TraceError, nearest
 from appl.tracing import block, codec
+from appl.tracing.keeping.trust import imported
 from appl.tracing.recorder import home
 from appl.tracing.trace import State, Trace
 
@@ -25,7 +26,15 @@ def folder(at: Path | None = None) -> Path:
 
 def paths(at: Path | None = None) -> list[Path]:
     """The traces of *at*, oldest first; their names begin with the time."""
-    runs = folder(at)
+    return _traces(folder(at))
+
+
+def foreign(at: Path | None = None) -> list[Path]:
+    """The traces of others that were imported into *at*."""
+    return _traces(imported(at))
+
+
+def _traces(runs: Path) -> list[Path]:
     return sorted(runs.glob("*" + SUFFIX)) if runs.is_dir() else []
 
 
@@ -33,7 +42,7 @@ def resolve(name: str = "last", at: Path | None = None) -> Path:
     """The trace that *name* means: a path, ``last``, or the beginning of one run's name.
 
     The part after the time stamp will do as well (``interview``, ``interview-1a2b``) where it is
-    unique. Raises ``NotATrace``.
+    unique. Imported ones go by their names too; ``last`` is one's own. Raises ``NotATrace``.
     """
     known = paths(at)
     if name == "last":
@@ -42,6 +51,7 @@ def resolve(name: str = "last", at: Path | None = None) -> Path:
         return known[-1]
     if Path(name).is_file():
         return Path(name)
+    known = [*known, *foreign(at)]
     for matches in (_by_prefix(known, name), _by_word(known, name)):
         if len(matches) == 1:
             return matches[0]

@@ -1,28 +1,56 @@
 """``appl trace ls``: which runs are recorded.
 
-Invariant: only reads; what cannot be read is listed with its error.
+Invariant: the traces are only read; what cannot be read is listed with its error.
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 from appl.cli.failure import guarded
+from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, one_line, out, say
+from appl.cli.trace.several import bytes_shown, command_of
 from appl.config import load
-from appl.tracing import RunSummary, list_runs
+from appl.tracing.costs import money
+from appl.tracing.keeping import index
+from appl.tracing.keeping.finding import ORDERS, STATES, Wanted, found, moment
+from appl.tracing.keeping.row import Row
 
 _WIDTH = 60
+T = TypeVar("T")
 
 
 def add(commands: Any) -> None:
     """Add the command to those of ``appl trace``."""
-    parser = commands.add_parser("ls", help="list the recorded runs, newest first")
-    parser.add_argument(
-        "-n", type=int, default=20, metavar="N", help="at most N runs (default: 20)"
+    parser = command_of(
+        commands,
+        "ls",
+        "list the recorded runs, newest first",
+        description="List recorded runs, newest first. WORDs must all be in the names of run, "
+        "program and models. TIME is a length (2h, 3d) before now, or a date (2026-01-31, UTC).",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="a part of a name")
+    parser.add_argument(
+        "-n", type=int, default=20, metavar="N", help="at most N runs (default: 20; 0: all)"
+    )
+    parser.add_argument("--program", metavar="NAME", help="of this program; * stands for anything")
+    parser.add_argument(
+        "--state", action="append", choices=STATES, help="how it ended; may be repeated"
+    )
+    parser.add_argument("--since", metavar="TIME", help="began then or later")
+    parser.add_argument("--until", metavar="TIME", help="began before")
+    parser.add_argument("--model", metavar="NAME", help="asked a model with this in its name")
+    parser.add_argument(
+        "--failed", action="store_true", help="failed, crashed, or a call in it failed"
+    )
+    parser.add_argument("--min-cost", type=float, metavar="X", help="spent at least so much")
+    parser.add_argument("--min-calls", type=int, metavar="N", help="made at least so many calls")
+    parser.add_argument("--sort", choices=ORDERS, default="began", help="default: began")
+    parser.add_argument("--reverse", action="store_true", help="oldest or smallest first")
     parser.set_defaults(command=command)
 
 
@@ -30,28 +58,86 @@ def command(given: argparse.Namespace) -> int:
     """List the runs; the exit code."""
     with guarded(given.json) as failure:
         home = load().home
-        runs = list_runs(home, max(given.n, 0))
+        wanted = _wanted(given)
+        every = index.rows(home)
+        runs = found(every, wanted, given.sort, given.reverse)
+        runs = runs[: given.n] if given.n > 0 else runs
         if given.json:
-            out(as_json([run.as_data() for run in runs], indent=2))
-        elif not runs:
+            out(as_json([_data(row) for row in runs], indent=2))
+        elif not every:
             say(f"appl: no run is recorded in {home / 'runs'}")
+        elif not runs:
+            say(f"appl: none of {len(every)} runs is like that")
         else:
-            head = ("RUN", "STATE", "CALLS", "TOKENS", "SECONDS")
-            out("\n".join(columns([head, *(_row(run) for run in runs)])))
+            out("\n".join(columns(_table(runs, given.sort))))
     return failure.code
 
 
-def _row(run: RunSummary) -> tuple[str, ...]:
-    if run.error:
-        return run.name, "unreadable", "-", "-", one_line(run.error, _WIDTH)
-    totals = run.totals
-    state = run.reason if run.state == "finished" else run.state
-    calls = str(totals.get("calls", "-"))
-    return run.name, state or "-", calls, _tokens(totals), f"{run.seconds:.1f}"
+def _wanted(given: argparse.Namespace) -> Wanted:
+    now = datetime.now(UTC)
+    cost = given.min_cost
+    if cost is not None and not 0 <= cost < 1e12:
+        raise UsageError(f"--min-cost must be a number of at least 0, got {cost}")
+    return Wanted(
+        program=given.program,
+        states=tuple(given.state or ()),
+        since=_moment("--since", given.since, now),
+        until=_moment("--until", given.until, now),
+        model=given.model,
+        failed=given.failed,
+        cost=None if cost is None else round(cost * 1e6),
+        calls=given.min_calls,
+        words=tuple(given.words),
+    )
 
 
-def _tokens(totals: dict[str, Any]) -> str:
-    tokens = totals.get("tokens")
+def _moment(option: str, text: str | None, now: datetime) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return moment(text, now)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"{option} must be {error}, got {text!r}") from None
+
+
+def _data(row: Row) -> dict[str, Any]:
+    return {**row.as_data(), "reason": row.state}
+
+
+Column = tuple[str, Callable[[Row], str]]
+
+
+def _table(runs: list[Row], order: str) -> list[tuple[str, ...]]:
+    """The rows with a heading; what costs or sizes are shown where there is something to show."""
+    shown: list[Column] = [
+        ("RUN", lambda row: row.name),
+        ("STATE", _state),
+        ("CALLS", lambda row: str(row.calls)),
+        ("TOKENS", _tokens),
+    ]
+    if any(row.cost for row in runs):
+        shown.append(("COST", lambda row: money(row.cost)))
+    if order == "size":
+        shown.append(("SIZE", lambda row: bytes_shown(row.size)))
+    shown.append(("SECONDS", lambda row: f"{row.seconds:.1f}"))
+    heads = tuple(head for head, _ in shown)
+    return [heads, *(_cells(row, shown) for row in runs)]
+
+
+def _cells(row: Row, shown: list[Column]) -> tuple[str, ...]:
+    if row.error:
+        blank = ("-",) * (len(shown) - 3)
+        return row.name, "unreadable", *blank, one_line(row.error, _WIDTH)
+    return tuple(cell(row) for _, cell in shown)
+
+
+def _state(row: Row) -> str:
+    marks = [word for word, held in (("kept", row.kept), ("imported", row.imported)) if held]
+    return ", ".join([row.state, *marks])
+
+
+def _tokens(row: Row) -> str:
+    tokens = row.totals.get("tokens")
     if not isinstance(tokens, dict):
         return "-"
     return f"{tokens.get('prompt_tokens', 0)}+{tokens.get('completion_tokens', 0)}"

@@ -1,0 +1,115 @@
+"""``appl trace gc`` and ``appl trace keep``: how many recorded runs stay, and which in any case.
+
+Invariant: nothing goes without a limit that the user gave; runs that are running, marked or
+imported stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from appl.cli.failure import guarded
+from appl.cli.target import UsageError
+from appl.cli.terminal import as_json, columns, out, say
+from appl.cli.trace.several import bytes_shown, command_of, counted, run_paths
+from appl.config import load
+from appl.errors import TraceError
+from appl.tracing.keeping import finding, index, marks, tidying
+from appl.tracing.keeping.retention import Removal, Retention, removals
+
+T = TypeVar("T")
+
+
+def add(commands: Any) -> None:
+    """Add both commands to those of ``appl trace``."""
+    parser = command_of(
+        commands,
+        "gc",
+        "remove runs beyond age, number or size",
+        description="Remove the oldest runs beyond the given limits, which default to the settings "
+        "keep_age, keep_runs, keep_size and keep_failed. Runs that are running, imported, or "
+        "marked by `appl trace keep` stay.",
+    )
+    parser.add_argument("--age", metavar="TIME", help="keep none that is older, as 30d or 12h")
+    parser.add_argument("--runs", type=int, metavar="N", help="keep no more than the newest N")
+    parser.add_argument("--size", metavar="BYTES", help="keep no more than this, as 2GB")
+    parser.add_argument(
+        "--keep-failed", action="store_true", help="keep those that failed or crashed besides"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+    parser.set_defaults(command=_gc)
+    keep = command_of(commands, "keep", "mark runs so that gc leaves them")
+    keep.add_argument("runs", nargs="+", metavar="RUN", help="as for appl trace show")
+    keep.add_argument("--off", action="store_true", help="take the mark away")
+    keep.set_defaults(command=_keep)
+
+
+def _gc(given: argparse.Namespace) -> int:
+    with guarded(given.json) as failure:
+        config = load()
+        retention = _retention(given, tidying.retention_of(config))
+        if not retention.limits:
+            raise UsageError(
+                "nothing says how much is to be kept; give --age, --runs or --size, or set "
+                "keep_age, keep_runs or keep_size"
+            )
+        going = removals(index.rows(config.home), retention, datetime.now(UTC))
+        if not given.dry_run:
+            going = [each for each in going if _gone(each)]
+            index.rows(config.home)
+        _report(going, given)
+    return failure.code
+
+
+def _retention(given: argparse.Namespace, usual: Retention) -> Retention:
+    if given.runs is not None and given.runs < 0:
+        raise UsageError(f"--runs must be a number of at least 0, got {given.runs}")
+    return Retention(
+        usual.age if given.age is None else _read("--age", finding.length, given.age),
+        usual.runs if given.runs is None else given.runs,
+        usual.size if given.size is None else _read("--size", finding.size, given.size),
+        usual.failed or given.keep_failed,
+    )
+
+
+def _read(option: str, reader: Callable[[str], T], text: str) -> T:
+    try:
+        return reader(text)
+    except ValueError as error:
+        raise UsageError(f"{option} must be {error}, got {text!r}") from None
+
+
+def _gone(removal: Removal) -> bool:
+    try:
+        return tidying.take_away(removal)
+    except TraceError as error:
+        say(f"appl: {error}")
+        return False
+
+
+def _report(going: list[Removal], given: argparse.Namespace) -> None:
+    size = sum(each.row.size for each in going)
+    if given.json:
+        runs = [{"name": e.row.name, "size": e.row.size, "reason": e.reason} for e in going]
+        out(as_json({"removed": runs, "size": size, "dry_run": given.dry_run}))
+        return
+    if going:
+        out("\n".join(columns([(e.row.name, bytes_shown(e.row.size), e.reason) for e in going])))
+    verb = "would remove" if given.dry_run else "removed"
+    say(f"appl: {verb} {counted(len(going), 'run')}, {bytes_shown(size)}")
+
+
+def _keep(given: argparse.Namespace) -> int:
+    with guarded(given.json) as failure:
+        paths = run_paths(given.runs)
+        for path in paths:
+            marks.keep(path, not given.off)
+        if given.json:
+            out(as_json({"runs": [str(path) for path in paths], "kept": not given.off}))
+        else:
+            verb = "no longer kept" if given.off else "kept"
+            say(f"appl: {verb}: {', '.join(path.stem for path in paths)}")
+    return failure.code

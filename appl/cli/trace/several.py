@@ -1,0 +1,69 @@
+"""What the commands that change recorded runs have in common: which runs, and whether to go on.
+
+Invariant: without a terminal nothing is asked, and then nothing is done that was not confirmed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from appl.cli.target import UsageError
+from appl.cli.terminal import say, term_safe
+from appl.config import load
+from appl.tracing import resolve
+
+
+def run_paths(names: Iterable[str]) -> list[Path]:
+    """The traces that the names mean, each once. Raises ``NotATrace``."""
+    home = load().home
+    return list(dict.fromkeys(resolve(name, home) for name in names))
+
+
+def with_json(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json``."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
+
+
+def with_yes(parser: argparse.ArgumentParser) -> None:
+    """Add ``--yes``."""
+    parser.add_argument("--yes", "-y", action="store_true", help="do it without asking")
+
+
+def confirmed(given: argparse.Namespace, what: str, paths: list[Path]) -> bool:
+    """Whether the user wants *what* done to *paths*. Raises ``UsageError`` if nobody can be asked.
+
+    What is to be done is told first.
+    """
+    if given.yes:
+        return True
+    if given.json or not sys.stdin.isatty():
+        raise UsageError(f"nobody can be asked here whether to {what}; give --yes")
+    for path in paths:
+        say(f"  {term_safe(path.name)}")
+    say(f"appl: {what} {counted(len(paths), 'run')}? [y/N] ")
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
+def counted(number: int, word: str) -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def bytes_shown(size: int) -> str:
+    """A number of bytes for a human."""
+    value, units = float(size), ["B", "kB", "MB", "GB", "TB"]
+    while value >= 1000 and len(units) > 1:
+        value /= 1000
+        del units[0]
+    return f"{value:.0f} {units[0]}" if units[0] == "B" else f"{value:.1f} {units[0]}"
+
+
+def command_of(own: Any, name: str, what: str, **more: Any) -> argparse.ArgumentParser:
+    """A parser for the command *name*, whose help is *what*."""
+    parser: argparse.ArgumentParser = own.add_parser(name, help=what, **more)
+    with_json(parser)
+    return parser

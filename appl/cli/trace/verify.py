@@ -1,0 +1,96 @@
+"""``appl trace verify`` and ``appl trace salvage``: whether a trace is whole, and its good part.
+
+Invariant: the trace itself is only read.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from appl.cli import exits
+from appl.cli.failure import guarded
+from appl.cli.target import UsageError
+from appl.cli.terminal import as_json, out, say, term_safe
+from appl.cli.trace.named import run_path
+from appl.cli.trace.several import bytes_shown, command_of, counted, run_paths
+from appl.errors import TraceError
+from appl.tracing import salvage
+from appl.tracing.keeping.verifying import Verdict, verify
+
+_REPLAYS = {
+    "whole": "replays to its end",
+    "prefix": "replays as far as it goes",
+    "none": "does not replay",
+}
+
+
+def add(commands: Any) -> None:
+    """Add both commands to those of ``appl trace``."""
+    parser = command_of(
+        commands,
+        "verify",
+        "check every block, reference and digest",
+        description="Check traces from the first byte to the last: checksums and sequence of the "
+        "blocks, references, digests of prompts and parameters computed again. Exit code 0: "
+        "nothing is wrong (a last group that a crash cut off is no damage); 4: something is.",
+    )
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="as for appl trace show")
+    parser.set_defaults(command=_verify)
+    copy = command_of(commands, "salvage", "copy what is before the damage into a new trace")
+    copy.add_argument("run", metavar="RUN")
+    copy.add_argument("-o", "--out", metavar="FILE", help="default: RUN.salvaged.trace beside it")
+    copy.set_defaults(command=_salvage)
+
+
+def _verify(given: argparse.Namespace) -> int:
+    with guarded(given.json) as failure:
+        verdicts = [_verified(path) for path in run_paths(given.runs or ["last"])]
+        if given.json:
+            out(as_json([verdict.as_data() for verdict in verdicts], indent=2))
+        else:
+            for verdict in verdicts:
+                out("\n".join(_lines(verdict)))
+        if not all(verdict.good for verdict in verdicts):
+            failure.code = exits.TRACE
+    return failure.code
+
+
+def _verified(path: Path) -> Verdict:
+    try:
+        return verify(path)
+    except TraceError as error:
+        return Verdict(path, wrong=[str(error)])
+
+
+def _lines(verdict: Verdict) -> list[str]:
+    word = "good" if verdict.good else "DAMAGED"
+    what = f"{counted(verdict.blocks, 'block')}, {counted(verdict.records, 'record')}"
+    lines = [term_safe(f"{verdict.path.stem}: {word}; {bytes_shown(verdict.size)}, {what}")]
+    lines += [term_safe(f"  wrong    {each}") for each in verdict.wrong]
+    if verdict.torn:
+        lines.append(f"  torn     {verdict.torn} bytes of a last group that a crash cut off")
+    if verdict.good:
+        checked = f"{verdict.digests} of {counted(verdict.calls, 'call')} computed again"
+        lines.append(f"  digests  {checked}; {verdict.masked} masked")
+        lines.append(f"  state    {verdict.state}, {_REPLAYS[verdict.replay]}")
+    return lines
+
+
+def _salvage(given: argparse.Namespace) -> int:
+    with guarded(given.json) as failure:
+        source = run_path(given.run)
+        target = Path(given.out) if given.out else source.with_suffix(".salvaged.trace")
+        if target.exists():
+            raise UsageError(f"{target} exists already; give another name as --out FILE")
+        found = salvage(source, target)
+        if given.json:
+            facts = {"blocks": found.blocks, "lost_bytes": found.torn, "damaged": found.damaged}
+            out(as_json({"file": str(target), **facts}))
+        else:
+            lost = (
+                f"{bytes_shown(found.torn)} behind them left out" if found.torn else "all there is"
+            )
+            say(f"appl: {target} holds {counted(found.blocks, 'block')}, {lost}")
+    return failure.code

@@ -1,0 +1,1 @@
+"""Housekeeping of recorded runs: index, filters, retention, removal, sharing, import, checks."""

@@ -1,0 +1,122 @@
+"""Which runs are wanted, and in which order.
+
+Invariant: a run of which something is not known is not among those that are to have at least so
+much of it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from appl.tracing.keeping.row import Row
+
+STATES = (
+    "finished", "failed", "cancelled", "interrupted", "running", "crashed", "unreadable",
+)  # fmt: skip
+ORDERS: dict[str, Callable[[Row], Any]] = {
+    "began": lambda row: row.began,
+    "cost": lambda row: -1 if row.cost is None else row.cost,
+    "calls": lambda row: row.calls,
+    "tokens": lambda row: row.tokens,
+    "seconds": lambda row: row.seconds,
+    "size": lambda row: row.size,
+    "name": lambda row: row.name,
+}
+"""What runs can be sorted by."""
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_LENGTH = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([smhdw])")
+_SIZES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the runs must be; a field that is not given asks for nothing.
+
+    ``program`` may hold ``*``. ``model`` is a part of a model's name. ``failed`` asks for runs that
+    failed, crashed, or in which a call failed. ``cost`` is in millionths. ``words`` must all be in
+    the names of run, program and models.
+    """
+
+    program: str | None = None
+    states: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    model: str | None = None
+    failed: bool = False
+    cost: int | None = None
+    calls: int | None = None
+    words: tuple[str, ...] = ()
+
+    def has(self, row: Row) -> bool:
+        """Whether *row* is wanted."""
+        return all(
+            (
+                self.program is None or fnmatch.fnmatchcase(row.program, self.program),
+                not self.states or row.state in self.states,
+                self._in_time(row),
+                self.model is None or any(self.model in name for name in row.models),
+                not self.failed or row.failed > 0 or row.state in ("failed", "crashed"),
+                self.cost is None or (row.cost is not None and row.cost >= self.cost),
+                self.calls is None or row.calls >= self.calls,
+                self._named(row),
+            )
+        )
+
+    def _in_time(self, row: Row) -> bool:
+        if self.since is None and self.until is None:
+            return True
+        try:
+            began = datetime.fromisoformat(row.began)
+        except ValueError:
+            return False
+        since, until = self.since, self.until
+        return (since is None or began >= since) and (until is None or began < until)
+
+    def _named(self, row: Row) -> bool:
+        names = " ".join((row.name, row.program, *row.models)).casefold()
+        return all(word.casefold() in names for word in self.words)
+
+
+def found(
+    rows: Iterable[Row], wanted: Wanted, order: str = "began", rising: bool = False
+) -> list[Row]:
+    """The *rows* that are *wanted*, by *order*: largest and newest first unless *rising*."""
+    chosen = [row for row in rows if wanted.has(row)]
+    return sorted(chosen, key=lambda row: (ORDERS[order](row), row.name), reverse=not rising)
+
+
+def moment(text: str, now: datetime) -> datetime:
+    """The time that *text* means: a length before *now* (``2h``, ``3d``), a date, or a date with a
+    time; UTC where it names no zone. Raises ``ValueError``."""
+    if _LENGTH.fullmatch(text.strip()):
+        return now - length(text)
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError("a length of time (30m, 2h, 3d, 1w) or a date (2026-01-31)") from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def length(text: str) -> timedelta:
+    """A length of time, as ``30m``, ``12h``, ``3d`` or ``2w``. Raises ``ValueError``."""
+    match = _LENGTH.fullmatch(text.strip())
+    if match is None or len(match[1]) > 9:
+        raise ValueError("a length of time, as in 12h, 30d or 8w")
+    return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+
+
+def size(text: str) -> int:
+    """A number of bytes, as ``500MB`` or ``2GiB``. Raises ``ValueError``."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or len(match[1]) > 15:
+        raise ValueError("a size, as in 500MB or 2GB")
+    unit = match[2].lower()
+    factor = 1024 ** "kmgt".index(unit) * 1024 if match[3] and unit else _SIZES[unit]
+    return int(float(match[1]) * factor)

@@ -1,0 +1,29 @@
+"""Taking in a trace from somewhere else.
+
+Invariant: the file is read as a stranger's, whole, before a byte of it is kept; no name in it or of
+it decides where the copy lies. The copy is not trusted unless the user says so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from appl.errors import TraceCorrupt
+from appl.tracing import store
+from appl.tracing.keeping.trust import imported
+from appl.tracing.recorder import new_path
+from appl.tracing.trace import Trace
+
+
+def take_in(source: Path, home: Path, *, trust: bool = False, salvage: bool = False) -> Path:
+    """A copy of the trace *source* among those of *home*: with *trust* among one's own.
+
+    Of a damaged one, with *salvage*, what is before the damage. Raises ``TraceError``.
+    """
+    trace = Trace.open(source, salvage=salvage)
+    if trace.state == "running":
+        raise TraceCorrupt(f"{source} is being written; import it when its run is over")
+    folder = home / "runs" if trust else imported(home)
+    target = new_path(str(trace.header.get("program") or "run"), folder)
+    store.salvage(source, target)
+    return target

@@ -1,0 +1,186 @@
+"""``runs.db``: the rows of all runs in an SQLite file, so that listing them reads only what is new.
+
+Invariant: the traces are what counts. What the index says is what a scan of the folder would say;
+it can be deleted at any time, and a damaged or foreign one is made anew. Runs that are recorded
+never write to it; the tools do, any number of them at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from appl.tracing import runs
+from appl.tracing.keeping.row import Row, row_of
+from appl.tracing.store import make_folder
+
+FILE = "runs.db"
+VERSION = 1
+_APPLICATION = 0x4150504C  # "APPL"
+_BUSY_S = 5.0
+_CHANGING = ("running", "unreadable")
+_TABLE = """
+CREATE TABLE IF NOT EXISTS runs (
+    place TEXT PRIMARY KEY, size INTEGER NOT NULL, modified INTEGER NOT NULL,
+    inode INTEGER NOT NULL, row TEXT NOT NULL
+) WITHOUT ROWID
+"""
+_Known = dict[str, tuple[tuple[int, int, int], str]]
+
+
+def rows(home: Path) -> list[Row]:
+    """The rows of all runs of *home*, newest first; the index is brought up to date, if it can be.
+
+    A run is read again when its file changed, and each time while it is running.
+    """
+    files = dict(_files(home))
+    with contextlib.ExitStack() as stack:
+        connection = _opened(home, stack) if files else None
+        known = _stored(connection)
+        found: list[Row] = []
+        fresh: list[tuple[str, int, int, int, str]] = []
+        for place, (path, foreign) in files.items():
+            stamp = _stamp(path)
+            if stamp is None:
+                continue
+            row = _revived(known.get(place), stamp, path)
+            if row is None:
+                row = row_of(path, foreign)
+                if row.state not in _CHANGING and _stamp(path) == stamp:
+                    fresh.append((place, *stamp, json.dumps(row.as_data())))
+            found.append(row)
+        _store(connection, fresh, [place for place in known if place not in files])
+    return sorted(found, key=lambda row: (row.began, row.name), reverse=True)
+
+
+def scan(home: Path) -> list[Row]:
+    """What :func:`rows` says, without any index: its naive twin."""
+    found = [row_of(path, foreign) for path, foreign in dict(_files(home)).values()]
+    return sorted(found, key=lambda row: (row.began, row.name), reverse=True)
+
+
+def _files(home: Path) -> Iterator[tuple[str, tuple[Path, bool]]]:
+    for foreign, paths in ((False, runs.paths(home)), (True, runs.foreign(home))):
+        for path in paths:
+            yield f"{path.parent.name}/{path.name}", (path, foreign)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file does; ``None`` when it is gone."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_size, facts.st_mtime_ns, facts.st_ino
+
+
+def _revived(
+    stored: tuple[tuple[int, int, int], str] | None, stamp: tuple[int, int, int], path: Path
+) -> Row | None:
+    if stored is None or stored[0] != stamp:
+        return None
+    try:
+        data = json.loads(stored[1])
+        return Row.from_data(path, data) if isinstance(data, dict) else None
+    except ValueError:
+        return None
+
+
+def _opened(home: Path, stack: contextlib.ExitStack) -> Any:
+    """A connection to the index, a new one where the old one is none; ``None`` if it cannot be."""
+    sqlite = importlib.import_module("sqlite3")
+    path = home / FILE
+    for _ in range(2):
+        try:
+            connection = _connect(sqlite, path)
+        except sqlite.OperationalError:  # busy, or nothing may be written here
+            return None
+        except (sqlite.Error, OSError):
+            if not _put_aside(path):
+                return None
+            continue
+        stack.callback(connection.close)
+        return connection
+    return None
+
+
+def _connect(sqlite: Any, path: Path) -> Any:
+    """Raises ``sqlite3.Error`` or ``OSError`` for what is no index of this version."""
+    _make_private(path)
+    connection = sqlite.connect(path, timeout=_BUSY_S, isolation_level=None)
+    try:
+        connection.execute("PRAGMA secure_delete=ON")
+        connection.execute("BEGIN IMMEDIATE")
+        (own,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and (own, version) != (_APPLICATION, VERSION):
+            raise sqlite.DatabaseError("another program's, or of another version")
+        connection.execute(_TABLE)
+        connection.execute(f"PRAGMA application_id={_APPLICATION}")
+        connection.execute(f"PRAGMA user_version={VERSION}")
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(runs)")]
+        if columns != ["place", "size", "modified", "inode", "row"]:
+            raise sqlite.DatabaseError("a table of another form")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _make_private(path: Path) -> None:
+    """Make the file for the user alone; what is no regular file is not touched."""
+    make_folder(path.parent)
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise OSError("it is not a regular file")
+
+
+def _put_aside(path: Path) -> bool:
+    """Take what is no index out of the way; only a regular file, which is kept beside."""
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            return False
+        path.replace(path.with_suffix(".db.old"))
+        for extra in ("-journal", "-wal", "-shm"):
+            path.with_name(path.name + extra).unlink(missing_ok=True)
+    except FileNotFoundError:  # another process did it
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _stored(connection: Any) -> _Known:
+    if connection is None:
+        return {}
+    sqlite = importlib.import_module("sqlite3")
+    try:
+        found = connection.execute("SELECT place, size, modified, inode, row FROM runs").fetchall()
+    except sqlite.Error:
+        return {}
+    return {
+        place: ((size, modified, inode), text)
+        for place, size, modified, inode, text in found
+        if isinstance(place, str) and isinstance(text, str)
+    }
+
+
+def _store(connection: Any, fresh: list[tuple[Any, ...]], gone: list[str]) -> None:
+    """Write what is new; another process that does the same writes the same."""
+    if connection is None or not (fresh or gone):
+        return
+    sqlite = importlib.import_module("sqlite3")
+    with contextlib.suppress(sqlite.Error):
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", fresh)
+        connection.executemany("DELETE FROM runs WHERE place = ?", [(place,) for place in gone])
+        connection.execute("COMMIT")

@@ -1,0 +1,122 @@
+"""Removing runs: the trace, its mark and its key; overwritten first where that is asked for.
+
+Invariant: what another process writes or reads for a resume is not removed, and nothing is that is
+no trace; a link is not followed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from appl.errors import NotATrace, TraceLocked
+from appl.tracing import block
+from appl.tracing.keeping.marks import SUFFIX
+
+_PIECE = 1 << 20
+_COPYING = {
+    "btrfs": "copies what is overwritten",
+    "zfs": "copies what is overwritten",
+    "bcachefs": "copies what is overwritten",
+    "overlay": "may keep a copy in a layer below",
+    "apfs": "copies what is overwritten",
+    "nfs": "leaves it to a server",
+    "nfs4": "leaves it to a server",
+    "tmpfs": "may have swapped it out",
+}
+PROMISES = (
+    "a solid-state disk may keep the old cells until it needs them",
+    "snapshots, backups and copies of the file are not touched",
+)
+"""What overwriting cannot promise, whatever the file system."""
+
+
+def remove(path: Path) -> None:
+    """Remove the trace at *path*. Raises ``NotATrace``, ``TraceLocked``."""
+    _take(path, overwrite=False)
+
+
+def shred(path: Path) -> list[str]:
+    """Overwrite the trace at *path* with random bytes and remove it; what that cannot promise."""
+    told = [*_copies(path), *PROMISES]
+    _take(path, overwrite=True)
+    return told
+
+
+def shred_file(path: Path) -> None:
+    """Overwrite and remove a small file of ours, as a key is; nothing if it is not there."""
+    with suppress(FileNotFoundError):
+        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            _overwrite(fd)
+        finally:
+            os.close(fd)
+        path.unlink(missing_ok=True)
+
+
+def _take(path: Path, overwrite: bool) -> None:
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise NotATrace(f"cannot remove {path}: {error.strerror}") from error
+    try:
+        _check(fd, path)
+        if overwrite:
+            _overwrite(fd)
+        path.unlink()
+        path.with_suffix(SUFFIX).unlink(missing_ok=True)
+    finally:
+        os.close(fd)
+
+
+def _check(fd: int, path: Path) -> None:
+    """Raises what keeps the file from being removed; else it is locked."""
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        raise NotATrace(f"{path} is not a regular file")
+    start = os.pread(fd, len(block.MAGIC), 0)
+    ours = start[:-1] == block.MAGIC[:-1] or (path.suffix == ".trace" and not start)
+    if not ours and not _looks_ours(path):
+        raise NotATrace(f"{path} is not a trace; remove it with other means")
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise TraceLocked(f"{path} is being written or read; nothing was removed") from None
+
+
+def _looks_ours(path: Path) -> bool:
+    """A damaged file among the runs is one of them by its name."""
+    return path.suffix == ".trace" and path.parent.name in ("runs", "imported")
+
+
+def _overwrite(fd: int) -> None:
+    size = os.fstat(fd).st_size
+    os.lseek(fd, 0, os.SEEK_SET)
+    left = size
+    while left > 0:
+        left -= os.write(fd, secrets.token_bytes(min(left, _PIECE)))
+    os.fsync(fd)
+    os.ftruncate(fd, 0)
+    os.fsync(fd)
+
+
+def _copies(path: Path) -> list[str]:
+    kind = filesystem(path)
+    said = _COPYING.get(kind)
+    return [f"the file system ({kind}) {said}"] if said else []
+
+
+def filesystem(path: Path) -> str:
+    """The kind of file system that *path* lies on, ``unknown`` where nobody says."""
+    best, kind = "", "unknown"
+    where = str(path.resolve())
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/self/mounts").read_text("utf-8", "replace").splitlines():
+            _, point, sort, *_ = line.split(" ")
+            below = where == point or where.startswith(point.rstrip("/") + "/")
+            if below and len(point) >= len(best):
+                best, kind = point, sort
+    return kind

@@ -1,0 +1,84 @@
+"""Which runs are old enough to go.
+
+Invariant: a run that is running, is marked to be kept, was imported, or cannot be read is never
+among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from appl.tracing.keeping.row import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How much is kept: no run older than ``age``, no more than ``runs``, no more bytes than
+    ``size``; ``None`` sets no limit. ``failed`` keeps what failed or crashed besides."""
+
+    age: timedelta | None = None
+    runs: int | None = None
+    size: int | None = None
+    failed: bool = False
+
+    @property
+    def limits(self) -> bool:
+        """Whether anything is limited."""
+        return (self.age, self.runs, self.size) != (None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A run that goes, and why, in words."""
+
+    row: Row
+    reason: str
+
+
+def is_safe(row: Row, retention: Retention) -> bool:
+    """Whether *row* stays whatever the limits are."""
+    if row.imported or row.kept or row.state in ("running", "unreadable"):
+        return True
+    return retention.failed and (row.failed > 0 or row.state in ("failed", "crashed"))
+
+
+def removals(rows: Iterable[Row], retention: Retention, now: datetime) -> list[Removal]:
+    """Which of *rows* go, oldest first. What stays in any case counts for the size alone."""
+    every = sorted(rows, key=lambda row: (row.began, row.name), reverse=True)
+    taken = sum(row.size for row in every if is_safe(row, retention) and not row.imported)
+    gone: list[Removal] = []
+    number = 0
+    for row in every:
+        if is_safe(row, retention):
+            continue
+        reason = _reason(row, retention, now, number, taken + row.size)
+        if reason:
+            gone.append(Removal(row, reason))
+        else:
+            number += 1
+            taken += row.size
+    return gone[::-1]
+
+
+def _reason(row: Row, retention: Retention, now: datetime, newer: int, together: int) -> str | None:
+    if retention.age is not None and _older(row, now - retention.age):
+        return f"older than {_words(retention.age)}"
+    if retention.runs is not None and newer >= retention.runs:
+        return f"{newer} newer runs are kept"
+    if retention.size is not None and together > retention.size:
+        return f"with it, {together} bytes would be kept, more than {retention.size}"
+    return None
+
+
+def _older(row: Row, than: datetime) -> bool:
+    try:
+        return datetime.fromisoformat(row.began) < than
+    except ValueError:
+        return False
+
+
+def _words(age: timedelta) -> str:
+    hours = age.total_seconds() / 3600
+    return f"{hours / 24:g} days" if hours >= 48 else f"{hours:g} hours"

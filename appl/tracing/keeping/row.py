@@ -1,0 +1,131 @@
+"""What there is to say about one run, for listing, filtering and sorting.
+
+Invariant: it depends on the file alone, so that an index of rows can be made again at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from appl.errors import TraceError
+from appl.tracing import costs, runs
+from appl.tracing.keeping.marks import is_kept
+from appl.tracing.trace import Trace, jsonable
+
+WHOLE_BYTES = 64 << 20
+"""Larger traces of finished runs are known by the sums that they end with."""
+
+_MODELS = 50
+_KINDS: dict[str, Any] = {"cost": int | None, "seconds": int | float}
+
+
+@dataclass(slots=True)
+class Row:
+    """A run: its file, its state and its sums. ``cost`` is in millionths; ``None`` is unknown.
+
+    ``state`` is how it ended (``finished``, ``failed``, ``cancelled``, ``interrupted``),
+    ``running``, ``crashed`` or ``unreadable``. ``began`` is UTC in ISO form. ``costs`` are the four
+    kinds, as ``Costs.as_data``; missing for very large traces, whose costs are what they end with.
+    """
+
+    path: Path
+    state: str = "unreadable"
+    program: str = ""
+    began: str = ""
+    seconds: float = 0.0
+    size: int = 0
+    calls: int = 0
+    failed: int = 0
+    tokens: int = 0
+    cost: int | None = None
+    models: list[str] = field(default_factory=list)
+    parent: str = ""
+    totals: dict[str, Any] = field(default_factory=dict)
+    costs: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+    imported: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name by which the run can be called."""
+        return self.path.stem
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is marked to be kept."""
+        return is_kept(self.path)
+
+    def as_data(self) -> dict[str, Any]:
+        """The row as JSON-ready data."""
+        data = {name: getattr(self, name) for name in self.__slots__}
+        more = {"name": self.name, "path": str(self.path), "error": self.error or None}
+        return {**data, **more, "kept": self.kept}
+
+    @classmethod
+    def from_data(cls, path: Path, data: Mapping[str, Any]) -> Row:
+        """The row of ``as_data``. Raises ``ValueError`` for anything else."""
+        row = cls(path)
+        for name in cls.__slots__[1:]:
+            value = data.get(name, getattr(row, name))
+            value = "" if name == "error" and value is None else value
+            usual = getattr(row, name)
+            if not isinstance(value, _KINDS.get(name, type(usual))):
+                raise ValueError(f"{name} is {value!r:.40}")
+            setattr(row, name, value)
+        return row
+
+
+def row_of(path: Path, imported: bool = False) -> Row:
+    """The row of the trace at *path*; of one that cannot be read, with its error."""
+    row = Row(path, imported=imported)
+    try:
+        row.size = path.stat().st_size
+        if row.size > WHOLE_BYTES:
+            summary = runs.summary(path)
+            if summary.error:
+                row.error = summary.error
+            else:
+                _from_summary(row, summary)
+        else:
+            _from_trace(row, Trace.open(path))
+    except (TraceError, OSError) as error:
+        row.error = str(error)
+    return row
+
+
+def _from_summary(row: Row, summary: runs.RunSummary) -> None:
+    state = summary.reason if summary.state == "finished" else summary.state
+    totals, head = summary.totals, summary.header
+    _fill(row, state or "finished", head, totals)
+    row.began, row.seconds = summary.began, summary.seconds
+    unknown = totals.get("cost_unknown")
+    cost = totals.get("cost")
+    row.cost = cost if isinstance(cost, int) and (cost or not unknown) else None
+    row.models = [str(head["model"])] if head.get("model") else []
+
+
+def _from_trace(row: Row, trace: Trace) -> None:
+    state = (trace.reason or "finished") if trace.state == "finished" else trace.state
+    _fill(row, state, trace.header, trace.totals().as_data())
+    began, paid = trace.began(), costs.of(trace)
+    row.began, row.seconds = began.isoformat() if began else "", trace.seconds()
+    row.cost, row.costs = paid.spent.known("cost"), paid.as_data()
+    row.models = sorted(name for name in paid.models if name)[:_MODELS]
+
+
+def _fill(row: Row, state: str, head: Mapping[str, Any], totals: dict[str, Any]) -> None:
+    row.state, row.program = state, str(head.get("program") or "")
+    parent = head.get("parent")
+    row.parent = str(parent.get("run") or "") if isinstance(parent, dict) else str(parent or "")
+    row.totals = jsonable(totals)
+    row.calls, row.failed = _count(totals.get("calls")), _count(totals.get("failed"))
+    tokens = totals.get("tokens")
+    names = ("prompt_tokens", "completion_tokens")
+    row.tokens = sum(_count(tokens.get(name)) for name in names) if isinstance(tokens, dict) else 0
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,68 @@
+"""Removing what retention does not keep.
+
+Invariant: what another process holds stays; a run's key goes with it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from appl.errors import TraceError
+from appl.tracing import keys
+from appl.tracing.keeping import finding, index, marks, removing
+from appl.tracing.keeping.retention import Removal, Retention, removals
+
+
+class Settings(Protocol):
+    """What the settings say about retention: texts as the user wrote them."""
+
+    @property
+    def home(self) -> Path: ...
+    @property
+    def keep_age(self) -> str | None: ...
+    @property
+    def keep_runs(self) -> int | None: ...
+    @property
+    def keep_size(self) -> str | None: ...
+    @property
+    def keep_failed(self) -> bool: ...
+
+
+def retention_of(config: Settings) -> Retention:
+    """How much is kept."""
+    age, size = config.keep_age, config.keep_size
+    return Retention(
+        None if age is None else finding.length(age),
+        config.keep_runs,
+        None if size is None else finding.size(size),
+        config.keep_failed,
+    )
+
+
+def take_away(removal: Removal) -> bool:
+    """Remove one run, unless it was marked meanwhile. Raises ``TraceError``."""
+    path = removal.row.path
+    if marks.is_kept(path):
+        return False
+    key = keys.identity(path)
+    removing.remove(path)
+    if key is not None:
+        keys.forget(path.parent.parent, key)
+    return True
+
+
+def tidy(config: Settings) -> int:
+    """Remove what the settings do not keep; how many runs that were. Never raises ``TraceError``.
+
+    For the end of a run: what cannot be removed now is tried again at the end of another.
+    """
+    retention, gone = retention_of(config), 0
+    if not retention.limits:
+        return 0
+    for removal in removals(index.rows(config.home), retention, datetime.now(UTC)):
+        with suppress(TraceError, OSError):
+            gone += take_away(removal)
+    return gone

@@ -1,0 +1,132 @@
+"""Whether a trace is whole: checksums, references, digests, and what a replay of it can give.
+
+Invariant: only reads. What is not found wrong here is what the writer wrote, up to the end of the
+file or to a last group that a crash cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from appl.errors import TraceError
+from appl.prompt import Messages, digest_of
+from appl.tracing import block, store
+from appl.tracing.trace import Trace, regular_file
+
+_SHOWN = 20
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was checked, and what is wrong with it.
+
+    ``digests`` counts contents that were computed again, ``masked`` calls whose content cannot be.
+    ``replay`` is ``whole``, ``prefix`` (of a run that is running, crashed or stopped), or ``none``.
+    ``torn`` is the size in bytes of a cut-off last group, which is no damage.
+    """
+
+    path: Path
+    size: int = 0
+    blocks: int = 0
+    records: int = 0
+    calls: int = 0
+    digests: int = 0
+    masked: int = 0
+    torn: int = 0
+    state: str = ""
+    replay: str = "none"
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.wrong
+
+    def as_data(self) -> dict[str, Any]:
+        """The verdict as JSON-ready data."""
+        data = {name: getattr(self, name) for name in self.__slots__}
+        return {**data, "path": str(self.path), "good": self.good}
+
+
+def verify(path: Path) -> Verdict:
+    """Check the trace at *path* from its first byte to its last; raises nothing about its content.
+
+    Raises ``NotATrace`` for a file that cannot be read.
+    """
+    verdict = Verdict(path)
+    found = block.Scan()
+    with regular_file(path) as file:
+        running = store.locked(file)
+        verdict.size = file.seek(0, 2)
+        try:
+            for _ in block.scan(file, found):
+                pass
+        except TraceError as error:
+            verdict.wrong.append(str(error))
+    verdict.blocks, verdict.torn = found.blocks, 0 if running else found.torn
+    try:
+        trace = Trace.open(path, salvage=bool(verdict.wrong))
+    except TraceError as error:
+        verdict.wrong += [] if str(error) in verdict.wrong else [str(error)]
+        return verdict
+    _judge(trace, verdict)
+    return verdict
+
+
+def _judge(trace: Trace, verdict: Verdict) -> None:
+    verdict.records, verdict.calls, verdict.state = trace.records, len(trace.calls), trace.state
+    if not trace.incarnations or not trace.header:
+        verdict.wrong.append("the file does not begin with a header and who wrote it")
+    problems = [*_contents(trace, verdict), *_edges(trace)]
+    verdict.wrong += problems[:_SHOWN]
+    if len(problems) > _SHOWN:
+        verdict.wrong.append(f"and {len(problems) - _SHOWN} more")
+    verdict.replay = _replay(trace) if verdict.good else "none"
+
+
+def _contents(trace: Trace, verdict: Verdict) -> Iterator[str]:
+    """Calls whose content is not what its digest says."""
+    known: dict[Messages, bytes] = {}
+    for call in (*trace.earlier, *trace.calls):
+        if call.masked:
+            verdict.masked += 1
+        elif call.started is not None:
+            said = b"" if call.messages is None else _digest(call.messages, known)
+            verdict.digests += 1
+            if digest_of(said, call.model, call.sampling) != call.content:
+                yield f"{call.address}: its prompt or parameters are not what their digest says"
+
+
+def _digest(chain: Messages, known: dict[Messages, bytes]) -> bytes:
+    """The digest of *chain*, computed anew from its texts."""
+    todo: list[Messages] = []
+    link: Messages | None = chain
+    while link is not None and link not in known:
+        todo.append(link)
+        link = link.parent
+    digest = b"" if link is None else known[link]
+    for each in reversed(todo):
+        said = each.message
+        if each.parent is None:
+            digest = known[each] = Messages(None, said).digest
+        else:
+            digest = known[each] = digest_of(digest, *said.fields())
+    return digest
+
+
+def _edges(trace: Trace) -> Iterator[str]:
+    """Answers that are said to be in a prompt, and that no call gave."""
+    for call in trace.calls:
+        for edge in call.edges:
+            if edge not in trace.by_address and edge not in trace.tools:
+                yield f"{call.address}: it holds the answer of {edge}, which is not in the trace"
+
+
+def _replay(trace: Trace) -> str:
+    if any(call.masked for call in trace.calls) or any(t.masked for t in trace.tools.values()):
+        return "none"
+    ended = all(call.outcome is not None for call in trace.calls)
+    return "whole" if trace.state == "finished" and ended else "prefix"
