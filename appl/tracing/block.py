@@ -13,12 +13,13 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 import zstandard
 
 from appl.errors import NotATrace, TraceCorrupt, TraceTooNew
+from appl.tracing.allowance import Allowance, of_file
 from appl.tracing.codec import MAX_RAW
 
 MAGIC = b"APPLTRC1"
@@ -26,7 +27,6 @@ HEAD = struct.Struct("<IIIIBI")
 _CHECKED = struct.Struct("<IIBI")
 _SMALL = 128
 _PLAIN, _ZSTD = 0, 1
-_ALLOWANCE, _RATIO = 256 << 20, 50
 _RESYNC_TRIES, _RESYNC_BYTES = 1 << 20, 1 << 30
 # where a block may begin: a length above 0, and sequence, codec and raw length in their ranges
 _HEADLIKE = re.compile(
@@ -84,15 +84,15 @@ def _zstd(payload: bytes, raw_length: int) -> bytes:
 class Scan:
     """Where a scan stands: good blocks so far, the offset after them, and what was cut behind.
 
-    ``last`` is the checksum of the last good one, ``raw`` what they took after decompression.
+    ``last`` is the checksum of the last good one, ``allowance`` the memory that all may take.
     """
 
     good: int = 0
     blocks: int = 0
     last: int = 0
-    raw: int = 0
     torn: int = 0
     damaged: str = ""
+    allowance: Allowance = field(default_factory=lambda: Allowance(0))
 
 
 def scan(file: BinaryIO, found: Scan, *, salvage: bool = False, limit: int = 0) -> Iterator[bytes]:
@@ -100,7 +100,7 @@ def scan(file: BinaryIO, found: Scan, *, salvage: bool = False, limit: int = 0) 
 
     A bad block that reaches the end is a torn tail, counted in ``found.torn``. One that is followed
     by good blocks raises ``TraceCorrupt``, or ends the scan when *salvage* is set. *limit* is the
-    number of bytes that the whole may take after decompression (0: in proportion to the file).
+    number of bytes of memory that the whole may take (0: in proportion to the file).
     With the *found* of an earlier scan, what was written since then is read.
     """
     size = file.seek(0, 2)
@@ -108,17 +108,16 @@ def scan(file: BinaryIO, found: Scan, *, salvage: bool = False, limit: int = 0) 
     found.torn = 0
     if not found.good and not _magic(file, size, found):
         return
-    budget = limit or _ALLOWANCE + _RATIO * size
+    found.allowance.most = limit or of_file(size)
     while found.good < size:
         block = _read(file, found, size)
         if block is None:
             _classify(file, found, size, salvage)
             return
         crc, _, raw_length, payload = block
-        found.raw += raw_length
-        if found.raw > budget:
-            raise TraceCorrupt("the trace would take far more memory than its size suggests")
+        found.allowance.check(raw_length)
         raw = _raw(block, found.blocks)
+        found.allowance.spend_text(raw)
         found.good += HEAD.size + len(payload)
         found.blocks += 1
         found.last = crc

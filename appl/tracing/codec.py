@@ -12,6 +12,8 @@ from typing import Any
 
 import msgpack
 
+from appl.tracing.allowance import Allowance, of_file
+
 MAX_RAW = 16 << 20
 MAX_DEPTH = 100
 _MAX_ITEMS = 1 << 18
@@ -42,13 +44,20 @@ def pack(record: object) -> bytes:
     return packed
 
 
-def unpack(data: bytes) -> Iterator[Any]:
-    """The records in *data*, in order. Raises ``ValueError`` on anything that is not plain data."""
+def unpack(data: bytes, allowance: Allowance | None = None) -> Iterator[Any]:
+    """The records in *data*, in order; what they take is taken from *allowance*.
+
+    Raises ``ValueError`` on anything that is not plain data, and ``TraceCorrupt`` when the
+    allowance (by default one of a file of this size) is used up.
+    """
+    allowed = allowance or Allowance(of_file(len(data)))
     unpacker = msgpack.Unpacker(
         raw=False,
         unicode_errors="surrogatepass",
         strict_map_key=True,
         ext_hook=_refuse,
+        list_hook=allowed.list_hook,
+        object_hook=allowed.map_hook,
         max_buffer_size=MAX_RAW,
         max_array_len=_MAX_ITEMS,
         max_map_len=_MAX_ITEMS,

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from appl.tracing import block, store
+from appl.tracing.allowance import Allowance
 from appl.tracing.tooluse import ToolUse
 from appl.tracing.trace import Builder, Call, Trace, regular_file
 
@@ -30,7 +31,7 @@ class Following:
         self.behind = False
         self._salvage = salvage
         self._found = block.Scan()
-        self._builder = _Noting(self.trace)
+        self._builder = _Noting(self.trace, self._found.allowance)
         self._file = regular_file(self.trace.path)
 
     def poll(self, patience: float = math.inf) -> list[str]:
@@ -79,9 +80,9 @@ class Following:
 class _Noting(Builder):
     """Notes the addresses that records are about, each once, in their order."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, allowance: Allowance) -> None:
         self.touched: dict[str, None] = {}
-        super().__init__(trace)
+        super().__init__(trace, allowance)
 
     def _add(self, call: Call) -> None:
         super()._add(call)

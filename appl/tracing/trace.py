@@ -20,6 +20,7 @@ from appl.errors import NotATrace, TraceCorrupt, TraceError, TraceTooNew
 from appl.prompt import ROLES, Audio, Image, Media, Message, Messages, Rope, tagged
 from appl.prompt.shown import Bundle
 from appl.tracing import block, codec, notebook, record, store
+from appl.tracing.allowance import RECORD, Allowance, of_file
 from appl.tracing.chunks import Texts, check, rebuilt, texts_of
 from appl.tracing.record import checked, optional
 from appl.tracing.secret import MASKED
@@ -255,7 +256,7 @@ class Trace:
                 tape: Any = importlib.import_module("appl.tracing.tape.reading")
                 return cast(Trace, tape.read_from(file, trace.path, limit))
             running = store.locked(file)
-            builder = Builder(trace)
+            builder = Builder(trace, found.allowance)
             for raw in block.scan(file, found, salvage=salvage, limit=limit):
                 builder.block(raw, found.blocks)
         trace.moments = builder.deliveries
@@ -366,10 +367,13 @@ def regular_file(path: Path) -> BinaryIO:
 
 
 class Builder:
-    """Puts the records of a file together; keeps the numbers of the current incarnation."""
+    """Puts the records of a file together; keeps the numbers of the current incarnation.
 
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
+    What is made of them is taken from *allowance*.
+    """
+
+    def __init__(self, trace: Trace, allowance: Allowance | None = None) -> None:
+        self._trace, self._allowance = trace, allowance or Allowance(of_file(0))
         self.closed = False
         self.deliveries = self._positions = self._ends = 0
         self._masks: tuple[str, ...] = ()
@@ -399,7 +403,8 @@ class Builder:
     def block(self, raw: bytes, number: int) -> None:
         """Take in the records of one block. Raises ``TraceCorrupt``."""
         try:
-            for fields in codec.unpack(raw):
+            for fields in codec.unpack(raw, self._allowance):
+                self._allowance.spend(RECORD)
                 self._record(fields)
                 self._trace.records += 1
         except TraceError:
@@ -457,6 +462,8 @@ class Builder:
             return value
         number, length, is_text = value["$blob"]
         data = b"".join(self._pieces[number])
+        self._allowance.spend(len(data))
+        self._allowance.spend_text(data)
         if len(data) != length:
             raise ValueError(f"a long text has {len(data)} bytes instead of {length}")
         return data.decode("utf-8", "surrogatepass") if is_text else data
@@ -467,6 +474,7 @@ class Builder:
     ) -> None:  # fmt: skip
         above = self._scope_of(parent)
         address = f"{above}/{checked(str, leaf)}" if parent != "" else checked(str, leaf)
+        self._allowance.spend(4 * len(address))
         self._scopes[checked(int, number)] = address
         self._trace.scopes.append(
             Scope(address, above, checked(str, name), self._file(file), optional(int, line),
@@ -560,6 +568,7 @@ class Builder:
 
     def _add(self, call: Call) -> None:
         """A call that was begun again by a later process takes the place of its first record."""
+        self._allowance.spend(2 * RECORD + 4 * len(call.address))
         before = self._trace.by_address.pop(call.address, None)
         if before is not None:
             self._trace.earlier.append(before)
