@@ -40,6 +40,13 @@ def text_diff(then: str, now: str, most: int = _LINES) -> list[str]:
     return [f"  - {excerpt(then, begin)}", f"  + {excerpt(now, begin)}"]
 
 
+def one_sided(sign: str, text: str, most: int = _LINES) -> list[str]:
+    """The beginning of a *text* that only one side has, each line after *sign*."""
+    lines = text.splitlines() or [""]
+    more = [f"  … and {len(lines) - most} more lines"] if len(lines) > most else []
+    return [f"  {sign} {_cut(line)}" for line in lines[:most]] + more
+
+
 def _without_end(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
     """*old* and *new* without the lines that both end with."""
     same = 0

@@ -1,0 +1,146 @@
+"""``appl trace diff``: what differs between two runs, first causes first.
+
+Invariant: only reads; the exit code says whether anything differs, and tells that from a failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from appl.cli import exits
+from appl.cli.failure import guarded
+from appl.cli.target import UsageError
+from appl.cli.terminal import as_json, out, term_safe
+from appl.cli.trace.named import run_path
+from appl.session import shown
+from appl.tracing import Trace
+
+if TYPE_CHECKING:
+    from appl.tracing.diff import Diff, Difference
+
+SAME, DIFFERENT = 0, 1
+_MOST, _PARTS = 5, 4
+_VERBS = {"changed": "changed", "added": "only in B", "removed": "only in A", "moved": "moved"}
+
+
+def add(commands: Any) -> None:
+    """Add the command to those of ``appl trace``."""
+    parser = commands.add_parser(
+        "diff",
+        help="show what differs between two runs, first causes first",
+        description="Compare two runs: calls are aligned by their addresses, and what differs is "
+        "told in the order in which it came about. A call whose prompt differs only where it holds "
+        "another call's answer is listed as a consequence of that call. RUN is a path, the "
+        "beginning of a run's name, or 'last'.",
+        epilog="exit codes: 0 nothing differs; 1 something differs; 2 the runs cannot be compared",
+    )
+    parser.add_argument("a", metavar="A", help="the run before")
+    parser.add_argument("b", metavar="B", nargs="?", default="last", help="the run after")
+    parser.add_argument(
+        "--ignore", action="append", default=[], metavar="ASPECT,…",
+        help="leave out: program, settings, answers (and what follows from them alone), tools, "
+        "observations, timing, places (calls that only moved)",
+    )  # fmt: skip
+    parser.add_argument("--all", action="store_true", help="print every difference, not the first")
+    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> int:
+    """Compare the runs; the exit code."""
+    differs = False
+    with guarded(given.json) as failure:
+        differ = importlib.import_module("appl.tracing.diff")
+        ignore = [word for words in given.ignore for word in words.split(",") if word]
+        unknown = sorted(set(ignore) - set(differ.ASPECTS))
+        if unknown:
+            known = ", ".join(differ.ASPECTS)
+            raise UsageError(f"--ignore knows no {unknown[0]!r}; write one or more of {known}")
+        a, b = (Trace.open(run_path(name)) for name in (given.a, given.b))
+        found: Diff = differ.compare(a, b, ignore)
+        differs = bool(found.differences)
+        most = None if given.all else _MOST
+        if given.json:
+            out(as_json(found.as_data(most, given.all), indent=2))
+        else:
+            out(term_safe("\n".join(_lines(found, most))))
+    if failure.code in (exits.OK, exits.INTERRUPTED):
+        return failure.code or (DIFFERENT if differs else SAME)
+    return exits.USAGE
+
+
+def _lines(found: Diff, most: int | None) -> Iterator[str]:
+    yield f"A  {_run(found.a)}"
+    yield f"B  {_run(found.b)}"
+    calls = "1 call is" if found.same == 1 else f"{found.same} calls are"
+    if not found.differences:
+        yield f"{calls} the same; nothing differs"
+        return
+    causes, consequences = found.causes(), found.consequences()
+    first = "1 first cause" if len(causes) == 1 else f"{len(causes)} first causes"
+    yield f"{calls} the same; {len(found.differences)} differences, {first}"
+    after: dict[str, list[Difference]] = {}
+    for each in consequences:
+        after.setdefault(found.root(each), []).append(each)
+    for number, each in enumerate(causes[:most], 1):
+        yield ""
+        yield from _cause(number, each, after.get(each.address, []), most)
+    if most is not None and len(causes) > most:
+        yield f"\n… and {len(causes) - most} more first causes; --all shows them"
+
+
+def _run(trace: Trace) -> str:
+    state = trace.reason if trace.state == "finished" else trace.state
+    return f"{trace.path.stem}: {state}, {len(trace.calls)} calls"
+
+
+def _cause(
+    number: int, each: Difference, after: list[Difference], most: int | None
+) -> Iterator[str]:
+    yield f"{number}. {_named(each)}"
+    parts = each.parts if most is None else each.parts[:_PARTS]
+    for part in parts:
+        if len(each.parts) > 1 or part.name != each.address:
+            yield f"     {part.name}"
+        yield from (f"     {line}" for line in part.lines())
+    if len(each.parts) > len(parts):
+        yield f"     … and {len(each.parts) - len(parts)} more parts"
+    if each.perhaps:
+        yield f"     its prompt also holds answers that differ: {', '.join(each.perhaps)}"
+    if after:
+        yield f"     so also ({len(after)}):"
+        for other in after[:most]:
+            yield f"       {_follows(other)}"
+        if most is not None and len(after) > most:
+            yield f"       … and {len(after) - most} more"
+
+
+def _named(each: Difference) -> str:
+    where = f" {_place(each.where)}" if each.where else ""
+    was = f", was {each.was}" if each.was else ""
+    kind = "" if each.kind in ("call", "program", "settings") else f"{each.kind} "
+    names = ", ".join(part.name for part in each.parts) if len(each.parts) > 1 else ""
+    detail = f": {names}" if names else ""
+    return f"{kind}{each.address}{where} {_VERBS[each.how]}{was}{detail}"
+
+
+_THROUGH = {
+    "prompt": "its prompt holds what differs in",
+    "settings": "as the run was told otherwise:",
+    "program": "the program had seen another answer of",
+}
+
+
+def _follows(each: Difference) -> str:
+    where = f" {_place(each.where)}" if each.where else ""
+    why = f"{_THROUGH.get(each.through, 'after')} {', '.join(each.causes[:3])}"
+    return f"{each.address}{where} {_VERBS[each.how]}: {why}"
+
+
+def _place(where: str) -> str:
+    file, _, line = where.rpartition(":")
+    return f"{shown(Path(file))}:{line}"

@@ -1,0 +1,534 @@
+"""What differs between two runs, first causes first.
+
+A call is the consequence of another when its prompt differs only where it holds that call's answer,
+or the very text that differs there; where the programs and their inputs are the same, it is one
+also when it differs in any other way and an earlier answer differs, as nothing else can have led
+the program elsewhere. All other differences are causes.
+
+Invariant: only reads; a run compared with itself has no differences.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any, Literal
+
+from appl.prompt import Message
+from appl.tracing import inputs
+from appl.tracing.aligned import Pair, aligned
+from appl.tracing.textdiff import one_sided, text_diff
+from appl.tracing.tooluse import ToolUse
+from appl.tracing.trace import Call, Observation, Trace, jsonable
+
+ASPECTS = ("program", "settings", "answers", "tools", "observations", "timing", "places")
+"""What can be left out of a comparison."""
+
+Kind = Literal["program", "settings", "observation", "call", "tool"]
+How = Literal["changed", "added", "removed", "moved"]
+Through = Literal["", "prompt", "settings", "program"]
+_TIMES = frozenset({"now", "sleep", "timeout", "deadline", "done"})
+_FOLLOWED = 2000
+_TOKENS = 0xF0000  # private characters, which stand for answers
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One thing that differs: a message of the prompt, a setting, an answer, ….
+
+    ``None`` where a run has no such thing.
+    """
+
+    name: str
+    a: str | None
+    b: str | None
+
+    def lines(self) -> list[str]:
+        """What differs in it, in a few lines for a human."""
+        if self.a is None or self.b is None:
+            return one_sided("+" if self.a is None else "-", self.b or self.a or "")
+        return text_diff(self.a, self.b)
+
+    def as_data(self, whole: bool) -> dict[str, Any]:
+        """The part as JSON-ready data, with the whole texts or what differs in them."""
+        data: dict[str, Any] = {"name": self.name}
+        return data | ({"a": self.a, "b": self.b} if whole else {"diff": self.lines()})
+
+
+@dataclass(slots=True)
+class Difference:
+    """Something that is not the same in both runs.
+
+    ``address`` is the one in the second run (for ``program`` and ``settings`` a name), ``was`` the
+    one in the first if that is another. ``causes`` are the addresses of the differences that it
+    follows from, ``through`` how; both are empty for a first cause. ``perhaps`` are answers in the
+    prompt of a first cause that differ as well.
+    """
+
+    kind: Kind
+    how: How
+    address: str
+    where: str = ""
+    was: str = ""
+    parts: list[Part] = field(default_factory=list)
+    causes: list[str] = field(default_factory=list)
+    through: Through = ""
+    perhaps: list[str] = field(default_factory=list)
+
+    def as_data(self, whole: bool = False) -> dict[str, Any]:
+        """The difference as JSON-ready data."""
+        return {
+            "kind": self.kind, "how": self.how, "address": self.address, "where": self.where,
+            "was": self.was or None, "causes": self.causes, "through": self.through or None,
+            "perhaps": self.perhaps, "parts": [part.as_data(whole) for part in self.parts],
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
+class Diff:
+    """The differences of two runs: causes in the order of the data's flow, then what follows."""
+
+    a: Trace
+    b: Trace
+    differences: list[Difference]
+    same: int
+
+    def causes(self) -> list[Difference]:
+        """What follows from nothing else, first cause first."""
+        return [each for each in self.differences if not each.causes]
+
+    def consequences(self) -> list[Difference]:
+        """What follows from the causes, in the order in which it happened."""
+        return [each for each in self.differences if each.causes]
+
+    def root(self, difference: Difference) -> str:
+        """The first cause of *difference*: follows the first of its causes back."""
+        known = {each.address: each for each in self.differences}
+        seen = {difference.address}
+        while difference.causes:
+            before = known.get(difference.causes[0])
+            if before is None or before.address in seen:
+                return difference.causes[0]
+            seen.add(before.address)
+            difference = before
+        return difference.address
+
+    def as_data(self, most: int | None = None, whole: bool = False) -> dict[str, Any]:
+        """The comparison as JSON-ready data, with at most *most* causes and consequences each."""
+        causes, consequences = self.causes(), self.consequences()
+        return {
+            "a": str(self.a.path), "b": str(self.b.path), "same": not self.differences,
+            "calls_same": self.same, "causes_count": len(causes),
+            "consequences_count": len(consequences),
+            "causes": [each.as_data(whole) for each in causes[:most]],
+            "consequences": [
+                {**each.as_data(whole), "root": self.root(each)} for each in consequences[:most]
+            ],
+        }  # fmt: skip
+
+
+def compare(a: Trace, b: Trace, ignore: Collection[str] = ()) -> Diff:
+    """The differences between *a* and *b*, without the aspects to *ignore* (of ``ASPECTS``).
+
+    With answers ignored, what follows from an answer alone is ignored as well. Raises
+    ``ValueError`` for an aspect that there is none of.
+    """
+    unknown = set(ignore) - set(ASPECTS)
+    if unknown:
+        raise ValueError(f"there is no aspect {min(unknown)!r}; known are {', '.join(ASPECTS)}")
+    return _Comparison(a, b, frozenset(ignore)).diff()
+
+
+class _Comparison:
+    """Two runs while they are compared: what differs in what came out of each call."""
+
+    def __init__(self, a: Trace, b: Trace, ignore: frozenset[str]) -> None:
+        self._a, self._b, self._ignore = a, b, ignore
+        self._pairs = aligned(a.calls, b.calls)
+        self._names = {p.a.address: p.address for p in self._pairs if p.a is not None}
+        self._of: dict[str, Pair] = {pair.address: pair for pair in self._pairs}
+        self._heads = list(inputs.differences(a.header, b.header))
+        self._equal_programs = not any(head.decides for head in self._heads)
+        self._came: dict[str, list[Part]] = {}
+        self._texts: dict[str, tuple[list[str], list[str]]] = {}
+        self._early: list[tuple[float, str]] = []
+        self._told: dict[tuple[str, str | None, str | None], str] = {}
+
+    def diff(self) -> Diff:
+        self._compare_ends()
+        found = [*self._of_header(), *self._of_observations()]
+        events: list[tuple[tuple[float, int], Difference | None]] = []
+        for i, pair in enumerate(self._pairs):
+            events.append(((_start(pair), i), self._of_call(pair)))
+        for i, address in enumerate({**self._a.tools, **self._b.tools}):
+            events.append(((self._tool_start(address), i), self._of_tool(address)))
+        for _, each in sorted(events, key=lambda event: event[0]):
+            if each is not None:
+                found.append(each)
+        same = sum(1 for pair in self._pairs if self._is_same(pair))
+        kept = [each for each in found if not self._ignored(each)]
+        return Diff(self._a, self._b, _closed(kept), same)
+
+    def _is_same(self, pair: Pair) -> bool:
+        return pair.a is not None and pair.b is not None and self._changes(pair) == ([], [])
+
+    # -- what came out
+
+    def _compare_ends(self) -> None:
+        for pair in self._pairs:
+            parts = list(_different(_outputs(pair.a), _outputs(pair.b)))
+            if parts and pair.a is not None and pair.b is not None:
+                self._came[pair.address] = parts
+                self._texts[pair.address] = _said(pair.a), _said(pair.b)
+                self._early.append((_ended(pair), pair.address))
+        for address, used in self._b.tools.items():
+            before = self._a.tools.get(address)
+            parts = list(_different(_results(before), _results(used))) if before else []
+            if parts:
+                self._came[address] = parts
+                self._texts[address] = _results_of(before), _results_of(used)
+                self._early.append((float(used.ended or 0), address))
+        self._early.sort()
+
+    # -- the kinds of differences
+
+    def _of_header(self) -> Iterator[Difference]:
+        for head in self._heads:
+            part = Part(head.name, head.a, head.b)
+            yield Difference(head.kind, head.how, head.name, parts=[part])
+
+    def _of_observations(self) -> Iterator[Difference]:
+        before, after = _observed(self._a), _observed(self._b)
+        for name in {**before, **after}:
+            a, b = before.get(name), after.get(name)
+            if a is not None and b is not None and a.value != b.value:
+                part = Part(b.kind, _shown(a.value), _shown(b.value))
+                self._early.append((float(b.at), name))
+                yield Difference("observation", "changed", name, parts=[part])
+        self._early.sort()
+
+    def _changes(self, pair: Pair) -> tuple[list[Part], list[Part]]:
+        """What differs in what went in, and in what came out."""
+        if pair.a is None or pair.b is None:
+            return [], []
+        ends = [] if "answers" in self._ignore else self._came.get(pair.address, [])
+        return list(_different_inputs(pair.a, pair.b)), ends
+
+    def _of_call(self, pair: Pair) -> Difference | None:
+        call = pair.b or pair.a
+        assert call is not None
+        asked, came = self._changes(pair)
+        was = pair.a.address if pair.a is not None and pair.moved else ""
+        how: How = "changed" if asked or came else "moved"
+        if pair.a is None or pair.b is None:
+            how = "added" if pair.a is None else "removed"
+        elif not asked and not came and not was:
+            return None
+        found = Difference("call", how, pair.address, call.where, was, [*asked, *came])
+        if how in ("added", "removed"):
+            found.parts = [_whole(call, how)]
+        if asked or how != "changed":
+            self._explain(pair, asked, found)
+        return found
+
+    def _of_tool(self, address: str) -> Difference | None:
+        a, b = self._a.tools.get(address), self._b.tools.get(address)
+        used = b or a
+        assert used is not None
+        if a is None or b is None:
+            found = Difference("tool", "added" if a is None else "removed", address, used.where)
+            self._after(found, float(used.started or 0))
+            return found
+        asked = [] if a.arguments == b.arguments else [Part("arguments", a.arguments, b.arguments)]
+        parts = [*asked, *([] if "answers" in self._ignore else self._came.get(address, []))]
+        if not parts:
+            return None
+        found = Difference("tool", "changed", address, used.where, parts=parts)
+        if asked:
+            callers = [
+                name for name, (before, after) in self._texts.items()
+                if _calls(before, a) and _calls(after, b)
+            ]  # fmt: skip
+            if callers:
+                found.causes, found.through = callers[:1], "prompt"
+            else:
+                self._after(found, float(used.started or 0))
+        return found
+
+    # -- what they follow from
+
+    def _explain(self, pair: Pair, asked: list[Part], found: Difference) -> None:
+        upstream = self._upstream(pair)
+        if pair.a is not None and pair.b is not None and asked:
+            settings = [part for part in asked if not part.name.startswith("message ")]
+            heads = [self._head_of(part) for part in settings]
+            held = self._held(pair.a, pair.b, upstream)
+            if held is not None and None not in heads:
+                found.causes = list(dict.fromkeys([*held, *filter(None, heads)]))
+                found.through = "prompt" if held else "settings"
+                return
+            for part in asked:
+                self._told.setdefault(_like(part), found.address)
+        if upstream and self._equal_programs:
+            found.causes, found.through = upstream[:1], "program"
+        elif self._equal_programs:
+            self._after(found, _start(pair))
+        else:
+            found.perhaps = upstream[:3]
+
+    def _after(self, found: Difference, start: float) -> None:
+        """With equal programs only a difference before can be the cause: the nearest one."""
+        if not self._equal_programs:
+            return
+        scope = found.address.rpartition("/")[0]
+        before = [name for at, name in self._early if at <= start and name != found.address]
+        near = [name for name in before if name.startswith(scope + "/")]
+        if before:
+            found.causes, found.through = (near or before)[-1:], "program"
+        elif self._heads:
+            found.causes, found.through = [self._heads[0].name], "settings"
+
+    def _head_of(self, part: Part) -> str | None:
+        """The setting of the whole run that explains a *part* of a call."""
+        head = next((head.name for head in self._heads if head.sets(part.name)), None)
+        return head or self._told.get(_like(part))
+
+    def _upstream(self, pair: Pair) -> list[str]:
+        """The calls whose answers differ and stand in this prompt, or in a prompt behind it."""
+        found: list[str] = []
+        todo, seen = [pair], {pair.address}
+        for each in todo:
+            for address in self._edges(each):
+                if address in seen or len(seen) > _FOLLOWED:
+                    continue
+                seen.add(address)
+                if address in self._texts:
+                    found.append(address)
+                if address in self._of:
+                    todo.append(self._of[address])
+        found += [address for address in self._tools_in(pair) if address not in seen]
+        return found
+
+    def _edges(self, pair: Pair) -> Iterator[str]:
+        for edge in pair.b.edges if pair.b is not None else ():
+            yield edge
+        for edge in pair.a.edges if pair.a is not None else ():
+            yield self._names.get(edge, edge)
+
+    def _tools_in(self, pair: Pair) -> Iterator[str]:
+        """The tools of which the prompt holds a result that differs."""
+        chain = pair.b.messages if pair.b is not None else None
+        results = {m.content for m in chain or () if m.role == "tool"}
+        for address, (_, after) in self._texts.items():
+            if address not in self._of and not results.isdisjoint(after):
+                yield address
+
+    def _held(self, a: Call, b: Call, upstream: list[str]) -> list[str] | None:
+        """Who said all that differs in the prompt: answers of *upstream* calls, and texts that were
+        told as the cause of an earlier difference; ``None`` when there is more."""
+        used: dict[str, None] = {}
+        before, after = _Forms(self._texts, upstream, 0), _Forms(self._texts, upstream, 1)
+        for old, new in zip_longest(a.messages or (), b.messages or ()):
+            if old is None or new is None:
+                return None
+            if _shape(old) != _shape(new):
+                return None
+            texts = _text(old), _text(new)
+            if texts[0] == texts[1] or _agree(before, after, *texts, used):
+                continue
+            told = self._told.get(("", *texts))
+            if told is None:
+                return None
+            used[told] = None
+        return list(used)
+
+    # -- what is not looked at
+
+    def _ignored(self, found: Difference) -> bool:
+        ignore = self._ignore
+        if found.kind in ignore or (found.how == "moved" and "places" in ignore):
+            return True
+        if found.kind == "tool" and "tools" in ignore:
+            return True
+        if found.kind == "observation":
+            timed = "timing" in ignore and found.parts[0].name in _TIMES
+            return timed or "observations" in ignore
+        return "answers" in ignore and found.through in ("prompt", "program")
+
+    def _tool_start(self, address: str) -> float:
+        used = self._b.tools.get(address) or self._a.tools[address]
+        return float(used.started or 0)
+
+
+class _Forms:
+    """The texts of one side with what the *upstream* calls said replaced by one sign each."""
+
+    def __init__(
+        self, texts: Mapping[str, tuple[list[str], list[str]]], upstream: list[str], side: int
+    ) -> None:
+        signs = [
+            (text, chr(_TOKENS + i), address)
+            for i, address in enumerate(upstream)
+            for text in texts[address][side]
+        ]
+        self._signs = sorted(signs, key=lambda sign: -len(sign[0]))
+
+    def of(self, text: str, used: dict[str, None]) -> str:
+        for said, sign, address in self._signs:
+            if said and said in text:
+                text = text.replace(said, sign)
+                used[address] = None
+        return text
+
+
+def _like(part: Part) -> tuple[str, str | None, str | None]:
+    """What tells a difference: the same text may be another message of another prompt."""
+    return "" if part.name.startswith("message ") else part.name, part.a, part.b
+
+
+def _agree(before: _Forms, after: _Forms, old: str, new: str, used: dict[str, None]) -> bool:
+    """Whether two texts are the same but for answers, which are then *used*."""
+    found: dict[str, None] = {}
+    a, b = before.of(old, found), after.of(new, found)
+    if a != b:  # an empty answer leaves no sign
+        a, b = (_without_signs(each) for each in (a, b))
+    if a == b:
+        used.update(found)
+    return a == b
+
+
+def _without_signs(text: str) -> str:
+    return "".join(c for c in text if ord(c) < _TOKENS)
+
+
+def _closed(found: list[Difference]) -> list[Difference]:
+    """Causes that are not among *found*, as they are ignored, are none; causes come first."""
+    known = {each.address for each in found}
+    for each in found:
+        each.causes = [cause for cause in each.causes if cause in known and cause != each.address]
+        if not each.causes:
+            each.through = ""
+    return sorted(found, key=lambda each: bool(each.causes))
+
+
+def _start(pair: Pair) -> float:
+    call = pair.b or pair.a
+    assert call is not None
+    return _seconds(call, call.started)
+
+
+def _ended(pair: Pair) -> float:
+    call = pair.b or pair.a
+    assert call is not None
+    return _seconds(call, call.ended)
+
+
+def _seconds(call: Call, at: int | None) -> float:
+    return float(at if at is not None else call.started or 0)
+
+
+def _different(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Part]:
+    for name in {**a, **b}:
+        if a.get(name) != b.get(name):
+            yield Part(name, a.get(name), b.get(name))
+
+
+def _different_inputs(a: Call, b: Call) -> Iterator[Part]:
+    if a.content == b.content and (a.n, a.sample) == (b.n, b.sample):
+        return
+    for index, (old, new) in enumerate(zip_longest(a.messages or (), b.messages or ()), 1):
+        either: Message = new or old
+        shapes = old is None or new is None or _shape(old) == _shape(new)
+        then, now = (None if each is None else _text(each) for each in (old, new))
+        if then != now or not shapes:
+            name = f"message {index} ({either.role})"
+            yield Part(name, then, now) if shapes else Part(name, _whose(old), _whose(new))
+    yield from _different(_settings(a), _settings(b))
+
+
+def _settings(call: Call) -> dict[str, str]:
+    sampling = json.loads(call.sampling)
+    shown = {name: json.dumps(value) for name, value in sampling.items()}
+    return {"model": call.model, **shown, "samples": str(call.n), "first sample": str(call.sample)}
+
+
+def _text(message: Message) -> str:
+    of = f"\n[answers {message.tool_call_id}]" if message.tool_call_id else ""
+    return message.shown + of
+
+
+def _whose(message: Message) -> str:
+    """The text of a message with what tells it apart besides."""
+    name = f" {message.name}" if message.name else ""
+    failed = " (failed)" if message.has_error else ""
+    return f"{message.role}{name}{failed}: {_text(message)}"
+
+
+def _shape(message: Message) -> tuple[Any, ...]:
+    return message.role, message.name, message.has_error, [m.digest for _, m in message.media]
+
+
+def _outputs(call: Call | None) -> dict[str, str]:
+    """What came of a call, by name."""
+    if call is None:
+        return {}
+    if call.response is None:
+        said = f": {type(call.error).__name__}: {call.error}" if call.error is not None else ""
+        return {"outcome": (call.outcome or "in flight") + said}
+    found: dict[str, str] = {}
+    samples = call.response.samples
+    for number, sample in enumerate(samples, 1):
+        which = f" {number}" if len(samples) > 1 else ""
+        found[f"answer{which}"] = sample.text
+        if sample.tool_calls:
+            found[f"tool calls{which}"] = "\n".join(map(str, sample.tool_calls))
+        if sample.reasoning:
+            found[f"reasoning{which}"] = sample.reasoning
+        found[f"finish reason{which}"] = sample.finish_reason
+    return found
+
+
+def _said(call: Call) -> list[str]:
+    """The texts of a call that a prompt may hold."""
+    found: list[str] = []
+    for sample in call.response.samples if call.response is not None else ():
+        calls = sample.tool_calls
+        found += [sample.text, "\n".join(map(str, calls)), *(each.id for each in calls)]
+    return found
+
+
+def _results(used: ToolUse | None) -> dict[str, str]:
+    if used is None:
+        return {}
+    if used.message is not None:
+        return {"result": used.message.shown}
+    error = f": {type(used.error).__name__}: {used.error}" if used.error is not None else ""
+    return {"outcome": (used.outcome or "in flight") + error}
+
+
+def _results_of(used: ToolUse | None) -> list[str]:
+    return [used.message.content] if used is not None and used.message is not None else []
+
+
+def _calls(texts: list[str], used: ToolUse) -> bool:
+    wanted = f": {used.name}({used.arguments})]"
+    return any(wanted in text for text in texts)
+
+
+def _whole(call: Call, how: How) -> Part:
+    """The last message of a call that the other run does not have."""
+    last = call.messages.message if call.messages is not None else None
+    said = "" if last is None else _text(last)
+    role = last.role if last is not None else "no message"
+    name = f"message {len(call.messages or ())} ({role})"
+    return Part(name, None, said) if how == "added" else Part(name, said, None)
+
+
+def _observed(trace: Trace) -> dict[str, Observation]:
+    return {f"{seen.address}#{seen.kind}.{seen.ordinal}": seen for seen in trace.observations}
+
+
+def _shown(value: object) -> str:
+    return json.dumps(jsonable(value), ensure_ascii=False, sort_keys=True, default=str)
