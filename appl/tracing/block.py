@@ -8,7 +8,6 @@ Nothing is decompressed whose size was not checked before.
 
 from __future__ import annotations
 
-import itertools
 import re
 import struct
 import zlib
@@ -27,7 +26,7 @@ HEAD = struct.Struct("<IIIIBI")
 _CHECKED = struct.Struct("<IIBI")
 _SMALL = 128
 _PLAIN, _ZSTD = 0, 1
-_RESYNC_TRIES, _RESYNC_BYTES = 1 << 20, 1 << 30
+_RESYNC_TRIES, _RESYNC_BYTES, _RESYNC_PIECE = 1 << 20, 1 << 28, 1 << 22
 # where a block may begin: a length above 0, and sequence, codec and raw length in their ranges
 _HEADLIKE = re.compile(
     rb"(?=(?!\x00\x00\x00)...[\x00-\x04].......[\x00-\x04]....[\x00\x01]...[\x00-\x04])", re.DOTALL
@@ -201,29 +200,43 @@ def _classify(file: BinaryIO, found: Scan, size: int, salvage: bool) -> None:
     after = _resync(file, found, size)
     if after is None:
         return
-    found.damaged = (
-        f"block {found.blocks} at byte {found.good} is damaged, and good blocks follow at {after}"
-    )
+    found.damaged = f"block {found.blocks} at byte {found.good} is damaged, and {after}"
     if not salvage:
         raise TraceCorrupt(
             f"{found.damaged}; what comes before it can be copied out with --salvage"
         )
 
 
-def _resync(file: BinaryIO, found: Scan, size: int) -> int | None:
-    """The offset of a good block behind the bad one, ``None`` when there is none."""
-    file.seek(found.good)
-    rest = file.read(size - found.good)
-    candidates = itertools.islice(_HEADLIKE.finditer(rest, 1), _RESYNC_TRIES)
-    budget = _RESYNC_BYTES
-    for at in (match.start() for match in candidates):
-        length, crc, number, _, _, raw_length = HEAD.unpack_from(rest, at)
-        end = at + HEAD.size + length
-        if number < found.blocks or end > len(rest) or raw_length < length:
+def _resync(file: BinaryIO, found: Scan, size: int) -> str | None:
+    """What follows the bad block, in words; ``None`` when it is the torn end of the file.
+
+    A file is looked through in pieces. One that is too large to be looked through whole, or too
+    full of what might be blocks, is damaged: to cut its end would lose what may be there.
+    """
+    left, end = _RESYNC_BYTES, min(size, found.good + _RESYNC_BYTES)
+    for tries, at in enumerate(_candidates(file, found.good + 1, end)):
+        if tries > _RESYNC_TRIES or left < 0:
+            return "what follows might be good blocks"
+        file.seek(at)
+        head = file.read(HEAD.size)
+        length, crc, number, _, _, raw_length = HEAD.unpack(head)
+        if number < found.blocks or at + HEAD.size + length > size or raw_length < length:
             continue
-        budget -= length
-        if budget < 0:
-            return None
-        if zlib.crc32(memoryview(rest)[at + 8 : end]) == crc:
-            return found.good + at
-    return None
+        left -= length
+        if zlib.crc32(file.read(length), zlib.crc32(head[8:])) == crc:
+            return f"good blocks follow at {at}"
+    return None if end == size else f"{size - found.good} bytes are more than a torn end"
+
+
+def _candidates(file: BinaryIO, start: int, end: int) -> Iterator[int]:
+    """The offsets from *start* to *end* at which the head of a block may lie."""
+    while end - start >= HEAD.size:
+        file.seek(start)
+        piece = file.read(min(_RESYNC_PIECE, end - start))
+        last = len(piece) - HEAD.size
+        if last < 0:  # the file has become shorter
+            return
+        for match in _HEADLIKE.finditer(piece):
+            if match.start() <= last:
+                yield start + match.start()
+        start += last + 1
