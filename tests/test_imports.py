@@ -33,6 +33,7 @@ MAY = {
 ALL = [
     "session",
     "cli",
+    "pytest_plugin",
     "testing",
     "testing_clock",
     "testing_faults",

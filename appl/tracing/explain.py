@@ -51,7 +51,8 @@ def _headline(trace: Trace, request: Request, found: Call | None) -> str:
 
 def _places(site: Site, found: Call | None) -> str:
     now = f"issued now at {site.where}" if site.where else ""
-    then = f"recorded from {found.where} as call {found.position} of the run" if found else ""
+    place = f" from {found.where}" if found and found.where else ""
+    then = f"recorded{place} as call {found.position} of the run" if found else ""
     return "; ".join(part for part in (now, then) if part)
 
 

@@ -1,0 +1,96 @@
+"""The pytest plugin: marked tests run inside a recorded run, and ask no model.
+
+``@pytest.mark.appl`` answers a test from its tape, ``tapes/<module>/<test>.jsonl`` beside it; what
+the tape does not answer fails the test with the explained divergence. ``--appl-record`` says what
+may go live: ``none``, ``new`` or ``all``.
+
+Invariant: loading this module costs pytest a millisecond; what answers tests is imported when the
+first marked test runs. With ``--appl-record=none`` no marked test reaches a model.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from appl.pytest_plugin.running import TapedRun
+
+MARK = "appl"
+RECORD = ("none", "new", "all")
+_PROPERTY = "appl"
+_HANDLE = pytest.StashKey["TapedRun"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--appl-record``."""
+    parser.getgroup("appl", "prompt programs, answered from tapes").addoption(
+        "--appl-record",
+        choices=RECORD,
+        default="none",
+        help="what tests marked with `appl` may ask live: none (the default: tapes answer, a "
+        "missing tape is a failure), new (tapes that are missing, tests with mode='patch' as far "
+        "as they were changed, tests with mode='live'), all (every tape is recorded anew)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the mark."""
+    config.addinivalue_line(
+        "markers",
+        "appl(tape='tapes/{module}/{test}.jsonl', mode='replay', network=False, **settings): run "
+        "the test inside a recorded run that its tape answers. mode: replay (exactly the tape), "
+        "patch (what was changed goes live with --appl-record=new), live (always live). settings "
+        "are those of appl.record(), for what goes live.",
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """One line: what may go live."""
+    may = {
+        "none": "tests marked with appl are answered from their tapes, nothing goes live",
+        "new": "missing tapes are recorded, and what was changed where a test says mode='patch'",
+        "all": "every tape is recorded anew, LIVE",
+    }
+    return f"appl: {may[config.getoption('--appl-record')]}"
+
+
+@pytest.fixture
+def appl_run(request: pytest.FixtureRequest) -> TapedRun:
+    """The recorded run of a test marked with ``appl``: what was asked, and how it was answered."""
+    if request.node.get_closest_marker(MARK) is None:
+        pytest.fail("the fixture appl_run is that of tests with @pytest.mark.appl", pytrace=False)
+    return _handle(request.node)
+
+
+def _handle(item: pytest.Item) -> TapedRun:
+    handle = item.stash.get(_HANDLE, None)
+    if handle is None:
+        running: Any = importlib.import_module("appl.pytest_plugin.running")
+        handle = item.stash[_HANDLE] = running.taped_run(item)
+    return handle
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Run a marked test inside its run."""
+    if item.get_closest_marker(MARK) is None:
+        return (yield)
+    handle = _handle(item)
+    with handle.around():
+        result = yield
+    item.user_properties.append((_PROPERTY, handle.done))
+    return result
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line: how many tests were answered from tapes, and how many were recorded."""
+    reports = [each for kind in ("passed", "failed") for each in terminalreporter.getreports(kind)]
+    told = [value for each in reports for name, value in each.user_properties if name == _PROPERTY]
+    if told:
+        counts = ", ".join(f"{count} {word}" for word, count in Counter(map(str, told)).items())
+        terminalreporter.write_line(f"appl: {counts}")

@@ -1,0 +1,91 @@
+"""A guard against connections, for as long as a test is answered from its tape.
+
+Invariant: while the guard stands, no thread of this process looks up a name or reaches another
+machine through Python's sockets; sockets of this machine are let through, as tests use them for
+servers of their own, and nothing that answers from a tape asks any server.
+
+Python tells its audit hooks of each connection, also of one that C code of ``socket`` makes; so
+nothing is replaced that a library may have kept, as a guard in place of ``socket.connect`` would.
+A hook cannot be taken away: it is set by the first test that needs it, and rests between them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+_CONNECTING = frozenset(["socket.connect", "socket.sendto", "socket.sendmsg"])
+_ASKING = frozenset(["socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"])
+_INTERNET = (socket.AF_INET, socket.AF_INET6)
+_HERE = frozenset(["", "localhost", "localhost.localdomain", "ip6-localhost", "<broadcast>"])
+
+
+class NetworkBlocked(RuntimeError):
+    """A test that is answered from its tape connects to another machine."""
+
+
+class Guard:
+    """What was tried while it stood."""
+
+    def __init__(self) -> None:
+        self.first: NetworkBlocked | None = None
+
+    def refuse(self, target: str) -> NetworkBlocked:
+        """The error for a connection to *target*; the first is kept, if a program swallows it."""
+        error = NetworkBlocked(
+            f"a connection to {target} was blocked: the test is answered from its tape, and "
+            "nothing in it may reach another machine; @pytest.mark.appl(network=True) lets it"
+        )
+        self.first = self.first or error
+        return error
+
+
+_standing: list[Guard] = []
+_hooked = False
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[Guard]:
+    """No connection to another machine inside."""
+    global _hooked
+    if not _hooked:
+        _hooked = True
+        sys.addaudithook(_audit)
+    guard = Guard()
+    _standing.append(guard)
+    try:
+        yield guard
+    finally:
+        _standing.remove(guard)
+
+
+def _audit(event: str, given: tuple[Any, ...]) -> None:
+    if not _standing or not event.startswith("socket."):
+        return
+    if event in _CONNECTING:
+        sock, address = given[:2]
+        if getattr(sock, "family", None) in _INTERNET and address and not _is_here(address[0]):
+            raise _standing[-1].refuse(f"{address[0]}:{address[1]}")
+    elif event in _ASKING and not _is_here(given[0]):
+        raise _standing[-1].refuse(_word(given[0]))
+
+
+def _is_here(host: Any) -> bool:
+    """Whether *host* means this machine."""
+    word = _word(host)
+    if host is None or word in _HERE:
+        return True
+    try:
+        address = ipaddress.ip_address(word)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None) or address
+    return bool(mapped.is_loopback or mapped.is_unspecified)
+
+
+def _word(host: Any) -> str:
+    return host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)

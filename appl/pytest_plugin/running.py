@@ -1,0 +1,246 @@
+"""A marked test, inside the run that its tape answers or that records it.
+
+Invariant: a tape is replaced only by the whole tape of a test that passed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from appl import config as settings
+from appl.config import KEYS
+from appl.errors import TraceError, nearest
+from appl.prompt import digest_of
+from appl.pytest_plugin import network
+from appl.runtime.event import CallStarted, Event
+from appl.runtime.run import Run
+from appl.session import Entry, Session, checked, make_session, replay_session
+from appl.tracing import Replayer, Trace, tape
+
+MODES = ("replay", "patch", "live")
+_DEFAULT = "tapes/{module}/{test}.jsonl"
+_OWN = ("tape", "mode", "network")
+_LONGEST = 100
+
+
+@dataclass(slots=True)
+class Asked:
+    """What a test asked: an instrument."""
+
+    prompts: dict[str, str] = field(default_factory=dict)
+
+    def on_event(self, event: Event) -> None:
+        """Keep the prompt of each call that starts."""
+        if isinstance(event, CallStarted):
+            said = event.request.messages or ()
+            self.prompts[event.request.address] = "\n".join(map(str, said))
+
+
+@dataclass(slots=True)
+class TapedRun:
+    """The run of one marked test; what the fixture ``appl_run`` gives.
+
+    ``path`` is its tape; ``session`` is open while the test runs; ``trace`` is what answers it,
+    ``None`` while it is recorded.
+    """
+
+    item: pytest.Item
+    path: Path
+    mode: str
+    record: str
+    network: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    session: Session | None = None
+    trace: Trace | None = None
+    done: str = ""
+    _asked: Asked = field(default_factory=Asked)
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """What was asked so far, by address, as ``role: text`` lines."""
+        return self._asked.prompts
+
+    @contextlib.contextmanager
+    def around(self) -> Iterator[None]:
+        """The test goes inside; what differs from the tape, or was never asked for, fails it."""
+        if self.record == "all" or (self.mode == "live" and self.record == "new"):
+            inside = self._recorded()
+        elif self.mode == "live":
+            pytest.skip(f"goes live: {self._command('new')}")
+        elif not self.path.exists():
+            inside = self._recorded() if self.record == "new" else self._missing()
+        elif self.mode == "patch" and self.record == "new":
+            inside = self._patched()
+        else:
+            inside = self._replayed()
+        with inside:
+            yield
+
+    def _missing(self) -> Any:
+        pytest.fail(f"there is no tape {self._shown}; {self._command('new')} records it", False)
+
+    # -- from the tape
+
+    @contextlib.contextmanager
+    def _replayed(self) -> Iterator[None]:
+        self.done = "answered from tapes"
+        with _told(self), self._guarded():
+            self.trace = Trace.open(self.path)
+            replayer = Replayer(self.trace)
+            self.session = replay_session(replayer, instruments=[self._asked])
+            with checked(replayer), self._entered(self.session.run):
+                yield
+
+    @contextlib.contextmanager
+    def _entered(self, run: Run) -> Iterator[None]:
+        """Inside *run*; a coroutine enters it itself, in the task that a plugin gives it."""
+        test = getattr(self.item, "obj", None)
+        if not inspect.iscoroutinefunction(test):
+            with run:
+                yield
+            return
+
+        @functools.wraps(test)
+        async def inside(*args: Any, **named: Any) -> Any:
+            async with run:
+                return await test(*args, **named)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.item, "obj", inside)
+            yield
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        if self.network:
+            yield
+            return
+        with network.guarded() as guard:
+            yield
+        if guard.first is not None:
+            raise guard.first
+
+    # -- live
+
+    @contextlib.contextmanager
+    def _recorded(self) -> Iterator[None]:
+        self.done = "recorded"
+        lines: list[str] = []
+        config = settings.load({"seed": self._seed(), **self.settings, "trace": True})
+        entry = Entry("api", str(self.item.path), getattr(self.item, "originalname", None))
+        session = make_session(config, entry=entry, instruments=[self._asked], say=lines.append)
+        self.session = session
+        try:
+            with self._entered(session.run):
+                yield
+        except BaseException as error:
+            session.close()
+            if session.path is not None:
+                error.add_note(f"no tape is made of a test that fails; its run is {session.path}")
+            raise
+        session.close()
+        self._keep(session.path)
+
+    def _keep(self, path: Path | None) -> None:
+        """Make the tape of the run at *path*; the run itself is not needed any more."""
+        if path is None:  # it asked nothing
+            tape.save(Trace(self.path, state="finished", reason="finished"), self.path)
+            return
+        tape.save(Trace.open(path), self.path)
+        path.unlink()
+
+    @contextlib.contextmanager
+    def _patched(self) -> Iterator[None]:
+        raise NotImplementedError
+        yield
+
+    def _seed(self) -> int:
+        """The same for each recording of the test: what it draws does not change its tape."""
+        return int.from_bytes(digest_of(self.path.stem)[:4], "big")
+
+    # -- words
+
+    @property
+    def _shown(self) -> str:
+        return _relative(self.path, self.item.config.rootpath)
+
+    def _command(self, record: str) -> str:
+        """What to type for it."""
+        return f"`pytest '{self.item.nodeid}' --appl-record={record}`"
+
+    def advice(self) -> str:
+        """What to do about a divergence from the tape."""
+        return (
+            f"the tape: {self._shown}; if the program was changed on purpose, "
+            f"{self._command('all')} records it anew"
+        )
+
+
+@contextlib.contextmanager
+def _told(run: TapedRun) -> Iterator[None]:
+    """A divergence becomes a failure that is its explanation, without the frames of appl."""
+    try:
+        yield
+    except TraceError as error:
+        text = f"{type(error).__name__}: {error}\n  {run.advice()}"
+        raise pytest.fail.Exception(text, pytrace=False) from None
+
+
+def taped_run(item: pytest.Item) -> TapedRun:
+    """What the marks of *item* ask for; the nearest wins. A wrong mark fails the test."""
+    given: dict[str, Any] = {}
+    for mark in item.iter_markers("appl"):
+        if mark.args:
+            _refuse(f"it takes names only: write @pytest.mark.appl(tape={mark.args[0]!r:.80})")
+        given = {**mark.kwargs, **given}
+    mode = given.pop("mode", "replay")
+    if mode not in MODES:
+        _refuse(f"mode is one of {', '.join(MODES)}, got {mode!r:.80}")
+    where, online = given.pop("tape", _DEFAULT), given.pop("network", False)
+    for name in given:
+        if name not in KEYS:
+            known = (*_OWN, *KEYS)
+            _refuse(f"there is no {name!r}{nearest(name, known)}")
+    path = _path(item, str(where))
+    record = item.config.getoption("--appl-record")
+    return TapedRun(item, path, mode, record, bool(online), given)
+
+
+def _refuse(text: str) -> NoReturn:
+    pytest.fail(f"@pytest.mark.appl: {text}", pytrace=False)
+
+
+def _path(item: pytest.Item, written: str) -> Path:
+    """Where the tape of *item* lies."""
+    names = {"module": _word(item.path.stem), "test": _word(_test(item))}
+    for name, word in names.items():
+        written = written.replace(f"{{{name}}}", word)
+    return item.path.parent / written
+
+
+def _test(item: pytest.Item) -> str:
+    """The name of a test within its file: ``TestClass.test[parameter]``."""
+    return ".".join(item.nodeid.split("::")[1:]) or item.name
+
+
+def _word(text: str) -> str:
+    """*text* as a file's name; one that had to be changed is told apart by its digest."""
+    word = re.sub(r"[^A-Za-z0-9_.\[\]-]+", "_", text)
+    if word == text and len(word) <= _LONGEST:
+        return word
+    return f"{word[:_LONGEST]}-{digest_of(text)[:3].hex()}"
+
+
+def _relative(path: Path, root: Path) -> str:
+    try:
+        return str(path.relative_to(root))
+    except ValueError:
+        return str(path)
