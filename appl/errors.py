@@ -16,6 +16,7 @@ ApplError
 │   ├── ToolLoopError                        a model still called tools at the last step
 │   ├── ToolServerError                      an MCP server cannot be started or does not answer
 │   ├── BudgetExceeded                       a call could cost more than what is left
+│   ├── WorkerLost                           the processes that worked on an item have died
 │   └── RunClosed                            the run is over; nothing can be started in it
 ├── BackendError                             a backend could not answer
 │   ├── BackendNotFound      (LookupError)   no backend of that name is installed
@@ -143,6 +144,10 @@ class BudgetExceeded(RunError):
         super().__init__(message)
         self.limit, self.most = limit, most
         self.spent, self.reserved, self.asked = spent, reserved, asked
+
+
+class WorkerLost(RunError):
+    """The processes that worked on an item of a ``map`` have died; what they told is recorded."""
 
 
 class RunClosed(RunError):
@@ -283,6 +288,19 @@ class DivergenceError(TraceError):
 
 class UnusedRecords(DivergenceError):
     """The run ended without asking for everything that was recorded."""
+
+
+class InDoubtEffect(TraceError):
+    """A tool with effects had begun when the run was broken off; it does not run again unasked.
+
+    ``tool``, ``arguments`` and ``address`` say which call; it may be run again, or its result given.
+    """
+
+    def __init__(
+        self, *args: object, tool: str = "", arguments: str = "", address: str = ""
+    ) -> None:
+        super().__init__(*args)
+        self.tool, self.arguments, self.address = tool, arguments, address
 
 
 class ReplayStuck(DivergenceError):

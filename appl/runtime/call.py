@@ -15,8 +15,9 @@ from appl.backend import Profile, Request, Response, Sampling, check_media
 from appl.errors import CallCancelled, MalformedResponse
 from appl.prompt import VOICES, Lazy, Messages, Node, Place, RoleName, nodes_of
 from appl.runtime.crossing import io_thread
-from appl.runtime.event import CallEnded, CallStarted, Delivered
+from appl.runtime.event import CallEnded, CallStarted, Delivered, Source
 from appl.runtime.pending import Error, Outcome, Pending, Value, explained
+from appl.runtime.samples import mixed
 from appl.runtime.stream import Feed, Sink, Stream
 from appl.runtime.text import Text
 
@@ -35,6 +36,7 @@ class Call(Pending):
         "cache",
         "emit",
         "file",
+        "given",
         "kind",
         "line",
         "messages",
@@ -46,6 +48,7 @@ class Call(Pending):
         "request",
         "run",
         "sampling",
+        "source",
         "stream",
         "timeout",
         "tools",
@@ -82,6 +85,8 @@ class Call(Pending):
         self.request: Request | None = None
         self.worker: AsyncTask[None] | None = None
         self.asked = False
+        self.source: Source | None = None
+        self.given: Response | None = None
 
     @property
     def profile(self) -> Profile:
@@ -105,7 +110,7 @@ class Call(Pending):
             setattr(other, name, getattr(self, name))
         Pending.__init__(other, address, None)
         other.node, other.messages, other.request, other.worker = node, None, None, None
-        other.emit = other.stream = None
+        other.emit = other.stream = other.source = other.given = None
         return other
 
     # -- as a part of a series
@@ -155,7 +160,9 @@ class Call(Pending):
         return tuple(found)
 
     def answered(self, response: Response) -> None:
-        """The call ended well, if every sample is there."""
+        """The call ended well, if every sample is there; those that were ``given`` come first."""
+        if self.given is not None:
+            response = mixed(self.given, response)
         if len(response.samples) < max(self.n, 1):
             got = f"{len(response.samples)} of {self.n} samples"
             self.failed(MalformedResponse(f"the backend answered with {got}"))
@@ -175,7 +182,7 @@ class Call(Pending):
 
     def failed_as(self, outcome: Error) -> None:
         """A part of the prompt failed, and this call with it: in a replay when it did then."""
-        on_failed = getattr(self.run.backend, "on_failed", None)
+        on_failed = getattr(self.run.memory, "on_failed", None)
         if on_failed is None or not on_failed(self.address, lambda: self._failed_as(outcome)):
             self._failed_as(outcome)
 
@@ -191,12 +198,12 @@ class Call(Pending):
             self.emit.close()
         if self.run.watched:
             at, chunks = time.monotonic_ns(), self.emit.chunks if self.emit is not None else ()
-            self.run.emit(CallEnded(self.address, response, error, at, chunks))
+            self.run.emit(CallEnded(self.address, response, error, at, chunks, self.source))
         self.finish(outcome)
 
     def aborted(self) -> None:
         """End as cancelled, unless a replay knows better: it may have come too late then."""
-        on_cancel = getattr(self.run.backend, "on_cancel", None)
+        on_cancel = getattr(self.run.memory, "on_cancel", None)
         if on_cancel is None or not on_cancel(self.address, self._abort):
             self._abort()
 

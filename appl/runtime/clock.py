@@ -13,6 +13,7 @@ from typing import Any
 
 from appl.errors import InvalidOption
 from appl.runtime.crossing import io_thread
+from appl.runtime.effects import postponed
 from appl.runtime.fiber import arrive, strand_here, wait
 from appl.runtime.pending import Error, Home, Outcome, Pending, Value
 from appl.runtime.run import Run, run_of
@@ -65,12 +66,14 @@ class Moment:
         self._found: Outcome | None = None
         self.first = _Told(address, strand_here().hub, self._look)
         turn = getattr(run.effects, "turn", None)
-        if turn is None or not turn(address, self._ordinal, kind, self.first.reached):
-            self._arm(seconds)
-            if pending is not None and not pending.subscribe(self.first.reached):
-                self.first.reached()
+        if turn is not None and turn(address, self._ordinal, kind, self.first.reached):
+            return
+        if not postponed(run.effects, lambda: self._arm(seconds, pending), address):
+            self._arm(seconds, pending)
 
-    def _arm(self, seconds: float) -> None:
+    def _arm(self, seconds: float, pending: Pending | None) -> None:
+        if self._left:
+            return
         io, quiet = io_thread(), self._run.quiet
 
         def ring() -> None:
@@ -81,6 +84,8 @@ class Moment:
         if quiet is not None:
             quiet.timers += 1
         io.send(lambda: void(io.loop.call_later(max(seconds, 0.0), ring)))
+        if pending is not None and not pending.subscribe(self.first.reached):
+            self.first.reached()
 
     def __enter__(self) -> First:
         return self.first

@@ -21,10 +21,18 @@ class Effects(Protocol):
     optional ``leave(address, ordinal, kind)`` is told that nobody waits for it any more. An
     optional ``tool(address, name, arguments, at_once, end)`` answers a tool's call in place of the
     tool: it calls *end* with the result, or the error, on the spot or on the I/O loop in its turn.
+    False means that the tool is to run. An optional ``later(action, address)`` may put off what is
+    about to happen live at *address*: true when it will call *action*, on the I/O loop.
     """
 
     def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
         """The value of the observation, as plain data."""
+
+
+def postponed(effects: Effects, action: Callable[[], None], address: str) -> bool:
+    """Whether *effects* will have *action* done on the I/O loop, when live things may happen."""
+    later: Callable[[Callable[[], None], str], bool] | None = getattr(effects, "later", None)
+    return later is not None and later(action, address)
 
 
 class LiveEffects:

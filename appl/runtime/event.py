@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from appl.backend import Chunk, Request, Response
 from appl.prompt import Message
@@ -81,12 +81,25 @@ class ChunksDelivered:
     at: int
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an answer comes from that no backend was asked for.
+
+    ``kind`` is ``reused`` (recorded at the same place), ``shifted`` (in the same frame), ``moved``
+    (anywhere), or ``pinned`` (given by the user); ``of`` is the address in the earlier run.
+    """
+
+    kind: Literal["reused", "shifted", "moved", "pinned"]
+    of: str | None = None
+
+
 @dataclass(slots=True)
 class CallEnded:
     """The call has an outcome: ``response``, or ``error`` (``CallCancelled`` when cancelled).
 
     It may end without having started (a prompt part failed, or it was cancelled while it waited).
     ``chunks`` are those that it was streamed in, as far as it came; none if it was not streamed.
+    ``source`` is ``None`` when it was asked for live.
     """
 
     address: str
@@ -94,6 +107,7 @@ class CallEnded:
     error: BaseException | None
     at: int
     chunks: Sequence[Chunk] = ()
+    source: Source | None = None
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ waits outside of appl counts as quiet after ``GRACE`` seconds in which nothing h
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
 from appl.runtime.crossing import io_thread
@@ -110,6 +109,17 @@ class Quiet:
 
 
 def quiet_for(run: Run) -> Quiet | None:
-    """The watch that the run's backend asks for by having ``on_quiet``."""
-    told = cast("Callable[..., bool] | None", getattr(run.backend, "on_quiet", None))
-    return Quiet(run, told) if told is not None else None
+    """The watch that the run's record, or its backend, asks for by having ``on_quiet``."""
+    backend = cast("OnQuiet | None", getattr(run.backend, "on_quiet", None))
+    recorded = run.recorded.on_quiet if run.recorded is not None else None
+    if recorded is None or backend is None:
+        told = recorded or backend
+        return Quiet(run, told) if told is not None else None
+    return Quiet(run, _both(recorded, backend))
+
+
+def _both(first: OnQuiet, second: OnQuiet) -> OnQuiet:
+    def on_quiet(final: bool = True) -> bool:
+        return first(final) or second(final)
+
+    return on_quiet

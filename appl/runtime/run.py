@@ -33,6 +33,7 @@ from appl.runtime.models import Model, Models
 from appl.runtime.pending import Pending
 from appl.runtime.quiet import quiet_for
 from appl.runtime.recent import Recent
+from appl.runtime.recorded import Recorded
 from appl.runtime.samples import Caches, Samples
 from appl.runtime.scheduling import (
     Account,
@@ -51,6 +52,7 @@ from appl.runtime.scheduling import (
     Traffic,
     Way,
 )
+from appl.runtime.scheduling.lending import Lender
 from appl.runtime.scopes import Scopes, task_here
 from appl.runtime.state import States
 from appl.runtime.tasks import TaskScopes
@@ -66,6 +68,10 @@ class Run:
     so far is recorded.
     ``models`` are the names that calls may ask, ``model`` the default where they are not given.
     ``places`` are further backends, by the names that ``models`` have for them.
+    ``recorded`` is an earlier run that answers some of the calls; the backend answers the others.
+    ``lender`` is asked for leave before each attempt, when limits are those of another process.
+    ``ways`` are the ways to the backends by name, ``blueprint`` says how a run like this one is
+    made in another process (``appl.engine.station.Blueprint``).
     ``sequential`` waits for every call where it stands: the naive twin of the scheduler.
     """
 
@@ -89,8 +95,12 @@ class Run:
         policy: Policy | None = None,
         traffic: Traffic | None = None,
         places: Mapping[str, Place] | None = None,
+        recorded: Recorded | None = None,
+        lender: Lender | None = None,
     ) -> None:
         self.backend, self.profile = backend, backend.profile
+        self.recorded = recorded
+        self.memory: Any = backend if recorded is None else recorded  # of how it went before
         self.models = models or Models(self.profile, Model(None, model))
         self.model = self.models.default.name or ""
         self.salt, self.sequential, self.gate = salt, sequential, gate
@@ -98,7 +108,9 @@ class Run:
         self.instruments = list(instruments)
         self.watched = bool(self.instruments)
         self.streams = any(getattr(each, "wants_chunks", False) for each in self.instruments)
-        self.effects: Effects = effects or LiveEffects(self.emit)
+        if effects is None:
+            effects = recorded.begin(self) if recorded is not None else LiveEffects(self.emit)
+        self.effects: Effects = effects
         self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
         everywhere = (backend, *(each.backend for each in (places or {}).values()))
         if any(getattr(each, "thread_bound", False) for each in everywhere):
@@ -107,13 +119,16 @@ class Run:
         self.policy = policy = policy or Policy()
         self._replays = bool(getattr(backend, "timeless", False))
         own = Place(backend, policy, traffic)
+        self.blueprint: object = None
+        self.lender = lender
+        self.ways: dict[str, Attempts] = {}
         self.scheduler: Scheduler | Placing
         if places:
             self.scheduler = self._placing(own, places, concurrency, order)
         else:
-            self.scheduler, _ = self._way(Attempts, own, concurrency, order)
+            self.scheduler, _ = self._way(Attempts, "", own, concurrency, order)
         self.turn = getattr(self.effects, "turn", None)
-        self._ended = getattr(self.backend, "on_admit", None)
+        self._ended = getattr(self.memory, "on_admit", None)
         self.admit = self.scheduler.admit if self._ended is None else self._admit_ended
         self.tell: Callable[[str], None] = _on_stderr
         self.states = States()
@@ -138,13 +153,15 @@ class Run:
     ) -> Placing:
         """A queue for each backend; what they all take counts for one budget."""
         desk, name = Desk(), self.models.backend
-        ways = {name: self._way(Way, own, concurrency, order, desk)}
-        ways |= {at: self._way(Way, each, concurrency, None, desk) for at, each in places.items()}
+        ways = {name: self._way(Way, name, own, concurrency, order, desk)}
+        for at, each in places.items():
+            ways[at] = self._way(Way, at, each, concurrency, None, desk)
         return Placing(ways, self.models)
 
     def _way(
         self,
         kind: type[_W],
+        name: str,
         place: Place,
         concurrency: int | None,
         order: Order | None,
@@ -158,6 +175,8 @@ class Run:
             samples=Samples(backend, self.caches, self._stirs, self.warn),
             traffic=place.traffic, desk=desk,
         )  # fmt: skip
+        attempts.place, attempts.lender = name, self.lender
+        self.ways[name] = attempts
         caching = _caching(backend, policy)
         order = order or _order(policy, caching is not None)
         return Scheduler(attempts, order, caching), attempts
@@ -387,7 +406,7 @@ class Run:
 
         When it is collected is up to the collector; in a replay it may be there still.
         """
-        dropped = getattr(self.backend, "dropped", None)
+        dropped = getattr(self.memory, "dropped", None)
         if dropped is None:
             return
         for frame in self.suspended:

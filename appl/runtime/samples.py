@@ -140,6 +140,12 @@ class Samples:
             return self._from_cache(request, request.cache, emit, ask)
         return self._ask(request, emit, ask)
 
+    def remember(self, request: Request, answer: Response) -> None:
+        """Keep what an earlier run was answered where the cache is that of the run."""
+        if request.cache == RUN and request.sample == 0:
+            content = digest_of(self.profile.name, request.digest)
+            self._caches[RUN].save(content, 0, _singles(answer))
+
     async def aclose(self) -> None:
         """Close the backend."""
         await self._backend.aclose()
@@ -258,6 +264,12 @@ def _reused(known: list[Response]) -> Response:
 def _mixed(known: list[Response], kept: list[Response], fresh: Response) -> Response:
     samples = tuple(answer.samples[0] for answer in (*known, *kept))
     return dataclasses.replace(fresh, samples=samples, reused=len(known))
+
+
+def mixed(given: Response, fresh: Response) -> Response:
+    """*fresh* with the samples of *given* before its own, which cost nothing now."""
+    samples = (*given.samples, *fresh.samples)
+    return dataclasses.replace(fresh, samples=samples, reused=len(given.samples) + fresh.reused)
 
 
 def joined(responses: list[Response]) -> Response:

@@ -13,6 +13,7 @@ from types import TracebackType
 from appl.errors import RunError
 from appl.runtime import clock
 from appl.runtime.crossing import io_thread
+from appl.runtime.effects import postponed
 from appl.runtime.event import Observed
 from appl.runtime.fiber import Hub, hub_here, in_coroutine, run_on, strand_here
 from appl.runtime.run import here
@@ -85,9 +86,17 @@ class timeout:
         def ring() -> None:
             run_on(hub, lambda: self._ring(strike))
 
-        io, turn = io_thread(), getattr(self._frame.run.effects, "turn", None)
-        if turn is None or not turn(self._frame.address, self._ordinal, "deadline", ring):
-            io.send(lambda: setattr(self, "_timer", io.loop.call_later(self._seconds, ring)))
+        effects = self._frame.run.effects
+        turn = getattr(effects, "turn", None)
+        if turn is not None and turn(self._frame.address, self._ordinal, "deadline", ring):
+            return
+        if not postponed(effects, lambda: self._arm(ring), self._frame.address):
+            io_thread().send(lambda: self._arm(ring))
+
+    def _arm(self, ring: Callable[[], None]) -> None:
+        """On the I/O loop: the time begins."""
+        if not self._over:
+            self._timer = io_thread().loop.call_later(self._seconds, ring)
 
     def _ring(self, strike: Callable[[], object]) -> None:
         """On the program's own thread: its time is up, which a replay must know."""

@@ -16,6 +16,7 @@ import threading
 import time
 from asyncio import _get_running_loop
 from collections.abc import Callable, Coroutine, Sequence
+from contextvars import Context
 from typing import Any
 
 from appl.errors import CallCancelled, DeadlockError, RunClosed, TraceError, nearest
@@ -23,6 +24,7 @@ from appl.prompt import Media, Message, ToolCall, ToolMessage
 from appl.runtime import structure
 from appl.runtime.arguments import BadArguments, shown
 from appl.runtime.clock import Alarm
+from appl.runtime.effects import postponed
 from appl.runtime.event import Delivered, Observed, ToolEnded, ToolStarted
 from appl.runtime.fiber import Fiber, Hub, run_on, strand_here
 from appl.runtime.frame import Frame
@@ -102,8 +104,8 @@ class ToolRun(Task):
     """One call of a tool; its outcome is a ``ToolMessage``."""
 
     __slots__ = (
-        "_active", "_alarm", "_inner", "_ordinal", "_over", "_recorded", "_rest", "call", "timeout",
-        "tool",
+        "_active", "_alarm", "_held", "_inner", "_ordinal", "_over", "_recorded", "_rest", "call",
+        "timeout", "tool",
     )  # fmt: skip
 
     def __init__(
@@ -114,6 +116,7 @@ class ToolRun(Task):
         self._over = False
         self._active = False
         self._recorded = False
+        self._held = False
         self._ordinal = 0
         self._inner: Callable[[], None] | None = None
         self._rest: Pending | None = None
@@ -132,8 +135,8 @@ class ToolRun(Task):
             return
         if problem:
             self.conclude(Value(self._message(problem, True)))
-        else:
-            self._go(arguments, here_now)
+        elif here_now or effect == "program" or not self._postponed(arguments):
+            self._go(arguments, here_now, context_for(self.frame))
 
     def _read(self, known: Sequence[str]) -> tuple[dict[str, Any], str]:
         """The arguments of the call, or what is wrong with it."""
@@ -158,19 +161,42 @@ class ToolRun(Task):
         self._recorded = True
         end = self.conclude if at_once else self.finish
         try:
-            answer(
+            self._recorded = answer(
                 self.address, self.call.name, self.call.arguments, at_once,
-                lambda outcome: void(end(_outcome(outcome))),
+                lambda outcome: void(end(_outcome(outcome, self.call.id))),
             )  # fmt: skip
         except TraceError as error:
             self.conclude(Error(error))
-        return True
+            return True
+        return self._recorded
 
     # -- live
 
-    def _go(self, arguments: dict[str, Any], here_now: bool) -> None:
+    def _postponed(self, arguments: dict[str, Any]) -> bool:
+        """Whether the call is run later, when things may happen live."""
+        context, loop = context_for(self.frame), _get_running_loop()
+
+        def go() -> None:
+            self._held = False
+            if not self.done:
+                self._go(arguments, False, context)
+
+        def later() -> None:
+            if loop is None:
+                go()
+            else:
+                with contextlib.suppress(RuntimeError):  # it is closed: nobody waits any more
+                    loop.call_soon_threadsafe(go)
+
+        self._held = True  # before: it may be run at once, on the I/O loop
+        if postponed(self.run.effects, later, self.address):
+            return True
+        self._held = False
+        return False
+
+    def _go(self, arguments: dict[str, Any], here_now: bool, context: Context) -> None:
         assert self.tool is not None
-        context, f = context_for(self.frame), self.tool.function()
+        f = self.tool.function()
         if self.tool.mask:
             self.run.conceal(self.tool.secrets())
         self._active = True
@@ -295,8 +321,15 @@ class ToolRun(Task):
         run = self.run
         self._ordinal = run.next_observation(self.address)
         turn = getattr(run.effects, "turn", None)
-        if turn is None or not turn(self.address, self._ordinal, "deadline", self._ring):
-            self._alarm = Alarm(run, self.timeout, self._ring)
+        if turn is not None and turn(self.address, self._ordinal, "deadline", self._ring):
+            return
+        if not postponed(run.effects, self._set_alarm, self.address):
+            self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        assert self.timeout is not None
+        if not self._over:
+            self._alarm = Alarm(self.run, self.timeout, self._ring)
 
     def _ring(self) -> None:
         assert isinstance(self.home, Hub)
@@ -320,14 +353,20 @@ class ToolRun(Task):
     def cancel(self) -> None:
         self.looked = True
         if self._recorded:
-            on_cancel = getattr(self.run.backend, "on_cancel", None)
-            if on_cancel is None or not on_cancel(self.address, self._cancel_now):
-                self._cancel_now()
+            self._cancel_in_turn()
             return
         self._cancelled = True
+        if self._held:
+            self._cancel_in_turn()
+            return
         stops = self._can_stop()
         self._abandon()
         if self._active and not stops:
+            self._cancel_now()
+
+    def _cancel_in_turn(self) -> None:
+        on_cancel = getattr(self.run.memory, "on_cancel", None)
+        if on_cancel is None or not on_cancel(self.address, self._cancel_now):
             self._cancel_now()
 
     def _can_stop(self) -> bool:
@@ -360,10 +399,10 @@ def _ended(address: str, outcome: Outcome) -> ToolEnded:
     return ToolEnded(address, outcome.value.plain(), None, at)
 
 
-def _outcome(recorded: Message | BaseException) -> Outcome:
+def _outcome(recorded: Message | BaseException, call: str) -> Outcome:
     if isinstance(recorded, BaseException):
         return Error(recorded)
-    return Value(ToolMessage(recorded.parts, recorded.tool_call_id, recorded.has_error))
+    return Value(ToolMessage(recorded.parts, recorded.tool_call_id or call, recorded.has_error))
 
 
 def described(error: BaseException) -> str:

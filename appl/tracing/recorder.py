@@ -17,11 +17,22 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from appl.backend import Request, Response, Sampling
 from appl.errors import CallCancelled, TraceWriteError
-from appl.prompt import Media, Message, Messages, Rope, ToolCall, digest_of
+from appl.prompt import (
+    Media,
+    Message,
+    Messages,
+    Origin,
+    Rope,
+    Spans,
+    ToolCall,
+    digest_of,
+    joined,
+    line_of,
+)
 from appl.runtime.event import (
     AttemptFailed,
     CallDispatched,
@@ -38,9 +49,13 @@ from appl.runtime.event import (
     ToolStarted,
     Warned,
 )
-from appl.tracing import chunks, codec, record
+from appl.tracing import chunks, codec, keys, record
+from appl.tracing.privacy import Mode, Redact, Veil
 from appl.tracing.secret import MASKED, Masker
 from appl.tracing.store import QUEUE_BYTES, Committed, Durability, Fault, Writer
+
+if TYPE_CHECKING:
+    from appl.tracing.trace import Call, Trace
 
 LONG_TEXT = 1 << 20
 _SHORT_TEXT = 256
@@ -48,12 +63,14 @@ _MAX_EDGES = 100_000
 _REMEMBERED = 1 << 16
 _NAMES_SHOWN = 5
 
-Redact = Callable[[Message], Message]
-
 
 def home() -> Path:
     """The folder ``.appl`` of the working directory, or what ``APPL_HOME`` says."""
     return Path(os.environ.get("APPL_HOME") or ".appl")
+
+
+usual_home = home
+"""The same, where a parameter has the name."""
 
 
 def new_path(program: str, folder: Path | None = None) -> Path:
@@ -95,7 +112,7 @@ Learned = tuple[_Memo | _Ropes, Any, int]
 """What is to be remembered once it is queued: where, by which key, and its number."""
 
 
-class _Totals:
+class Sums:
     """The sums that the last record holds, so that listing runs need not read them whole."""
 
     def __init__(self) -> None:
@@ -103,6 +120,31 @@ class _Totals:
         self.tokens = {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0}
         self.unknown = dict.fromkeys(self.tokens, 0)
         self.cost, self.cost_unknown, self.reused = 0, 0, 0
+        self.recalled = self.saved = self.in_doubt = self.earlier_us = 0
+
+    @classmethod
+    def of(cls, trace: Trace) -> Sums:
+        """The sums over what *trace* holds, for who goes on with it."""
+        sums = cls()
+        known = trace.totals().as_data()
+        vars(sums).update({name: known[name] for name in vars(sums) if name in known})
+        sums.earlier_us = round(trace.seconds() * 1e6)
+        return sums
+
+    def forget(self, call: Call) -> None:
+        """*call* is begun again: what it took stays, how it ended does not count."""
+        self.calls -= 1
+        if call.outcome is not None:
+            setattr(self, call.outcome, getattr(self, call.outcome) - 1)
+        elif call.attempts:
+            self.in_doubt += 1
+
+    def recall(self, response: Response | None) -> None:
+        """An answer, or a failure, of an earlier run."""
+        self.recalled += 1
+        self.answered += response is not None
+        self.failed += response is None
+        self.saved += (response.cost or 0) if response is not None else 0
 
     def add(self, response: Response) -> None:
         self.answered += 1
@@ -130,7 +172,9 @@ class Recorder:
     """An instrument that writes a trace.
 
     *header* is plain data about the run. *secrets* are values to be masked besides those of the
-    environment. *redact* sees each message before it is stored, answers too. When recording fails,
+    environment. *redact* sees each message before it is stored, answers too. *privacy* says what is
+    stored of texts at all (see ``Veil``); the key of a private trace lies below *home*. When
+    recording fails,
     the next call is refused, or with ``on_error="warn"`` the run goes on unrecorded.
     """
 
@@ -144,6 +188,8 @@ class Recorder:
         durability: Durability = "system",
         on_error: Literal["stop", "warn"] = "stop",
         redact: Redact | None = None,
+        privacy: Mode = "full",
+        home: Path | None = None,
         secrets: Mapping[str, str] | Iterable[str] = (),
         notify: Callable[[str], None] | None = None,
         fault: Fault | None = None,
@@ -152,10 +198,13 @@ class Recorder:
     ) -> None:
         header = dict(header or {})
         self.path = path or new_path(str(header.get("program", "run")))
-        self._on_error, self._redact, self._notify = on_error, redact, notify or _complain
+        self._on_error, self._notify = on_error, notify or _complain
         self._masker = Masker(secrets)
+        self._veil = self._veiled(append, privacy, home or usual_home(), redact)
+        self._redact = redact if self._veil is None else None
+        self._whole = redact is not None or self._veil is not None
         self._writer = writer(
-            self.path, append=append, durability=durability, filter=self._masker.filter,
+            self.path, append=append, durability=durability, filter=self._filter,
             fault=fault, limit=limit,
         )  # fmt: skip
         self.torn = self._writer.torn
@@ -165,16 +214,19 @@ class Recorder:
         self._ids = itertools.count(1)
         self._texts, self._messages, self._nodes = _Memo(), _Memo(), _Memo()
         self._media, self._ropes = _Memo(), _Ropes()
+        self._sites: dict[tuple[int, int], tuple[Any, int]] = {}
+        self._firsts: dict[str, int] = {}
+        self._lines: dict[tuple[str, int], int] = {}
         self._params, self._scopes, self._calls = _Memo(), _Memo(), _Memo(1 << 17)
         self._last_params: tuple[Sampling | None, str, int] = (None, "", 0)
-        self._totals = _Totals()
+        self._totals = Sums()
         self._ended: RunEnded | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
             ScopeEntered: self._scope,
             CallStarted: self._started,
             CallDispatched: self._dispatched,
             AttemptFailed: self._attempt_failed,
-            ChunkArrived: _ignore,
+            ChunkArrived: self._arrived,
             ChunksDelivered: self._chunks_delivered,
             CallEnded: self._call_ended,
             Delivered: self._delivered,
@@ -190,6 +242,29 @@ class Recorder:
             with contextlib.suppress(TraceWriteError):
                 self._writer.close()
             raise
+
+    def _veiled(
+        self, append: bool, privacy: Mode, home: Path, redact: Redact | None
+    ) -> Veil | None:
+        """What makes the trace private; a trace that goes on stays what it is."""
+        if not append:
+            return None if privacy == "full" else Veil(privacy, keys.make(home), redact)
+        head = keys.first_record(self.path) or {}
+        if "privacy" not in head:
+            return None
+        name = keys.identity_in(head)
+        key = keys.find(home, name) if name is not None else None
+        if name is None or key is None:
+            raise TraceWriteError(
+                f"{self.path} is private, and its key {name or ''} is not in {home / keys.FOLDER}; "
+                "without it nothing can be added"
+            )
+        return Veil(head["privacy"]["mode"], key, redact)
+
+    def _filter(self, items: list[bytes]) -> list[bytes]:
+        """The records of a group as they are written."""
+        items = self._masker.filter(items)
+        return items if self._veil is None else self._veil.filter(items)
 
     def _open(self, header: dict[str, Any], append: bool, reason: str) -> None:
         first = b"" if append else codec.pack(("H", codec.plain(self._header(header))))
@@ -207,8 +282,12 @@ class Recorder:
         self._writer.barrier()
 
     def _header(self, header: dict[str, Any]) -> dict[str, Any]:
-        redaction = "hook" if self._redact else "full"
-        return {"format": record.FORMAT, **header, "redaction": redaction}
+        redaction, entry = "hook" if self._redact else "full", header.get("entry")
+        if self._redact and isinstance(entry, dict) and entry.get("argv"):
+            words = [self._redacted(Message("user", str(w)), []).content for w in entry["argv"]]
+            header = {**header, "entry": {**entry, "argv": words}}
+        private = {} if self._veil is None else {"privacy": self._veil.about()}
+        return {"format": record.FORMAT, **header, "redaction": redaction, **private}
 
     # -- what the run uses -----------------------------------------------------------------
 
@@ -234,6 +313,11 @@ class Recorder:
         """Take *secrets*, by name, out of what is written from now on."""
         self._masker.add(secrets)
 
+    @property
+    def masker(self) -> Masker:
+        """What takes the secrets out of the trace."""
+        return self._masker
+
     def barrier(self, timeout: float | None = None) -> None:
         """Return when all that happened so far is written. Raises ``TraceWriteError``."""
         self._checked(lambda: self._writer.barrier(timeout))
@@ -258,6 +342,11 @@ class Recorder:
         except TraceWriteError as error:
             self._error = self._error or error
         self._checked(lambda: None)
+
+    def leave(self) -> None:
+        """Let go of the file as it is, without a closing record."""
+        self._closed = True
+        self._writer.close()
 
     def _checked(self, action: Callable[[], None]) -> None:
         """Do *action*; an error of recording stops the run, or is told once, as the user chose."""
@@ -360,23 +449,25 @@ class Recorder:
         """The number of *chain*; what is new of it goes to *parts*."""
         fresh: list[Messages] = []
         link, number = chain, None
-        while link is not None and (number := self._nodes.get(link.digest)) is None:
+        while link is not None and (number := self._nodes.get((link.digest, link.trail))) is None:
             fresh.append(link)
             link = link.parent
         for link in reversed(fresh):
             message = self._said(link, parts, learned)
             parent, number = number, next(self._ids)
-            parts.append(codec.pack(("N", number, parent, message, link.digest)))
-            learned.append((self._nodes, link.digest, number))
+            of = () if link.is_roped else self._origins(link.spans, parts)
+            parts.append(codec.pack(("N", number, parent, message, link.digest, *of)))
+            learned.append((self._nodes, (link.digest, link.trail), number))
         return number
 
     def _said(self, link: Messages, parts: list[bytes], learned: list[Learned]) -> int:
         """The number of the last message of *link*; of one that goes on, only what was added."""
-        rope, texts = link.rope if link.is_roped and self._redact is None else None, list[str]()
+        rope, new = link.rope if link.is_roped and not self._whole else None, list[Rope]()
         while rope is not None and rope.base is not None and rope not in self._ropes:
-            texts.append(rope.added)
+            new.append(rope)
             rope = rope.base
-        added = "".join(reversed(texts))
+        new.reverse()
+        added = "".join(each.added for each in new)
         if rope is None or self._straddles(rope, added):
             return self._message(link.message, parts, learned)
         base = self._ropes.get(rope)
@@ -384,11 +475,46 @@ class Recorder:
             first = Message(link.outline.role, str(rope), name=link.outline.name)
             base = self._message(first, parts, learned)
             learned.append((self._ropes, rope, base))
+            new.insert(0, rope)  # of the message that goes on, the origins are told here
         masks = list[str]()
-        more = [self._more(link.outline, masks)] if not link.outline.bare else ()
+        more = self._more(link.outline, masks) if not link.outline.bare else {}
+        for origins in self._origins(joined((len(r.added), r.spans) for r in new), parts):
+            more["from"] = origins
         number, stored = next(self._ids), self._long(added, masks)
-        parts.append(_packed(("L", number, base, stored, *more), masks))
+        fields = ("L", number, base, stored, more) if more else ("L", number, base, stored)
+        parts.append(_packed(fields, masks))
         learned.append((self._ropes, link.rope, number))
+        return number
+
+    def _origins(self, spans: Spans, parts: list[bytes]) -> tuple[list[Any], ...]:
+        """What the records say of *spans*: lengths and numbers in turn, or nothing."""
+        found: list[Any] = []
+        for length, origin in zip(spans[::2], spans[1::2], strict=True):
+            number = self._origin(origin, parts)
+            if found and found[-1] == number:
+                found[-2] += length
+            else:
+                found += (length, number)
+        return (found,) if len(found) > 2 or (found and found[1] is not None) else ()
+
+    def _origin(self, origin: Origin, parts: list[bytes]) -> int | str | None:
+        if not isinstance(origin, tuple):
+            return self._call(origin) if origin is not None else None
+        key = (id(origin[0]), origin[1])
+        known = self._sites.get(key)
+        if known is None:
+            file, line = line_of(origin) or ("", 0)
+            known = origin[0], self._line(file, line, parts)  # held, so that its id stays its own
+            self._sites[key] = known
+        return known[1]
+
+    def _line(self, file: str, line: int, parts: list[bytes]) -> int:
+        number = self._lines.get((file, line))
+        if number is None:
+            of = self._file(file, parts)
+            number = next(self._ids)
+            parts.append(codec.pack(("U", number, of, line)))
+            self._lines[file, line] = number
         return number
 
     def _straddles(self, rope: Rope, added: str) -> bool:
@@ -495,7 +621,7 @@ class Recorder:
         if response is not None and self._redact is None and _is_short(response):
             self._totals.add(response)
             data, at = record.response_data(response), self._at(event.at)
-            later = (chunks.lengths(event.chunks),) if event.chunks else ()
+            later = (chunks.lengths(event.chunks), *self._about_end(event)) if event.chunks else ()
             self._put("E", self._call(event.address), record.ANSWERED, data, at, *later)
         else:
             self._ended_otherwise(event)
@@ -503,9 +629,18 @@ class Recorder:
     def _ended_otherwise(self, event: CallEnded) -> None:
         masks = list[str]()
         status, value = self._outcome(event, masks)
-        later = self._stream(event, masks) if event.chunks else ()
+        later = (*self._stream(event, masks), *self._about_end(event)) if event.chunks else ()
         fields = ("E", self._call(event.address), status, value, self._at(event.at), *later)
         self._writer.append(_packed(fields, masks))
+
+    def _arrived(self, event: ChunkArrived) -> None:
+        """The chunks of a call are written when it has ended: they may yet be a secret."""
+        self._firsts.setdefault(event.address, event.at)
+
+    def _about_end(self, event: CallEnded) -> tuple[dict[str, Any], ...]:
+        """What else there is to say about a call that ended."""
+        first = self._firsts.pop(event.address, None)
+        return ({"first": self._at(first)},) if first is not None else ()
 
     def _stream(self, event: CallEnded, masks: list[str]) -> tuple[Any, ...]:
         """The chunks of an answer; what they said is kept where there is no answer."""
@@ -591,10 +726,6 @@ class Recorder:
 
     def _run_ended(self, event: RunEnded) -> None:
         self._ended = event
-
-
-def _ignore(event: ChunkArrived) -> None:
-    """The chunks of a call are written when it has ended: until then they may yet be a secret."""
 
 
 def _is_short(response: Response) -> bool:

@@ -20,6 +20,7 @@ from appl.errors import CallCancelled, DivergenceError, ReplayStuck, SecretInRec
 from appl.runtime.event import CallStarted, Event, ToolStarted
 from appl.tracing import explain
 from appl.tracing.explain import Site
+from appl.tracing.recorder import home
 from appl.tracing.tooluse import End, ToolUse, within
 from appl.tracing.trace import Call, Observation, Trace
 
@@ -41,7 +42,7 @@ _FEATURES = frozenset(
         "reasoning",
     ]
 )
-_FIRST, _DELIVERED = 0, 1
+_FIRST, DELIVERED = 0, 1
 _PERHAPS = ("deadline", "cancelled")
 """Moments that need not come: the block ended in time, nobody ended the function from outside."""
 Turn = tuple[int, int]
@@ -49,7 +50,7 @@ Go = Callable[[], None]
 Key = tuple[str, int, str]
 
 
-def _turns(trace: Trace) -> dict[str, Turn]:
+def turns_of(trace: Trace) -> dict[str, Turn]:
     """When each recorded outcome is let go: by the number of its delivery.
 
     An answer that another prompt needs is let go before that prompt's own answer and the first
@@ -73,8 +74,28 @@ def _own_turns(trace: Trace) -> dict[str, Turn]:
         if call.outcome in ("answered", "failed"):
             behind = trace.moments + call.end_position
             turn = behind if call.delivered is None else call.delivered
-            turns[call.address] = (turn, _DELIVERED)
+            turns[call.address] = (turn, DELIVERED)
     return turns
+
+
+def showing(
+    call: Call, emit: Emit, park: Callable[[Turn, Go], None]
+) -> Callable[[int | None], None]:
+    """Have the chunks of *call* emitted as they were delivered, each in its turn.
+
+    What is returned emits the first so many at once, or with ``None`` all that are left.
+    """
+    chunks, shown = call.chunks(), 0
+
+    def show(count: int | None) -> None:
+        nonlocal shown
+        for chunk in itertools.islice(chunks, None if count is None else max(count - shown, 0)):
+            emit(chunk)
+            shown += 1
+
+    for position, count in call.shown:
+        park((position, DELIVERED), functools.partial(show, count))
+    return show
 
 
 class Replayer:
@@ -88,12 +109,15 @@ class Replayer:
     timeless = True
 
     def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
-        self.trace = trace if isinstance(trace, Trace) else Trace.open(trace)
-        self._turns = _turns(self.trace)
-        self._seen = _by_key(self.trace.observations)
+        self.trace = trace if isinstance(trace, Trace) else Trace.open(trace, home=home())
+        if self.trace.private and not self.trace.opened:
+            raise SecretInRecord(explain.locked(self.trace))
+        self._turns = turns_of(self.trace)
+        self._seen = by_key(self.trace.observations)
         self._sites: dict[str, Site] = {}
         self._claimed: set[str] = set()
         self._answered: set[str] = set()
+        self._scopes: set[str] | None = None
         self._parked: list[tuple[Turn, int, Go]] = []
         self._endless: dict[str, asyncio.Future[None]] = {}
         self._moments: dict[Key, Go] = {}
@@ -122,7 +146,7 @@ class Replayer:
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """The recorded outcome of *request*, when its turn comes. Raises ``DivergenceError``."""
         call = self._claim(request)
-        show = self._show(call, emit) if emit is not None and call.cuts else None
+        show = showing(call, emit, self._park) if emit is not None and call.cuts else None
         await self._turn(call)
         if show is not None:
             show(None)
@@ -131,26 +155,12 @@ class Replayer:
         assert call.response is not None
         return call.response
 
-    def _show(self, call: Call, emit: Emit) -> Callable[[int | None], None]:
-        """Emit the chunks of *call* as they were delivered; the result emits what is left."""
-        chunks, shown = call.chunks(), 0
-
-        def show(count: int | None) -> None:
-            nonlocal shown
-            for chunk in itertools.islice(chunks, None if count is None else max(count - shown, 0)):
-                emit(chunk)
-                shown += 1
-
-        for position, count in call.shown:
-            self._park((position, _DELIVERED), functools.partial(show, count))
-        return show
-
     async def aclose(self) -> None:
         """Nothing is held."""
 
     def _claim(self, request: Request) -> Call:
         call = self.trace.by_address.get(request.address)
-        if call is None or not _answers(call, request):
+        if call is None or not answers(self.trace, call, request):
             site = self._sites.get(request.address, Site())
             text = explain.divergence(self.trace, request, site, self._claimed)
             raise self._diverged(DivergenceError(text))
@@ -182,7 +192,7 @@ class Replayer:
         if call is None or (call.outcome == "cancelled" and call.delivered is None):
             return False
         if call.outcome == "cancelled" and call.delivered is not None:
-            self._park((call.delivered, _DELIVERED), go)
+            self._park((call.delivered, DELIVERED), go)
         return call.outcome is not None
 
     def on_failed(self, address: str, go: Go) -> bool:
@@ -190,8 +200,18 @@ class Replayer:
         call = self.trace.by_address.get(address)
         if call is None or call.outcome != "failed" or call.delivered is None:
             return False
-        self._park((call.delivered, _DELIVERED), go)
+        self._park((call.delivered, DELIVERED), go)
         return True
+
+    def begun(self, address: str) -> bool:
+        """Whether there is a record of what has the scope *address*."""
+        if self._scopes is None:
+            self._scopes = {scope.address for scope in self.trace.scopes}
+        return address in self._scopes
+
+    def excuse(self, address: str) -> None:
+        """Nobody has to ask for what was recorded at *address* and below."""
+        self._answered.add(address)
 
     def dropped(self, address: str) -> bool:
         """Whether a call at *address* or below was cancelled then."""
@@ -270,7 +290,7 @@ class Replayer:
         """
         seen = self._seen.get((address, ordinal, kind))
         if seen is not None:
-            self._park((seen.position, _DELIVERED), go)
+            self._park((seen.position, DELIVERED), go)
         elif kind not in _PERHAPS:
             self._moments[address, ordinal, kind] = go
         return True
@@ -295,7 +315,7 @@ class Replayer:
             )
         return seen.value
 
-    def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> None:
+    def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> bool:
         """Give *end* the recorded result of a tool call: at once, or when its turn comes.
 
         The tool does not run, nor do the calls that it made then. Raises ``DivergenceError``.
@@ -322,7 +342,8 @@ class Replayer:
         else:
             behind = self.trace.moments + used.end_position
             turn = behind if used.delivered is None else used.delivered
-            self._park((turn, _DELIVERED), lambda: end(used.end()))
+            self._park((turn, DELIVERED), lambda: end(used.end()))
+        return True
 
     def _unseen(self, address: str, ordinal: int, kind: str) -> str:
         here = [o.kind for o in self.trace.observations if o.address == address]
@@ -364,15 +385,15 @@ def _open(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _by_key(observations: list[Observation]) -> dict[Key, Observation]:
+def by_key(observations: list[Observation]) -> dict[Key, Observation]:
     return {(seen.address, seen.ordinal, seen.kind): seen for seen in observations}
 
 
-def _answers(call: Call, request: Request) -> bool:
+def answers(trace: Trace, call: Call, request: Request) -> bool:
     """Whether *call* is the record of *request*; one that never started is known by place only."""
     if call.started is None:
         return True
-    same = call.content == request.digest and call.ordinal == request.ordinal
+    same = call.content == trace.content_of(request) and call.ordinal == request.ordinal
     return same and call.n == request.n and call.sample == request.sample
 
 

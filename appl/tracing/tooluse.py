@@ -39,6 +39,8 @@ class ToolUse:
     end_position: int = -1
     delivered: int | None = None
     masked: tuple[str, ...] = ()
+    incarnation: int = 0
+    delivered_at: int | None = None
 
     @property
     def where(self) -> str:

@@ -7,6 +7,8 @@ any file gives a ``Trace`` or a ``TraceError``. All is built iteratively, in the
 from __future__ import annotations
 
 import importlib
+import itertools
+import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -15,19 +17,34 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
-from appl.backend import Chunk, Response
+from appl.backend import Chunk, Request, Response
 from appl.errors import NotATrace, TraceCorrupt, TraceError, TraceTooNew
-from appl.prompt import ROLES, Audio, Image, Media, Message, Messages, Rope, tagged
+from appl.prompt import (
+    NOWHERE,
+    ROLES,
+    Audio,
+    Image,
+    Media,
+    Message,
+    Messages,
+    Origin,
+    Rope,
+    Spans,
+    tagged,
+)
 from appl.prompt.shown import Bundle
-from appl.tracing import block, codec, notebook, record, store
+from appl.tracing import block, codec, keys, notebook, record, store
 from appl.tracing.allowance import RECORD, Allowance, of_file
 from appl.tracing.chunks import Texts, check, rebuilt, texts_of
 from appl.tracing.record import checked, optional
+from appl.tracing.sealing import REDACTED, SEALED, Sealer
 from appl.tracing.secret import MASKED
+from appl.tracing.spans import Span, cut, spans_of
 from appl.tracing.tooluse import ToolUse
 
 State = Literal["running", "finished", "crashed"]
 _MANY = 1 << 31
+_RECENT = 64  # attempts of one call that may be under way at once
 _BAD = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
 
@@ -50,7 +67,8 @@ class Call:
 
     ``outcome`` is ``None`` for a call that was in flight when the record ends. ``position`` numbers
     the starts, ``delivered`` the deliveries. ``shown`` says at which deliveries how many chunks of
-    its stream had reached the program, ``begun`` what one that failed had said by then. ``masked``
+    its stream had reached the program, ``begun`` what one that failed had said by then. Of a
+    streamed answer, ``first`` is when the first chunk had come. ``masked``
     names the secrets that were taken out of its records. ``source`` is ``None`` for a call that was
     asked live, else how another run answered for it: ``reused``, ``shifted`` or ``moved`` from its
     call ``of``, or ``pinned``.
@@ -84,11 +102,18 @@ class Call:
     masked: tuple[str, ...] = ()
     source: str | None = None
     of: str | None = None
+    incarnation: int = 0
+    delivered_at: int | None = None
+    first: int | None = None
 
     @property
     def where(self) -> str:
         """The source line as ``file:line``, or an empty string."""
         return f"{self.file}:{self.line}" if self.file else ""
+
+    def spans(self) -> list[list[Span]]:
+        """For each message of the prompt where its text comes from; empty lists where unknown."""
+        return spans_of(self.messages)
 
     def chunks(self) -> Iterator[Chunk]:
         """What it was streamed in; nothing if it was not, or if something in it was masked."""
@@ -165,6 +190,7 @@ class Scope:
     line: int | None
     at: int
     metadata: Any = None
+    incarnation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +204,7 @@ class Observation:
     at: int
     position: int
     masked: tuple[str, ...] = ()
+    incarnation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +222,9 @@ class Incarnation:
 @dataclass(slots=True)
 class Totals:
     """Sums over the calls. Tokens and cost count what is known; ``unknown`` counts answers that do
-    not say. ``reused`` are samples that a cache gave, at no cost."""
+    not say. ``reused`` are samples that a cache gave, at no cost. ``recalled`` are answers that an
+    earlier run gave, for what they ``saved``; ``in_doubt`` are calls that were on their way when a
+    process ended, and were begun again."""
 
     calls: int = 0
     answered: int = 0
@@ -208,6 +237,9 @@ class Totals:
     cost: int = 0
     cost_unknown: int = 0
     reused: int = 0
+    recalled: int = 0
+    saved: int = 0
+    in_doubt: int = 0
 
     def as_data(self) -> dict[str, Any]:
         """The totals as JSON-ready data."""
@@ -240,14 +272,23 @@ class Trace:
     by_address: dict[str, Call] = field(default_factory=dict)
     tools: dict[str, ToolUse] = field(default_factory=dict)
     earlier: list[Call] = field(default_factory=list)
+    key: keys.RunKey | None = field(default=None, repr=False)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, salvage: bool = False, limit: int = 0) -> Trace:
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        salvage: bool = False,
+        limit: int = 0,
+        home: Path | None = None,
+    ) -> Trace:
         """Read the trace, or the tape, at *path*, a stranger's too; writes nothing.
 
         With *salvage* a damaged trace gives the part before the damage. *limit* is the memory in
         bytes that its records may take, when the default of 256 MiB and 50 times the file is not
-        what is wanted. Raises ``TraceError``.
+        what is wanted. Of a private trace, *home* is where its key is looked for, to replay it;
+        without one it is only read. Raises ``TraceError``.
         """
         trace = cls(Path(path))
         found = block.Scan()
@@ -256,7 +297,7 @@ class Trace:
                 tape: Any = importlib.import_module("appl.tracing.tape.reading")
                 return cast(Trace, tape.read_from(file, trace.path, limit))
             running = store.locked(file)
-            builder = Builder(trace, found.allowance)
+            builder = Builder(trace, found.allowance, home)
             for raw in block.scan(file, found, salvage=salvage, limit=limit):
                 builder.block(raw, found.blocks)
         trace.moments = builder.deliveries
@@ -264,6 +305,22 @@ class Trace:
         trace.torn = 0 if running else found.torn
         trace.state = "running" if running else "finished" if builder.closed else "crashed"
         return trace
+
+    @property
+    def private(self) -> bool:
+        """Whether digests stand in it in place of texts, made with a key."""
+        return "privacy" in self.header
+
+    @property
+    def opened(self) -> bool:
+        """Whether what was recorded is there: the trace is not private, or was read with its key."""
+        privacy = self.header.get("privacy")
+        sealed = isinstance(privacy, dict) and privacy.get("mode") == REDACTED
+        return not self.private or (sealed and self.key is not None)
+
+    def content_of(self, request: Request) -> bytes:
+        """What the content digest of *request* is in this trace."""
+        return request.digest if self.key is None else self.key.digest(request.digest)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
         """What a notebook shows."""
@@ -276,6 +333,8 @@ class Trace:
         sums.tokens, sums.unknown = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
         for call in self.calls:
             _add(sums, call)
+        for call in self.earlier:
+            _add_earlier(sums, call)
         return sums
 
     def began(self) -> datetime | None:
@@ -284,10 +343,21 @@ class Trace:
         return datetime.fromtimestamp(first.wall / 1e9, UTC) if first else None
 
     def seconds(self) -> float:
-        """From the first start to the last end, as far as it is recorded."""
-        ends = [c.ended for c in self.calls if c.ended is not None]
-        starts = [c.started for c in self.calls if c.started is not None]
-        return (max(ends) - min(starts)) / 1e6 if ends and starts else 0.0
+        """From the first start to the last end, as far as recorded; of each process by itself."""
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for call in (*self.calls, *self.earlier):
+            number = call.incarnation
+            if call.started is not None:
+                first[number] = min(first.get(number, call.started), call.started)
+            if call.ended is not None:
+                last[number] = max(last.get(number, call.ended), call.ended)
+        return sum(last[number] - first[number] for number in first.keys() & last.keys()) / 1e6
+
+    def wall(self, at: int, incarnation: int = 0) -> int:
+        """The time *at* of an incarnation as nanoseconds since 1970, so that times of several add up."""
+        known = self.incarnations
+        return at * 1000 + (known[incarnation].wall if incarnation < len(known) else 0)
 
     def as_data(self) -> dict[str, Any]:
         """The whole trace as JSON-ready data."""
@@ -311,9 +381,23 @@ class Trace:
 
 
 def _add(sums: Totals, call: Call) -> None:
-    sums.attempts_failed += sum(1 for attempt in call.attempts if attempt.error is not None)
     outcome: str = call.outcome or "in_flight"
     setattr(sums, outcome, getattr(sums, outcome) + 1)
+    if call.source is not None:
+        sums.recalled += 1
+        sums.saved += (call.response.cost or 0) if call.response is not None else 0
+    else:
+        _add_spent(sums, call)
+
+
+def _add_earlier(sums: Totals, call: Call) -> None:
+    """What a call took before it was begun again."""
+    sums.in_doubt += call.outcome is None and bool(call.attempts)
+    _add_spent(sums, call)
+
+
+def _add_spent(sums: Totals, call: Call) -> None:
+    sums.attempts_failed += sum(1 for attempt in call.attempts if attempt.error is not None)
     if call.response is None:
         return
     sums.reused += call.response.reused
@@ -372,24 +456,28 @@ class Builder:
     What is made of them is taken from *allowance*.
     """
 
-    def __init__(self, trace: Trace, allowance: Allowance | None = None) -> None:
+    def __init__(
+        self, trace: Trace, allowance: Allowance | None = None, home: Path | None = None
+    ) -> None:
         self._trace, self._allowance = trace, allowance or Allowance(of_file(0))
+        self._home, self._sealer = home, None if trace.key is None else Sealer(trace.key)
         self.closed = False
         self.deliveries = self._positions = self._ends = 0
         self._masks: tuple[str, ...] = ()
         self._forget()
         self._handlers: dict[str, Callable[..., None]] = {
             "H": self._header, "I": self._incarnation, "T": self._text, "X": self._scope,
-            "B": self._piece, "G": self._medium, "M": self._message, "L": self._longer,
-            "N": self._node, "P": self._params, "S": self._start, "D": self._dispatch,
-            "A": self._attempt, "C": self._chunks, "E": self._end, "V": self._delivery,
-            "F": self._tool, "R": self._result, "O": self._observation, "W": self._warning,
+            "U": self._line, "B": self._piece, "G": self._medium, "M": self._message,
+            "L": self._longer, "N": self._node, "P": self._params, "S": self._start,
+            "D": self._dispatch, "A": self._attempt, "C": self._chunks, "E": self._end,
+            "V": self._delivery, "F": self._tool, "R": self._result, "O": self._observation, "W": self._warning,
             "Z": self._close,
         }  # fmt: skip
 
     def _forget(self) -> None:
         """Begin a new space of numbers: each process that writes counts from 1."""
         self._texts: dict[int, str] = {}
+        self._lines: dict[int, tuple[str, int]] = {}
         self._scopes: dict[int, str] = {}
         self._pieces: dict[int, list[bytes]] = {}
         self._media: dict[int, tuple[Media, tuple[str, ...]]] = {}
@@ -417,15 +505,38 @@ class Builder:
     def _record(self, fields: Any) -> None:
         tag, *rest = fields
         self._masks = ()
+        if tag == SEALED:
+            tag, *rest = self._opened(*rest)
         if tag == MASKED:
             names, inner = rest
             self._masks = tuple(checked(str, name) for name in names)
+            if self._sealer is not None:  # with the key, what only its owner may read is no gap
+                self._masks = tuple(name for name in self._masks if name != REDACTED)
             self._trace.masked += 1
             tag, *rest = inner
         self.closed = tag == "Z"
         handler = self._handlers.get(tag)
         if handler is not None:
             handler(*rest)
+
+    def _opened(self, sealed: Any, names: Any, shown: Any) -> Any:
+        """The sealed record, where there is a key; else what is shown in its place."""
+        if shown[0] == "H":
+            self._header(shown[1])
+        if self._sealer is None:
+            return (MASKED, names, shown)
+        record = self._sealer.open(checked(bytes, sealed), codec.pack(shown))
+        (original,) = codec.unpack(record, self._allowance)
+        return original
+
+    def _find_key(self) -> None:
+        name = keys.identity_in(self._trace.header)
+        if self._home is None or name is None or self._sealer is not None:
+            return
+        self._trace.key = keys.find(self._home, name)
+        privacy = self._trace.header["privacy"]
+        if self._trace.key is not None and privacy.get("mode") == REDACTED:
+            self._sealer = Sealer(self._trace.key)
 
     def _header(self, header: Any) -> None:
         self._trace.header = checked(dict, codec.revive(header, self._long))
@@ -434,11 +545,13 @@ class Builder:
             raise TraceTooNew(
                 f"the trace has format {written}; this version of appl reads up to {record.FORMAT}"
             )
+        self._find_key()
 
     def _incarnation(
         self, number: Any, pid: Any, host: Any, reason: Any, wall: Any, mono: Any
     ) -> None:
         self._forget()
+        self._trace.reason, self._trace.error = "", None  # how an earlier process ended is past
         numbers = (checked(int, value) for value in (wall, mono))
         self._trace.incarnations.append(
             Incarnation(
@@ -446,6 +559,11 @@ class Builder:
                 *numbers,
             )
         )  # fmt: skip
+
+    @property
+    def _incarnations(self) -> int:
+        """The index of the process whose records are read."""
+        return max(len(self._trace.incarnations) - 1, 0)
 
     def _text(self, number: Any, text: Any) -> None:
         self._texts[checked(int, number)] = checked(str, text)
@@ -478,7 +596,7 @@ class Builder:
         self._scopes[checked(int, number)] = address
         self._trace.scopes.append(
             Scope(address, above, checked(str, name), self._file(file), optional(int, line),
-                  checked(int, at), codec.revive(about, self._long))
+                  checked(int, at), codec.revive(about, self._long), self._incarnations)
         )  # fmt: skip
 
     def _scope_of(self, reference: Any) -> str:
@@ -524,10 +642,45 @@ class Builder:
             said, masked = self._messages[base]
             rope = Rope(None, said.content)
         outline, masks = self._made(said.role, "", more)
-        longer = Rope(rope, checked(str, self._long(added)))
-        self._ropes[checked(int, number)] = (outline, longer, masked + masks)
+        text = checked(str, self._long(added))
+        before, own = self._spans((more or {}).get("from"), rope, len(text))
+        if before:  # what a message was that goes on is told where it does
+            rope = Rope(None, said.content, before)
+        longer = Rope(rope, text, own)
+        masks = self._marks(masked, masks)
+        self._ropes[checked(int, number)] = (outline, longer, masks)
 
-    def _node(self, number: Any, parent: Any, message: Any, digest: Any) -> None:
+    def _spans(self, told: Any, rope: Rope | None, length: int) -> tuple[Spans, Spans]:
+        """The origins of *rope*, if they are told, and of a text of *length* after it.
+
+        Where a text was masked, they no longer fit and nothing is known.
+        """
+        if told is None:
+            return NOWHERE, NOWHERE
+        spans = tuple(
+            each if i % 2 == 0 else self._origin(each) for i, each in enumerate(checked(list, told))
+        )
+        total = sum(checked(int, each) for each in spans[::2])
+        if any(each <= 0 for each in spans[::2]) or len(spans) % 2:
+            raise ValueError("the origins of a text are not those of a text")
+        if total == length:
+            return NOWHERE, spans
+        if rope is not None and rope.base is None and total == rope.size + length:
+            return cut(spans, rope.size)
+        return NOWHERE, NOWHERE
+
+    def _origin(self, reference: Any) -> Origin:
+        if not isinstance(reference, int):
+            return cast(Origin, optional(str, reference))
+        site = self._lines.get(reference)
+        return site if site is not None else self._calls[reference].address
+
+    def _line(self, number: Any, file: Any, line: Any) -> None:
+        self._lines[checked(int, number)] = (self._texts[file], checked(int, line))
+
+    def _node(
+        self, number: Any, parent: Any, message: Any, digest: Any, told: Any = None
+    ) -> None:  # fmt: skip
         above, masks = (None, ()) if parent is None else self._nodes[parent]
         roped = self._ropes.get(message)
         if roped is not None:
@@ -535,15 +688,24 @@ class Builder:
             masks += roped[2]
         else:
             said, masked = self._messages[message]
-            link, masks = Messages(above, said), masks + masked
-        if masks or roped is not None:  # to check a rope would be to put all its lengths together
+            _, spans = self._spans(told, None, len(said.content))
+            link, masks = Messages(above, said, spans=spans), masks + masked
+        if masks or self._trace.private or roped is not None:  # a rope is not put together here
             link.has_digest(checked(bytes, digest))
         elif link.digest != digest:
             raise ValueError("a message is not what its digest says")
-        self._nodes[checked(int, number)] = (link, masks)
+        self._nodes[checked(int, number)] = (link, self._marks(masks))
+
+    def _marks(self, *masks: tuple[str, ...]) -> tuple[str, ...]:
+        """All of *masks*, which grow with each message that a prompt has."""
+        found = tuple(itertools.chain(*masks)) if any(masks) else ()
+        self._allowance.spend(8 * len(found))
+        return found
 
     def _params(self, number: Any, model: Any, sampling: Any) -> None:
         text = checked(str, self._long(sampling))
+        if not self._masks:
+            checked(dict, json.loads(text))
         self._parameters[checked(int, number)] = (checked(str, model), text, self._masks)
 
     def _start(
@@ -560,7 +722,7 @@ class Builder:
             content=checked(bytes, content), edges=tuple(self._address(edge) for edge in edges),
             file=self._file(file), line=optional(int, line), timeout=optional(float, timeout),
             position=self._positions, started=checked(int, at),
-            masked=(*masks, *more, *self._masks),
+            masked=self._marks(masks, more, self._masks), incarnation=self._incarnations,
         )  # fmt: skip
         self._positions += 1
         self._calls[checked(int, number)] = call
@@ -593,7 +755,9 @@ class Builder:
 
     def _attempt(self, call: Any, number: Any, error: Any, at: Any, wait: Any = 0) -> None:
         attempts = self._call(call).attempts
-        found = next((each for each in reversed(attempts) if each.number == number), None)
+        found = next(
+            (each for each in reversed(attempts[-_RECENT:]) if each.number == number), None
+        )
         if found is None:
             found = Attempt(checked(int, number), checked(int, at))
             attempts.append(found)
@@ -617,6 +781,10 @@ class Builder:
         call.ended, call.end_position = checked(int, at), self._ends
         call.masked += self._masks
         self._ends += 1
+        about = later[-1] if later and isinstance(later[-1], dict) else None
+        if about is not None:
+            later = later[:-1]
+            call.first = optional(int, about.get("first"))
         if later:
             self._stream(call, *later)
 
@@ -644,6 +812,7 @@ class Builder:
             f"{self._scope_of(scope)}/{checked(str, leaf)}", checked(str, name),
             checked(str, self._long(arguments)), checked(str, effect), self._file(file),
             optional(int, line), self._positions, checked(int, at), masked=self._masks,
+            incarnation=self._incarnations,
         )  # fmt: skip
         self._positions += 1
         self._used[checked(int, number)] = used
@@ -675,13 +844,22 @@ class Builder:
         call: Call | ToolUse = self._use(reference) or self._call(reference)
         if call.delivered is None:
             call.delivered = self.deliveries
+            call.delivered_at = self._by_clock_of(call, checked(int, at))
         self.deliveries += 1
+
+    def _by_clock_of(self, call: Call | ToolUse, at: int) -> int:
+        """The time *at* of this process by the clock of the one in which *call* began."""
+        trace, now = self._trace, self._incarnations
+        if call.incarnation == now:
+            return at
+        return (trace.wall(at, now) - trace.wall(0, call.incarnation)) // 1000
 
     def _observation(self, address: Any, ordinal: Any, kind: Any, value: Any, at: Any) -> None:
         self._trace.observations.append(
             Observation(
                 checked(str, address), checked(int, ordinal), checked(str, kind),
                 codec.revive(value, self._long), checked(int, at), self.deliveries, self._masks,
+                self._incarnations,
             )
         )  # fmt: skip
         self.deliveries += 1

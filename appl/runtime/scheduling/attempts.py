@@ -30,10 +30,11 @@ from appl.errors import (
 )
 from appl.runtime.event import AttemptFailed, CallDispatched
 from appl.runtime.samples import Samples
-from appl.runtime.scheduling.budget import Amounts, Desk, Prices, Reservation
+from appl.runtime.scheduling.budget import Account, Amounts, Desk, Prices, Reservation
 from appl.runtime.scheduling.deadlines import Deadline, watching
 from appl.runtime.scheduling.hedging import Hedge
 from appl.runtime.scheduling.holding import Holding, Load, Why
+from appl.runtime.scheduling.lending import Lender, Loan, tokens_of
 from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.retry import wait_s
 from appl.runtime.scheduling.timers import ring, sleep_until
@@ -59,6 +60,9 @@ class Attempts:
     *desk* is where the run's calls to other backends reserve.
     ``on_room`` is called when more may be sent than before. While ``paused`` no attempt is begun.
     """
+
+    place = ""
+    lender: Lender | None = None
 
     def __init__(
         self,
@@ -116,6 +120,20 @@ class Attempts:
     def patience_s(self, call: Call) -> float:
         """How long *call* waits for a backend that is taken for dead."""
         return self.policy.retries.patience_s
+
+    def recall(self, call: Call, response: Response, requests: int) -> None:
+        """An earlier run has the answer to *call*: later calls find it in the run's cache.
+
+        What it took counts for the budgets of *call*, with so many *requests* if there were any.
+        """
+        assert call.request is not None
+        if self._samples is not None:
+            self._samples.remember(call.request, response)
+        account = self.desk.charged(call.account)
+        if requests and account is not None:
+            spent = self._prices.recorded(call.request, response, requests)
+            for level in account.levels():
+                level.book(spent, Amounts())
 
     def has_room(self) -> None:
         """More calls may be sent than before."""
@@ -231,6 +249,8 @@ class Attempts:
     async def _with_leave(
         self, asking: _Asking, epoch: int, reserved: Reservation | None
     ) -> Response:
+        if self.lender is not None:
+            return await self._lent(self.lender, asking, reserved)
         probe = False
         if self._breaker.open or self._gate.closed:
             with self._waiting(asking, "circuit"), _timed(asking.call):
@@ -265,6 +285,82 @@ class Attempts:
         self._slots.answered(epoch)
         self._settle(asking.request, response, reserved, asked)
         return response
+
+    # -- attempts in other processes
+
+    @property
+    def by_tokens(self) -> bool:
+        """Whether the tokens of a minute are limited."""
+        return self._rate is not None and self._rate.by_tokens
+
+    async def _lent(
+        self, lender: Lender, asking: _Asking, reserved: Reservation | None
+    ) -> Response:
+        """One attempt with leave from whoever keeps the limits; *reserved* is of budgets inside."""
+        call, request, worst = asking.call, asking.request, None
+        if lender.account is not None:
+            worst = self._prices.worst(request, lender.account)
+        tokens = self._tokens(request) if lender.by_tokens(self.place) else 0
+        with _timed(call):
+            permit = await lender.permit(self.place, worst, tokens, self.patience_s(call))
+        asking.sent, asking.at = True, time.monotonic()
+        asking.number, asking.probing = next(asking.numbers), permit.probe
+        _dispatched(call, asking.number)
+        try:
+            response = await self._once(asking)
+        except BaseException as error:
+            free = isinstance(error, _FREE)
+            permit.failed(error, free)
+            if reserved is not None:
+                reserved.settle(Amounts() if free else reserved.worst)
+            raise
+        used = Amounts() if worst is None else self._prices.used(request, response, worst)
+        permit.answered(used, tokens_of(response))
+        self._settle(request, response, reserved, 0)
+        return response
+
+    async def lend(
+        self, account: Account | None, worst: Amounts | None, tokens: int, patience_s: float
+    ) -> Loan:
+        """Wait until an attempt may be made elsewhere, and lend it what it takes.
+
+        Raises what keeps an attempt from being made: ``BudgetExceeded``, ``CircuitOpen``.
+        """
+        loan, account = Loan(self, tokens), self.desk.charged(account)
+        try:
+            if account is not None:
+                loan.reserved = await self.desk.reserve(account, worst or Amounts(0, 0, 1))
+            loan.epoch = await self._slots.take()
+            if self._breaker.open or self._gate.closed:
+                loan.probe = await self._enter(patience_s)
+            if self._rate is not None:
+                await self._rate.take(tokens)
+        except BaseException:
+            self.lent_lost(loan)
+            loan.back(Amounts())
+            raise
+        return loan
+
+    def lent_answered(self, loan: Loan, asked: int, tokens: int | None) -> None:
+        """The attempt of *loan* was answered, and took so many *tokens* of those *asked* for."""
+        assert loan.epoch is not None
+        self._breaker.answered()
+        self._slots.answered(loan.epoch)
+        if asked and tokens is not None and self._rate is not None:
+            self._rate.settle(asked, tokens)
+
+    def lent_failed(self, loan: Loan, error: BaseException) -> None:
+        """The attempt of *loan* failed with *error*."""
+        assert loan.epoch is not None
+        self._failed(error, loan.probe, loan.epoch)
+
+    def lent_lost(self, loan: Loan) -> None:
+        """Nobody knows what came of the attempt of *loan*, or it was not made."""
+        self._breaker.left(loan.probe)
+
+    def lent_back(self) -> None:
+        """The slot of a loan is free."""
+        self._slots.give()
 
     async def _enter(self, patience_s: float) -> bool:
         """Wait until the backend may be asked; whether to see if it is alive again."""
@@ -313,8 +409,10 @@ class Attempts:
             return await self.backend.complete(asking.request, emit)
 
     def _rated(self, request: Request) -> int:
-        if self._rate is None or not self._rate.by_tokens:
-            return 0
+        return self._tokens(request) if self.by_tokens else 0
+
+    def _tokens(self, request: Request) -> int:
+        """The tokens of the prompt and of the longest answer."""
         longest = (request.sampling.max_tokens or 0) * max(request.n, 1)
         return self._prices.prompt_tokens(request) + longest
 

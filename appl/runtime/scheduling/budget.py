@@ -246,6 +246,18 @@ class Prices:
             cost = response.cost
         return Amounts(cost, tokens, worst.calls)
 
+    def recorded(self, request: Request, response: Response, requests: int) -> Amounts:
+        """What an earlier run used for *response*; estimated where the backend did not say."""
+        usage, cost = response.usage, response.cost
+        prompt, answer = usage.prompt_tokens, usage.completion_tokens
+        if prompt is None:
+            prompt = self.prompt_tokens(request)
+        if answer is None:
+            answer = sum(_tokens(sample.text) for sample in response.samples)
+        if cost is None and (self._prices.get(request.model) or self._prices.get("")):
+            cost = self._paid(request, response)
+        return Amounts(cost or 0, prompt + answer, requests)
+
     def prompt_tokens(self, request: Request) -> int:
         """The tokens of the prompt: counted where the backend can, else estimated."""
         if self._caching is not None:

@@ -182,6 +182,11 @@ class Placing:
         self._asked[leg.spot] = self._asked.get(leg.spot, 0) + 1
         self._schedulers[leg.spot.backend].ready(leg)
 
+    def recall(self, call: Call, response: Response, requests: int) -> None:
+        """An earlier run has the answer to *call*: see ``Attempts.recall``."""
+        first = self._models.route(call.model).spots[0]
+        self._ways[first.backend].recall(call, response, requests)
+
     def measured(self, leg: Leg) -> None:
         """*leg* has its answer."""
         self._took.setdefault(leg.spot, deque(maxlen=_MEASURED)).append(leg.took)

@@ -11,6 +11,7 @@ import asyncio
 import contextvars
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import cast
 
 from appl.backend import PrefixCaching
@@ -67,6 +68,10 @@ class Scheduler:
             self._engage()
         else:
             self._ahead.arrive(call)
+
+    def recall(self, call: Call, response: Response, requests: int) -> None:
+        """An earlier run has the answer to *call*: see ``Attempts.recall``."""
+        self._attempts.recall(call, response, requests)
 
     def _engage(self) -> None:
         """Have one more worker if there is work and room for it."""
@@ -208,7 +213,9 @@ def when_prepared(call: Call, go: Callable[[Call], None], waiting: set[Call]) ->
         assert call.node is not None
         lazy = call.node.first_waiting()
     if call.outcome is None and _prepared(call):
-        go(call)
+        recorded = call.run.recorded
+        if recorded is None or not recorded.claim(call, partial(go, call)):
+            go(call)
 
 
 def _look_again(call: Call, go: Callable[[Call], None], waiting: set[Call]) -> None:
@@ -218,6 +225,8 @@ def _look_again(call: Call, go: Callable[[Call], None], waiting: set[Call]) -> N
 
 def _prepared(call: Call) -> bool:
     try:
+        if call.run.recorded is not None:
+            call.run.recorded.amend(call)
         call.prepare()
     except BaseException as error:
         cause = _failed_part(call, error)
