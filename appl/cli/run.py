@@ -29,7 +29,7 @@ from appl.runtime.run import Run
 from appl.runtime.stream import TextStream
 from appl.session import Entry, Session
 
-_SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed", "concurrency", "home")
+_SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed", "concurrency", "home", "privacy")
 
 
 def options() -> argparse.ArgumentParser:

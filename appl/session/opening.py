@@ -37,8 +37,10 @@ from appl.session.answering import (
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
 from appl.session.lingering import linger
 from appl.session.recording import Recording
+from appl.session.redacting import redaction_of
 from appl.session.scheduling import policy_of, traffic_of
 from appl.tracing import Recorder, new_path, profile_data
+from appl.tracing.privacy import Redact
 
 Tell = Callable[[str], None]
 _CLOSING_S = 5.0
@@ -63,6 +65,7 @@ class Session:
     run: Run
     backend: Backend
     recording: Recording | None = None
+    redact: Redact | None = None
     others: Mapping[str, Backend] = field(default_factory=dict)
     _closed: bool = field(default=False, repr=False)
 
@@ -110,8 +113,12 @@ def make_session(
     instruments: Iterable[Instrument] = (),
     path: Path | None = None,
     say: Tell = tell,
+    redact: Redact | None = None,
 ) -> Session:
-    """Backend, recorder and run, wired but not entered."""
+    """Backend, recorder and run, wired but not entered.
+
+    *redact* sees each message before it is stored; without one the settings may name it.
+    """
     config = config or settings.load()
     _tell_notes(config, say)
     choice, entry = choose(config), entry or script()
@@ -136,7 +143,8 @@ def make_session(
         places={name: _place(config, name, each) for name, each in others.items()},
     )  # fmt: skip
     run.tell = say
-    session = Session(config, choice, entry, seed, run, backend, recording, others)
+    redact = redact or redaction_of(config)
+    session = Session(config, choice, entry, seed, run, backend, recording, redact, others)
     return session
 
 
@@ -191,6 +199,9 @@ def _recorder(session: Session, path: Path | None, say: Tell) -> Recorder:
         durability=cast(Any, config.durability),
         on_error=cast(Any, config.on_trace_error),
         notify=say,
+        redact=session.redact,
+        privacy=cast(Any, config.privacy),
+        home=config.home,
     )
 
 
@@ -249,18 +260,30 @@ def open_run(
 class record:
     """A block that is a run of its own, with its own trace: ``with appl.record() as session:``.
 
-    *path* says where the trace lies, *overrides* are settings. ``session.path`` is known after the
-    first call. Also usable with ``async with``.
+    *path* says where the trace lies, *overrides* are settings. *redact* is called with each
+    message, answers too, and what it returns is stored in its place. ``session.path`` is known
+    after the first call. Also usable with ``async with``.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None = None, **overrides: Any) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        redact: Redact | str | None = None,
+        **overrides: Any,
+    ) -> None:
         self._path = Path(path) if path is not None else None
+        self._redact = None if isinstance(redact, str) else redact
+        if isinstance(redact, str):
+            overrides["redact"] = redact
         self._overrides: Mapping[str, Any] = overrides
         self._session: Session | None = None
 
     def _opened(self) -> Session:
         config = settings.load(self._overrides)
-        self._session = make_session(config, entry=script("api"), path=self._path)
+        self._session = make_session(
+            config, entry=script("api"), path=self._path, redact=self._redact
+        )
         return self._session
 
     def __enter__(self) -> Session:

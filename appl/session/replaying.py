@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from appl import config as settings
 from appl.backend import Profile
 from appl.config import Config
 from appl.runtime.event import Instrument
@@ -50,6 +51,8 @@ def replayed(
     trace: Trace | str | os.PathLike[str], *, instruments: Iterable[Instrument] = ()
 ) -> Iterator[Replayer]:
     """A block that is answered from *trace*; at its end, what differs is raised."""
+    if not isinstance(trace, Trace):
+        trace = Trace.open(trace, home=settings.load().home)
     replayer = Replayer(trace)
     with checked(replayer), replay_session(replayer, instruments=instruments).run:
         yield replayer

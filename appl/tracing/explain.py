@@ -107,7 +107,7 @@ def _origin(trace: Trace, then: str, now: str, found: Call, site: Site) -> str:
 
 def _nearest(trace: Trace, request: Request, claimed: Collection[str]) -> str:
     """Recorded calls that could have been meant: of the same content, then of a like address."""
-    twins = [c for c in trace.calls if c.content == request.digest]
+    twins = [c for c in trace.calls if c.content == trace.content_of(request)]
     if twins:
         names = [
             f"{c.address}{'' if c.address in claimed else ' (not asked for yet)'}" for c in twins
@@ -126,6 +126,20 @@ def _next(trace: Trace, request: Request, found: Call | None) -> str:
     return (
         f"next: `appl trace show {trace.path}{show}` shows what was recorded; if the program was "
         "changed on purpose, run it again to record anew"
+    )
+
+
+def locked(trace: Trace) -> str:
+    """Why a private trace cannot be replayed."""
+    privacy = trace.header.get("privacy")
+    if not isinstance(privacy, dict) or privacy.get("mode") != "redacted":
+        return (
+            f"{trace.path.name} holds digests in place of texts: `appl trace verify` checks another "
+            "run against it, and nothing replays it"
+        )
+    return (
+        f"{trace.path.name} is private: replaying it needs its key, {privacy.get('key')}.key in the "
+        "folder `keys` of where it was recorded; reading it does not"
     )
 
 

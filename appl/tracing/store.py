@@ -402,6 +402,8 @@ class Writer:
         if self._filter is not None:
             items = self._filter(items)
         raw = b"".join(items)
+        if not raw:  # the filter left nothing
+            return
         if len(raw) > codec.MAX_RAW:
             raise ValueError(f"a record of {len(raw)} bytes is larger than a block may be")
         data = self._encoder.block(raw)

@@ -47,12 +47,14 @@ def environment() -> Iterator[None]:
     os.environ.update(before)
 
 
-def recorded(name: str, path: Path, *, append: bool = False, close: bool = True) -> Any:
-    """Run program *name* and record it at *path*; what it returns."""
+def recorded(
+    name: str, path: Path, *, append: bool = False, close: bool = True, **options: Any
+) -> Any:
+    """Run program *name* and record it at *path*, with *options* of the recorder; its value."""
     backend = Answering()
     head = {"program": name, "profile": profile_data(backend.profile), "seed": 7}
     reason = "resume" if append else "run"
-    recorder = Recorder(path, head, append=append, reason=reason, durability="process")
+    recorder = Recorder(path, head, append=append, reason=reason, durability="process", **options)
     retries = Retries(attempts=2, base_s=0, spare=1000)
     with Run(
         backend, instruments=[recorder], gate=recorder.gate, barrier=recorder.barrier, seed=7,

@@ -83,11 +83,14 @@ def program(seed: int) -> Any:
     return json.loads(json.dumps(values))
 
 
-def record(seed: int, path: Path) -> tuple[Any, Fake]:
-    """Run program *seed* and record it; its values, and the backend that answered."""
+def record(seed: int, path: Path, **options: Any) -> tuple[Any, Fake]:
+    """Run program *seed* and record it; its values, and the backend that answered.
+
+    *options* are those of the recorder.
+    """
     live = backend(seed)
     head = {"program": "random", "profile": profile_data(live.profile)}
-    recorder = Recorder(path, head, durability="process")
+    recorder = Recorder(path, head, durability="process", **options)
     order = Fifo() if seed % 5 == 0 else ByPrefix()
     retries = Retries(attempts=1 + seed % 2, base_s=0, spare=1000)
     with Run(

@@ -47,7 +47,7 @@ def add(commands: Any) -> None:
 def command(given: argparse.Namespace) -> int:
     """Replay the run; the exit code."""
     with guarded(given.json) as failure:
-        trace = Trace.open(run_path(given.run))
+        trace = Trace.open(run_path(given.run), home=load_config().home)
         entry = _entry(trace, given.program)
         _note_changes(trace)
         shower = Plain(quiet=True)

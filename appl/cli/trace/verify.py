@@ -15,10 +15,12 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say, term_safe
 from appl.cli.trace.named import run_path
 from appl.cli.trace.several import bytes_shown, command_of, counted, run_paths
+from appl.config import load
 from appl.errors import TraceError
 from appl.tracing import salvage
-from appl.tracing.keeping.verifying import Verdict, verify
+from appl.tracing.keeping.verifying import Verdict, compare, verify
 
+_SHOWN = 20
 _REPLAYS = {
     "whole": "replays to its end",
     "prefix": "replays as far as it goes",
@@ -37,6 +39,11 @@ def add(commands: Any) -> None:
         "nothing is wrong (a last group that a crash cut off is no damage); 4: something is.",
     )
     parser.add_argument("runs", nargs="*", metavar="RUN", help="as for appl trace show")
+    parser.add_argument(
+        "--against",
+        metavar="RUN",
+        help="check too that this run asked and was answered the same; exit code 1 if not",
+    )
     parser.set_defaults(command=_verify)
     copy = command_of(commands, "salvage", "copy what is before the damage into a new trace")
     copy.add_argument("run", metavar="RUN")
@@ -46,7 +53,8 @@ def add(commands: Any) -> None:
 
 def _verify(given: argparse.Namespace) -> int:
     with guarded(given.json) as failure:
-        verdicts = [_verified(path) for path in run_paths(given.runs or ["last"])]
+        other = None if given.against is None else run_path(given.against)
+        verdicts = [_verified(path, other) for path in run_paths(given.runs or ["last"])]
         if given.json:
             out(as_json([verdict.as_data() for verdict in verdicts], indent=2))
         else:
@@ -54,14 +62,20 @@ def _verify(given: argparse.Namespace) -> int:
                 out("\n".join(_lines(verdict)))
         if not all(verdict.good for verdict in verdicts):
             failure.code = exits.TRACE
+        elif any(each.against is not None and each.against.differs for each in verdicts):
+            failure.code = exits.FAILED
     return failure.code
 
 
-def _verified(path: Path) -> Verdict:
+def _verified(path: Path, other: Path | None) -> Verdict:
+    home = load().home
     try:
-        return verify(path)
+        verdict = verify(path, home)
     except TraceError as error:
         return Verdict(path, wrong=[str(error)])
+    if other is not None and verdict.good:
+        verdict.against = compare(path, other, home)
+    return verdict
 
 
 def _lines(verdict: Verdict) -> list[str]:
@@ -75,6 +89,11 @@ def _lines(verdict: Verdict) -> list[str]:
         checked = f"{verdict.digests} of {counted(verdict.calls, 'call')} computed again"
         lines.append(f"  digests  {checked}; {verdict.masked} masked")
         lines.append(f"  state    {verdict.state}, {_REPLAYS[verdict.replay]}")
+    if verdict.against is not None:
+        same = verdict.against
+        told = f"{counted(same.calls, 'call')}: {same.contents} asked the same"
+        lines.append(f"  against  {told}, {same.answers} were answered the same")
+        lines += [f"  differs  {term_safe(address)}" for address in same.differs[:_SHOWN]]
     return lines
 
 

@@ -14,7 +14,8 @@ from typing import Any
 from appl.errors import TraceError
 from appl.prompt import Messages, digest_of
 from appl.tracing import block, store
-from appl.tracing.trace import Trace, regular_file
+from appl.tracing.privacy import digest_shown
+from appl.tracing.trace import Call, Trace, regular_file
 
 _SHOWN = 20
 
@@ -39,6 +40,7 @@ class Verdict:
     state: str = ""
     replay: str = "none"
     wrong: list[str] = field(default_factory=list)
+    against: Agreement | None = None
 
     @property
     def good(self) -> bool:
@@ -48,13 +50,64 @@ class Verdict:
     def as_data(self) -> dict[str, Any]:
         """The verdict as JSON-ready data."""
         data = {name: getattr(self, name) for name in self.__slots__}
-        return {**data, "path": str(self.path), "good": self.good}
+        other = None if self.against is None else self.against.as_data()
+        return {**data, "path": str(self.path), "against": other, "good": self.good}
 
 
-def verify(path: Path) -> Verdict:
+@dataclass(slots=True)
+class Agreement:
+    """How far another run agrees: of ``calls`` of both at one place, in how many the same
+    ``contents`` were asked and the same ``answers`` given. ``differs`` are the other addresses."""
+
+    calls: int = 0
+    contents: int = 0
+    answers: int = 0
+    differs: list[str] = field(default_factory=list)
+
+    def as_data(self) -> dict[str, Any]:
+        """The agreement as JSON-ready data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def compare(path: Path, other: Path, home: Path | None = None) -> Agreement:
+    """How far the run *other* agrees with the one at *path*, of which there may be digests alone.
+
+    Raises ``TraceError``.
+    """
+    one, two = Trace.open(path, home=home), Trace.open(other, home=home)
+    found = Agreement()
+    for address in {**one.by_address, **two.by_address}:
+        calls = one.by_address.get(address), two.by_address.get(address)
+        found.calls += 1
+        contents = [None if call is None else call.content for call in calls]
+        answers = [None if call is None else _texts(call) for call in calls]
+        if one.key is not None and two.key is None:
+            contents[1] = contents[1] and one.key.digest(contents[1])
+            answers[1] = answers[1] and _as_digests(one, answers[1])
+        same = contents[0] == contents[1], answers[0] == answers[1]
+        found.contents += same[0]
+        found.answers += same[1]
+        if not all(same):
+            found.differs.append(address)
+    return found
+
+
+def _texts(call: Call) -> tuple[str, ...]:
+    return tuple(sample.text for sample in call.response.samples) if call.response else ()
+
+
+def _as_digests(trace: Trace, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """*texts* as they stand in *trace*: where it was opened with its key, as they are."""
+    if trace.opened or trace.key is None:
+        return texts
+    return tuple(digest_shown(trace.key, text) if text else "" for text in texts)
+
+
+def verify(path: Path, home: Path | None = None) -> Verdict:
     """Check the trace at *path* from its first byte to its last; raises nothing about its content.
 
-    Raises ``NotATrace`` for a file that cannot be read.
+    Of a private trace, *home* is where its key is looked for. Raises ``NotATrace`` for a file that
+    cannot be read.
     """
     verdict = Verdict(path)
     found = block.Scan()
@@ -68,7 +121,7 @@ def verify(path: Path) -> Verdict:
             verdict.wrong.append(str(error))
     verdict.blocks, verdict.torn = found.blocks, 0 if running else found.torn
     try:
-        trace = Trace.open(path, salvage=bool(verdict.wrong))
+        trace = Trace.open(path, salvage=bool(verdict.wrong), home=home)
     except TraceError as error:
         verdict.wrong += [] if str(error) in verdict.wrong else [str(error)]
         return verdict
@@ -91,7 +144,7 @@ def _contents(trace: Trace, verdict: Verdict) -> Iterator[str]:
     """Calls whose content is not what its digest says."""
     known: dict[Messages, bytes] = {}
     for call in (*trace.earlier, *trace.calls):
-        if call.masked:
+        if call.masked or trace.private:
             verdict.masked += 1
         elif call.started is not None:
             said = b"" if call.messages is None else _digest(call.messages, known)

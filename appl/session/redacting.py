@@ -1,0 +1,41 @@
+"""The function that messages pass before they are stored, as the settings name it.
+
+Invariant: a name that leads to no function is an error before anything is asked, never ignored.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import cast
+
+from appl.config import Config
+from appl.errors import ConfigError
+from appl.tracing.privacy import Redact
+
+
+def redaction_of(config: Config) -> Redact | None:
+    """What ``redact = "module:function"`` names. Raises ``ConfigError``."""
+    if config.redact is None or not config.trace:
+        return None
+    return function_named(config.redact)
+
+
+def function_named(written: str) -> Redact:
+    """The function that *written* (``module:function``) names. Raises ``ConfigError``."""
+    module, _, name = written.partition(":")
+    if not module or not name:
+        raise ConfigError(f"redact must be 'module:function', got {written!r}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        found: object = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"redact = {written!r} cannot be used: {error}") from None
+    if not callable(found):
+        raise ConfigError(f"redact = {written!r} names {found!r:.60}, which cannot be called")
+    return cast(Redact, found)
