@@ -21,12 +21,14 @@ from appl.prompt.message import (
     as_tool_call,
 )
 from appl.prompt.messages import Messages
+from appl.prompt.origin import NOWHERE, Origin, Spans, joined, line_of
 from appl.prompt.promptable import Promptable
 from appl.prompt.rope import Rope
 from appl.prompt.secret import Secret
 from appl.prompt.voice import USER, VOICES, Voice
 
 __all__ = [
+    "NOWHERE",
     "ROLES",
     "UNFORMATTED",
     "USER",
@@ -47,6 +49,7 @@ __all__ = [
     "Message",
     "Messages",
     "Node",
+    "Origin",
     "Part",
     "Place",
     "Prompt",
@@ -54,6 +57,7 @@ __all__ = [
     "RoleName",
     "Rope",
     "Secret",
+    "Spans",
     "SystemMessage",
     "ToolCall",
     "ToolMessage",
@@ -67,6 +71,8 @@ __all__ = [
     "define_bracketed",
     "digest_of",
     "formatted",
+    "joined",
+    "line_of",
     "message_of",
     "moved",
     "nodes_of",

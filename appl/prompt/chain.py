@@ -14,6 +14,7 @@ from appl.prompt.lazy import Lazy
 from appl.prompt.media import Audio, Image, Media
 from appl.prompt.message import Message, RoleName
 from appl.prompt.messages import Messages
+from appl.prompt.origin import Origin
 from appl.prompt.voice import VOICES, Moved, Voice
 
 Part = str | Lazy | Image | Audio | Message
@@ -46,12 +47,13 @@ class Node:
     ``voice`` says who speaks, and in which format; ``starts`` is true for the first part of an
     item. ``apart`` begins a message, where it stands, whatever was said before. ``hole`` is the
     nearest node, this one included, whose part is lazy; ``needs`` are the features that a backend
-    must have for the parts that are there. Several prompts go on from a ``shared`` one.
+    must have for the parts that are there. Several prompts go on from a ``shared`` one. ``site`` is
+    the statement that said it, where that is known.
     """
 
     __slots__ = (
         "_folded", "_layout", "_ready", "_rendered", "apart", "hole", "length", "needs", "parent",
-        "part", "shared", "starts", "voice",
+        "part", "shared", "site", "starts", "voice",
     )  # fmt: skip
 
     def __init__(
@@ -62,8 +64,9 @@ class Node:
         *,
         starts: bool = True,
         apart: bool = False,
+        site: Origin = None,
     ) -> None:
-        self.parent, self.voice, self.part = parent, voice, part
+        self.parent, self.voice, self.part, self.site = parent, voice, part, site
         self.starts, self.apart = starts, apart
         self._rendered: Messages | None = None
         self._layout: Layout | None = None
@@ -144,7 +147,7 @@ class Node:
         """The same in another prompt, after *parent*; what is given may be another."""
         return Node(
             parent, self.voice if voice is None else voice, self.part if part is None else part,
-            starts=self.starts, apart=self.apart if apart is None else apart,
+            starts=self.starts, apart=self.apart if apart is None else apart, site=self.site,
         )  # fmt: skip
 
     def messages(self) -> Messages | None:
@@ -262,16 +265,18 @@ class Prompt:
         voice = VOICES[role] if name is None else Voice(role, name)
         return self.say(voice, part, starts)
 
-    def say(self, voice: Voice, part: Part, starts: bool = True) -> Node:
-        """Add one part and return its node."""
-        self.tip = node = Node(self.tip, voice, part, starts=starts)
+    def say(self, voice: Voice, part: Part, starts: bool = True, site: Origin = None) -> Node:
+        """Add one part, said at *site*, and return its node."""
+        self.tip = node = Node(self.tip, voice, part, starts=starts, site=site)
         return node
 
-    def extend(self, nodes: Iterable[Node]) -> None:
-        """Add the same parts as *nodes*."""
+    def extend(self, nodes: Iterable[Node], site: Origin = None) -> None:
+        """Add the same parts as *nodes*; those that come from nowhere are said at *site*."""
         tip = self.tip
         for node in nodes:
             tip = node.after(tip)
+            if tip.site is None:
+                tip.site = site
         self.tip = tip
 
     def copy(self) -> Prompt:

@@ -5,13 +5,14 @@ Invariant: folding in steps gives what folding at once gives; only what is new i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from appl.prompt.layout import UNFORMATTED, Layout, Level, Mark
-from appl.prompt.lazy import message_of
+from appl.prompt.lazy import message_of, origin_of
 from appl.prompt.media import Audio, Image, Media
 from appl.prompt.message import Message, RoleName, ToolCall
 from appl.prompt.messages import LONG, Messages
+from appl.prompt.origin import Origin
 from appl.prompt.voice import Voice
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _front(chain: Messages | None, system: list[Marked]) -> Messages | None:
     first = next((i for i, link in enumerate(links) if link.message.role != "system"), len(links))
     front = _said(links[first - 1] if first else None, system)
     for link in links[first:]:
-        front = Messages(front, link.message, link.closed)
+        front = Messages(front, link.message, link.closed, link.spans)
     return front
 
 
@@ -73,7 +74,10 @@ class _Fold:
     belongs: at the beginning, and after an image or a sound; ``fresh`` at the beginning of a line.
     """
 
-    __slots__ = ("base", "chain", "fresh", "glued", "length", "media", "name", "role", "texts")
+    __slots__ = (
+        "base", "chain", "fresh", "glued", "length", "media", "name", "role", "spans",
+        "texts",
+    )  # fmt: skip
 
     def __init__(self, chain: Messages | None) -> None:
         self.chain = chain
@@ -84,6 +88,7 @@ class _Fold:
     def _begin(self) -> None:
         self.base: Messages | None = None
         self.texts: list[str] = []
+        self.spans: list[Any] = []
         self.media: list[tuple[int, Media]] = []
         self.length = 0
         self.glued = self.fresh = True
@@ -93,50 +98,58 @@ class _Fold:
         if isinstance(part, str):
             self._text(node, mark, part)
         elif isinstance(part, Message):
-            self.chain = Messages(self.end(), part, closed=True)
+            self.chain = Messages(self.end(), part, True, _spans(part, node.site))
         elif isinstance(part, Image | Audio):
             self._open(node.voice, node.apart)
             if mark is not None and mark.label:
-                self._lead(mark)
+                self._lead(mark, node.site)
             self.media.append((self.length, part))
             self.glued = True
         elif (answer := message_of(part)) is None:
-            self._text(node, mark, part.prompt_text())
+            self._text(node, mark, part.prompt_text(), origin_of(part))
         else:
             self._answer(node, mark, answer)
 
-    def _text(self, node: Node, mark: Mark | None, text: str) -> None:
+    def _text(self, node: Node, mark: Mark | None, text: str, by: Origin = None) -> None:
+        site = node.site
+        if by is None and type(text) is not str:
+            by = getattr(text, "call_id", None)
         self._open(node.voice, node.apart)
         if mark is not None:
             if node.starts:
-                self._lead(mark)
+                self._lead(mark, site)
             if mark.indent:
                 text = text.replace("\n", "\n" + mark.indent)
         elif node.starts and not self.glued:
-            self._put("\n")
-        self._put(text)
+            self._put("\n", site)
+        self._put(text, site if by is None else by)
         self.glued = self._ends_in_media()
 
-    def _lead(self, mark: Mark) -> None:
+    def _lead(self, mark: Mark, site: Origin) -> None:
         """What stands before an item; it is indented where it begins a line."""
         sep = "" if self.glued else mark.sep
         fresh = sep.endswith("\n") if sep else self.fresh
         begins = fresh or self.glued or not self.length
-        self._put(sep + (mark.indent if begins else "") + mark.label)
+        self._put(sep + (mark.indent if begins else "") + mark.label, site)
 
-    def _put(self, text: str) -> None:
+    def _put(self, text: str, origin: Origin) -> None:
         if text:
             self.texts.append(text)
+            spans = self.spans
+            if spans and spans[-1] is origin:
+                spans[-2] += len(text)
+            else:
+                spans += (len(text), origin)
             self.length += len(text)
             self.fresh = text.endswith("\n")
 
     def _answer(self, node: Node, mark: Mark | None, answer: Message) -> None:
         """An answer that calls tools continues what the assistant has said, and ends it."""
         if _apart(node, answer):
-            self.chain = Messages(self.end(), answer.plain(), closed=True)
+            self.chain = Messages(self.end(), answer.plain(), True, _spans(answer, _by(node)))
             return
         if answer.content:
-            self._text(node, mark, answer.content)
+            self._text(node, mark, answer.content, _by(node))
         else:
             self._open(node.voice, apart=False)
         self._close(answer.tool_calls)
@@ -163,6 +176,7 @@ class _Fold:
         else:
             text = last.message.content
             self.texts, self.fresh = [text], text.endswith("\n")
+            self.spans = list(last.spans) or [len(text), None]
 
     def _ends_in_media(self) -> bool:
         """Whether nothing but an image or a sound was said last; an empty text is nothing."""
@@ -178,9 +192,23 @@ class _Fold:
         assert self.role is not None
         text = self.texts[0] if len(self.texts) == 1 else "".join(self.texts)
         if self.base is not None:
-            self.chain = self.base.longer(text, tuple(self.media), calls)
+            self.chain = self.base.longer(text, tuple(self.media), calls, tuple(self.spans))
         else:
             message = Message(self.role, text, tuple(self.media), calls, None, self.name)
-            self.chain = Messages(self.chain, message, closed=bool(calls))
+            self.chain = Messages(self.chain, message, bool(calls), tuple(self.spans))
         self.role = None
         self._begin()
+
+
+def _by(node: Node) -> Origin:
+    """Who said the part of *node*: the call that a lazy one is of, else the statement."""
+    found = origin_of(node.lazy) if node.lazy is not None else None
+    return node.site if found is None else found
+
+
+def _spans(message: Message, origin: Origin) -> tuple[Any, ...]:
+    """The spans of a whole message."""
+    text = message.content
+    if type(text) is not str:
+        origin = getattr(text, "call_id", origin)
+    return (len(text), origin) if text and origin is not None else ()

@@ -16,7 +16,8 @@ class Lazy(Protocol):
 
     The names are long so that they cannot clash with those of a user's value. A part that may turn
     out to be more than text also has ``prompt_message() -> Message | None``, for when it is ready;
-    one whose value is not its text, ``prompt_value() -> object``, for conversions and format specs.
+    one whose value is not its text, ``prompt_value() -> object``, for conversions and format specs;
+    one that a call said, ``prompt_origin() -> str | None``, the address of that call.
     """
 
     def prompt_ready(self) -> bool:
@@ -33,6 +34,15 @@ def message_of(part: Lazy) -> Message | None:
     """The whole message that a ready *part* stands for: one that calls tools; else ``None``."""
     offered: Callable[[], Message | None] | None = getattr(part, "prompt_message", None)
     return offered() if offered is not None else None
+
+
+def origin_of(part: Lazy) -> str | None:
+    """The address of the call that said a ready *part*, if that is known."""
+    asked: Callable[[], str | None] | None
+    asked = getattr(part, "prompt_origin", None)
+    if asked is None:
+        asked = getattr(part.prompt_source(), "prompt_origin", None)
+    return asked() if asked is not None else None
 
 
 _CONVERSIONS: dict[str, Callable[[object], str]] = {"s": str, "r": repr, "a": ascii}
@@ -61,6 +71,9 @@ class Filled:
     def prompt_message(self) -> Message:
         return replace(self.shape, content=self.part.prompt_text())
 
+    def prompt_origin(self) -> str | None:
+        return origin_of(self.part)
+
     def prompt_source(self) -> object:
         return self.part.prompt_source()
 
@@ -79,6 +92,9 @@ class Formatted:
     def prompt_text(self) -> str:
         value = getattr(self.part, "prompt_value", self.part.prompt_text)()
         return formatted(value, self.conversion, self.spec)
+
+    def prompt_origin(self) -> str | None:
+        return origin_of(self.part)
 
     def prompt_source(self) -> object:
         return self.part.prompt_source()

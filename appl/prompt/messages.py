@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from appl.prompt.digest import digest_of
 from appl.prompt.message import Message, Placed, ToolCall
+from appl.prompt.origin import NOWHERE, Spans, trail
 from appl.prompt.rope import Rope
 
 LONG = 4096
@@ -28,16 +29,23 @@ class Messages:
     ``audio``) that a backend must have to take them. ``outline`` is the message, perhaps without
     its text. ``cache`` holds what a backend derives from exactly this prefix (token ids, encoded
     JSON), keyed by whatever that backend chooses. Nothing that is said later joins the message of
-    a ``closed`` link.
+    a ``closed`` link. The *spans* of the text say where it comes from.
     """
 
     __slots__ = (
-        "_digest", "_held", "_kept", "_rope", "cache", "closed", "length", "needs", "outline",
-        "parent",
+        "_digest", "_held", "_kept", "_rope", "_spans", "_trail", "cache", "closed", "length",
+        "needs", "outline", "parent",
     )  # fmt: skip
 
-    def __init__(self, parent: Messages | None, message: Message, closed: bool = False) -> None:
+    def __init__(
+        self,
+        parent: Messages | None,
+        message: Message,
+        closed: bool = False,
+        spans: Spans = NOWHERE,
+    ) -> None:
         self._kept: Message | None = message
+        self._spans = spans
         self._rope: Rope | None = None
         self._held: weakref.ref[Message] | None = None
         self._fill(parent, message, closed)
@@ -52,6 +60,7 @@ class Messages:
         if outline.media:
             self.needs |= {medium.feature for _, medium in outline.media}
         self._digest: bytes | None = None
+        self._trail: int | None = None
         self.cache: dict[object, object] = {}
 
     @classmethod
@@ -61,22 +70,48 @@ class Messages:
         The message is put together anew whenever nobody holds it any more.
         """
         made = object.__new__(cls)
-        made._kept, made._rope, made._held = None, rope, None
+        made._kept, made._rope, made._held, made._spans = None, rope, None, NOWHERE
         made._fill(parent, outline, closed)
         return made
 
-    def longer(self, added: str, media: Placed, calls: tuple[ToolCall, ...]) -> Messages:
-        """The chain whose last message goes on with *added*; *media* are all that it then has."""
+    def longer(
+        self, added: str, media: Placed, calls: tuple[ToolCall, ...], spans: Spans = NOWHERE
+    ) -> Messages:
+        """The chain whose last message goes on with *added*; *media* are all that it then has.
+
+        *spans* are those of *added*.
+        """
         outline = replace(self.outline, content="", media=media, tool_calls=calls)
-        return Messages.roped(self.parent, outline, Rope(self.rope, added), bool(calls))
+        return Messages.roped(self.parent, outline, Rope(self.rope, added, spans), bool(calls))
 
     @property
     def rope(self) -> Rope:
         """The text of the last message."""
         if self._rope is None:
             assert self._kept is not None
-            self._rope = Rope(None, self._kept.content)
+            self._rope = Rope(None, self._kept.content, self._spans)
         return self._rope
+
+    @property
+    def spans(self) -> Spans:
+        """Where the text of the last message comes from; empty if nothing is known of it."""
+        return self._spans if self._kept is not None else self.rope.all_spans()
+
+    @property
+    def trail(self) -> int:
+        """A number that tells chains of equal messages apart whose texts come from elsewhere."""
+        if self._trail is None:
+            todo: list[Messages] = []
+            link: Messages | None = self
+            while link is not None and link._trail is None:
+                todo.append(link)
+                link = link.parent
+            found = 0 if link is None or link._trail is None else link._trail
+            for each in reversed(todo):
+                spans = each._spans if each._kept is not None else each.rope.marks()
+                each._trail = found = trail(found, each.length, spans)
+        assert self._trail is not None
+        return self._trail
 
     @property
     def is_roped(self) -> bool:

@@ -5,14 +5,17 @@ Invariant: a rope never changes; many that go on from one share it.
 
 from __future__ import annotations
 
+from appl.prompt.origin import NOWHERE, Spans, joined, trail
+
 
 class Rope:
-    """The text of *base*, where there is one, with *added* at its end."""
+    """The text of *base*, where there is one, with *added* at its end; *spans* are of *added*."""
 
-    __slots__ = ("__weakref__", "added", "base", "ends_line", "size")
+    __slots__ = ("__weakref__", "_trail", "added", "base", "ends_line", "size", "spans")
 
-    def __init__(self, base: Rope | None, added: str) -> None:
-        self.base, self.added = base, added
+    def __init__(self, base: Rope | None, added: str, spans: Spans = NOWHERE) -> None:
+        self.base, self.added, self.spans = base, added, spans
+        self._trail: int | None = None
         self.size: int = len(added) + (base.size if base is not None else 0)
         self.ends_line: bool = added.endswith("\n") if added or base is None else base.ends_line
 
@@ -24,6 +27,31 @@ class Rope:
             found.append(rope.added)
             rope = rope.base
         return found
+
+    def marks(self) -> Spans:
+        """What tells apart where ropes of one text come from: empty if nothing is known."""
+        found = self._marked()
+        return (found,) if found else NOWHERE
+
+    def _marked(self) -> int:
+        todo: list[Rope] = []
+        rope: Rope | None = self
+        while rope is not None and rope._trail is None:
+            todo.append(rope)
+            rope = rope.base
+        found = 0 if rope is None or rope._trail is None else rope._trail
+        for each in reversed(todo):
+            each._trail = found = trail(found, each.size, each.spans)
+        return found
+
+    def all_spans(self) -> Spans:
+        """The spans of the whole text."""
+        found: list[tuple[int, Spans]] = []
+        rope: Rope | None = self
+        while rope is not None:
+            found.append((len(rope.added), rope.spans))
+            rope = rope.base
+        return joined(reversed(found))
 
     def tail(self, length: int) -> str:
         """The last *length* characters, or all of them."""

@@ -63,6 +63,9 @@ class _Joined(Pending):
         lasts = (part._pending.last() for part in reversed(self._parts) if isinstance(part, Proxy))
         return tuple(dict.fromkeys(at for last in lasts for at in last.answered_by()))
 
+    def prompt_origin(self) -> None:
+        """None: it is of several."""
+
     def cancel(self) -> None:
         self.looked = True
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
+from sys import _getframe
 from types import TracebackType
 from typing import Any
 
@@ -43,30 +44,35 @@ class Ops:
 
     __slots__ = ()
 
+    def __reduce__(self) -> str:
+        return "OPS"  # compiled code is known by it, in other processes too
+
     def text(self, text: str, /) -> None:
-        frame = _frame()
-        frame.prompt.say(frame.voice, text)
+        frame, here = _frame(), _getframe(1)
+        frame.prompt.say(frame.voice, text, True, (here.f_code, here.f_lasti))
 
     def begin(self) -> None:
         _frame().fresh = True
 
     def piece(self, text: str, /) -> None:
-        frame = _frame()
-        frame.prompt.say(frame.voice, text, frame.fresh)
+        frame, here = _frame(), _getframe(1)
+        frame.prompt.say(frame.voice, text, frame.fresh, (here.f_code, here.f_lasti))
         frame.fresh = False
 
     def hole(self, value: object, conversion: str, spec: str, /) -> None:
-        frame = _frame()
+        frame, here = _frame(), _getframe(1)
         part = saying.part_of(frame, value, conversion, spec)
-        frame.prompt.say(frame.voice, part, frame.fresh)
+        frame.prompt.say(frame.voice, part, frame.fresh, (here.f_code, here.f_lasti))
         frame.fresh = False
 
     def say(self, value: object, /) -> None:
-        saying.say(_frame(), value)
+        here = _getframe(1)
+        saying.say(_frame(), value, (here.f_code, here.f_lasti))
 
     def said(self, value: object, /) -> None:
         if value is not None:
-            saying.said(_frame(), value)
+            here = _getframe(1)
+            saying.said(_frame(), value, (here.f_code, here.f_lasti))
 
     def prep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
         if _PLAIN.issuperset(map(type, args)) and (
@@ -213,4 +219,6 @@ OPS = Ops()
 @taking_futures
 def grow(content: object, *, _ctx: Scribe | None = None) -> None:
     """Add *content* to the prompt, or to *_ctx*: what the bare statement ``content`` does."""
-    saying.say(_ctx if _ctx is not None else _frame(), content)
+    here = _getframe(1)
+    scribe = _ctx if _ctx is not None else _frame()
+    saying.say(scribe, content, (here.f_code, here.f_lasti))

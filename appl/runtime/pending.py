@@ -278,6 +278,15 @@ class Pending:
     def prompt_source(self) -> Pending:
         return self.last()
 
+    def prompt_origin(self) -> str | None:
+        """The address of the call whose answer this is."""
+        last = self.last()
+        said = last.outcome.said if isinstance(last.outcome, Value) else None
+        if isinstance(said, Text):
+            return said.call_id
+        by = last.answered_by()
+        return by[0] if len(by) == 1 else last.address
+
     def __repr__(self) -> str:
         state = "pending" if self.outcome is None else type(self.outcome).__name__.lower()
         return f"<{type(self).__name__} {self.address} {state}>"

@@ -18,6 +18,7 @@ from appl.prompt import (
     Lazy,
     Message,
     Node,
+    Origin,
     Part,
     Voice,
     as_media,
@@ -34,12 +35,13 @@ from appl.runtime.pending import Pending, Proxy
 from appl.runtime.place import Kept, what_it_returned
 from appl.runtime.refusal import refused
 from appl.runtime.stream import TextStream, Thoughts
+from appl.runtime.text import Text
 
 
-def say(frame: Scribe, value: object) -> None:
-    """Add what *value* says; anything that is not prompt text raises."""
+def say(frame: Scribe, value: object, site: Origin = None) -> None:
+    """Add what *value* says at *site*; anything that is not prompt text raises."""
     if type(value) is str:
-        frame.prompt.say(frame.voice, value)
+        frame.prompt.say(frame.voice, value, True, site)
         return
     items: list[Node] = []
 
@@ -47,13 +49,13 @@ def say(frame: Scribe, value: object) -> None:
         raise refused(bad, value)
 
     _collect(frame, frame.voice, value, items, refuse)
-    _append(frame, items)
+    _append(frame, items, site)
 
 
-def said(frame: Scribe, value: object) -> None:
-    """Add what a call statement returned, if all of it can be prompt text; else nothing."""
+def said(frame: Scribe, value: object, site: Origin = None) -> None:
+    """Add what a call statement at *site* returned, if all of it can be prompt text."""
     if isinstance(value, Future):
-        _say_later(frame, value)
+        frame.prompt.say(frame.voice, _place(frame, frame.voice, value), True, site)
         return
     if isinstance(value, Mapping) or not (isinstance(value, _SAYABLE) or _protocol(type(value))):
         return
@@ -64,15 +66,11 @@ def said(frame: Scribe, value: object) -> None:
         _collect(frame, frame.voice, value, items, _give_up)
     except _NotText:
         return
-    _append(frame, items)
-
-
-def _say_later(frame: Scribe, future: Future[Any]) -> None:
-    """Keep a place for what a program that runs beside returns; nothing if that is not text."""
-    frame.prompt.say(frame.voice, _place(frame, frame.voice, future))
+    _append(frame, items, site)
 
 
 def _place(frame: Scribe, voice: Voice, future: Future[Any]) -> Kept:
+    """A place for what a program that runs beside returns; nothing if that is not text."""
     future._pending.keep(frame.address)
 
     def nodes(value: object) -> list[Node]:
@@ -147,7 +145,8 @@ def _collect(
     if value is None:
         return
     if isinstance(value, str):
-        items.append(Node(None, voice, str.__str__(value)))
+        by = value.call_id if type(value) is Text else None
+        items.append(Node(None, voice, str.__str__(value), site=by))
     elif isinstance(value, Generation):
         items.append(Node(None, voice, value._pending.prompt_place(voice)))
     elif isinstance(value, Message):
@@ -199,10 +198,10 @@ def _template(frame: Scribe, voice: Voice, template: Any) -> list[Node]:
     return items
 
 
-def _append(frame: Scribe, items: list[Node]) -> None:
+def _append(frame: Scribe, items: list[Node], site: Origin) -> None:
     for item in items:
         if item.lazy is not None:
             source = item.lazy.prompt_source()
             if isinstance(source, Pending):
                 source.keep(frame.address)
-    frame.prompt.extend(items)
+    frame.prompt.extend(items, site)

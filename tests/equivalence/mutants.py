@@ -222,8 +222,8 @@ MUTANTS = (
     Mutant(
         "an answer goes on after its calls of tools",
         "prompt/fold.py",
-        "self.chain = Messages(self.chain, message, closed=bool(calls))",
-        "self.chain = Messages(self.chain, message)",
+        "self.chain = Messages(self.chain, message, bool(calls), tuple(self.spans))",
+        "self.chain = Messages(self.chain, message, False, tuple(self.spans))",
     ),
     Mutant(
         "a loop of tools forgets what its steps have used",

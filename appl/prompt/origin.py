@@ -1,0 +1,54 @@
+"""Where the text of a prompt comes from: runs of characters, each with its origin.
+
+Invariant: origins are told beside a text and never part of it: no digest, value or order depends on
+them, and a text without them is as good as one with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from types import CodeType
+from typing import Any
+
+Site = tuple[CodeType, int]
+"""A statement that said something: its code, and the offset of the instruction."""
+
+Origin = Site | tuple[str, int] | str | None
+"""A statement, a source line as file and number, the address of the call that said it, or unknown.
+"""
+
+Spans = tuple[Any, ...]
+"""Length, origin, length, origin, …: of a text from its beginning on."""
+
+NOWHERE: Spans = ()
+"""The spans of a text of which nothing is known."""
+
+
+def line_of(origin: Origin) -> tuple[str, int] | None:
+    """The source line of an *origin*, ``None`` for one that is no statement."""
+    if not isinstance(origin, tuple):
+        return None
+    code, at = origin
+    if isinstance(code, str):
+        return code, at
+    found = next(islice(code.co_positions(), at // 2, None), (None,))[0]
+    return code.co_filename, found or code.co_firstlineno
+
+
+def trail(before: int, at: int, spans: Spans) -> int:
+    """A number for *spans* at a place *at* after what is *before*: equal where the origins are."""
+    return hash((before, at, *map(_key, spans))) if spans else before
+
+
+def _key(value: Any) -> Any:
+    """A statement's code is told apart by what it is, not by what is in it."""
+    return (id(value[0]), value[1]) if type(value) is tuple else value
+
+
+def joined(parts: Iterable[tuple[int, Spans]]) -> Spans:
+    """The spans of texts that follow each other, given their lengths and own spans."""
+    found: list[Any] = []
+    for length, spans in parts:
+        found += spans or ((length, None) if length else ())
+    return tuple(found)
