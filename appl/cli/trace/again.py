@@ -1,0 +1,116 @@
+"""The program of a recorded run, started once more inside whatever session is to answer it.
+
+Invariant: what a stranger's trace names is run only if it lies below this folder.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from appl import session as sessions
+from appl.cli import arguments
+from appl.cli.run import call, options
+from appl.cli.target import Target, UsageError, load, parse
+from appl.config import load as load_config
+from appl.session import Session
+from appl.tracing import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a trace says was run: a function with its words, or a script.
+
+    ``words`` are the arguments of a script, which are not recorded.
+    """
+
+    kind: str
+    file: str
+    function: str
+    argv: tuple[str, ...]
+    argc: int
+    name: str
+    words: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> Target:
+        """The function, as it is written on a command line."""
+        return Target(self.file, self.function)
+
+    def run(self, opener: Callable[[], Session]) -> Any:
+        """Run it in the session that *opener* makes; its value."""
+        with sessions.hosted(opener):
+            if self.kind == "cli":
+                function, values = self.bound()
+                return call(sessions.process_run(), function, values)
+            self._script()
+            return None
+
+    def bound(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """The function and its arguments, by name. Imports the program."""
+        function = load(self.target)
+        prog = f"appl run {self.target.written}"
+        values, _ = arguments.bind(function, list(self.argv), options(), prog)
+        return function, values
+
+    def _script(self) -> None:
+        """Run the file as ``python file.py`` does; its prints are the output."""
+        before = sys.argv
+        sys.argv = [self.file, *self.words]
+        sys.path.insert(0, str(Path(self.file).parent))
+        try:
+            runpy.run_path(self.file, run_name="__main__")
+        finally:
+            sys.argv = before
+
+
+def recorded(trace: Trace, program: str | None = None, words: tuple[str, ...] = ()) -> Program:
+    """The program of *trace*, or *program* with the recorded arguments. Raises ``UsageError``."""
+    entry = _entry(trace, program)
+    kind, file = entry.get("kind"), entry.get("file")
+    if kind not in ("cli", "script") or not isinstance(file, str):
+        what = "a `with appl.record():` block" if kind == "api" else "code without a file"
+        raise UsageError(
+            f"{trace.path.name} records {what}, which cannot be started from here; "
+            f"run its program inside `with appl.session.replayed({str(trace.path)!r}):`"
+        )
+    argv = tuple(str(word) for word in entry.get("argv") or ())
+    argc = entry.get("argc") or 0
+    found = Program(
+        kind, file, str(entry.get("function")), argv, argc, trace.path.name, tuple(words)
+    )
+    if kind == "script":
+        _check_script(found)
+    return found
+
+
+def _check_script(program: Program) -> None:
+    if program.argc and not program.words:
+        raise UsageError(
+            f"{program.file} was run with {program.argc} arguments, which are not recorded; "
+            "give them after --"
+        )
+    if not Path(program.file).is_file():
+        raise UsageError(f"the recorded program {program.file} is not there any more")
+
+
+def _entry(trace: Trace, program: str | None) -> dict[str, Any]:
+    recorded = trace.header.get("entry")
+    entry = recorded if isinstance(recorded, dict) else {}
+    if program is not None:
+        target = parse(program)
+        return {**entry, "kind": "cli", "file": target.place, "function": target.function}
+    file = entry.get("file")
+    if not isinstance(file, str):
+        raise UsageError(f"{trace.path.name} does not say which file it is of; give --program")
+    own = trace.path.resolve().parent == (load_config().home / "runs").resolve()
+    if own or Path(file).resolve().is_relative_to(Path.cwd()):
+        return entry
+    raise UsageError(
+        f"{trace.path.name} is not among your runs, and names the program {file}; "
+        "if that is to be run, give it as --program file.py:function"
+    )
