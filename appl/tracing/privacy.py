@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from appl.prompt import Message, digest_of
 from appl.tracing import codec
@@ -22,7 +22,8 @@ from appl.tracing.sealing import REDACTED, SEALED, Sealer
 from appl.tracing.secret import MASKED
 
 Mode = Literal["full", "redacted", "digests"]
-MODES: tuple[Mode, ...] = ("full", "redacted", "digests")
+SHARED: Final = "shared"
+"""A file for a stranger: as redacted, and nothing is sealed."""
 Redact = Callable[[Message], Message]
 
 _PARAMETERS = frozenset(
@@ -41,7 +42,9 @@ class Veil:
     *redact* sees each message, answers as the assistant's.
     """
 
-    def __init__(self, mode: Mode, key: RunKey, redact: Redact | None = None) -> None:
+    def __init__(
+        self, mode: Mode | Literal["shared"], key: RunKey, redact: Redact | None = None
+    ) -> None:
         self._mode, self._key, self._redact = mode, key, redact
         self._sealer = Sealer(key) if mode == "redacted" else None
         self._shown: dict[str, Shown] = {
@@ -61,7 +64,7 @@ class Veil:
 
     def _item(self, item: bytes) -> Iterator[bytes]:
         for record in codec.unpack(item):
-            names, fields = (record[1], record[2]) if record[0] == MASKED else ([], record)
+            names, fields = ([], record) if record[0] != MASKED else record[1:]
             if fields[0] != "B":
                 yield self._record(names, fields)
             elif self._sealer is not None:  # a piece of a long text, whose record follows

@@ -29,6 +29,7 @@ O     address, ordinal, kind, value, at                           something obse
 W     address, message, at                                        a warning
 Z     reason, error, at, totals                                   the run is closed
 !     names, record                                               the record was masked
+$     sealed bytes, names, record                                 what is shown of a sealed record
 ====  =======================================================================================
 
 Times are microseconds since the monotonic clock of the incarnation. A call is referred to by its

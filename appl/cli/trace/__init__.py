@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from appl.cli.trace import diff, gc, importing, ls, replay, rm, show, verify
+from appl.cli.trace import diff, gc, importing, ls, replay, rm, share, show, verify
 
-_COMMANDS = (ls, show, replay, diff, verify, importing, rm, gc)
+_COMMANDS = (ls, show, replay, diff, verify, importing, share, rm, gc)
 
 
 def add(commands: Any) -> None:

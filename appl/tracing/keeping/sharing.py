@@ -1,0 +1,125 @@
+"""One redacted file for a stranger, made of a recorded run.
+
+Invariant: what is not known to be harmless is left out. Without *content* no text of a prompt, an
+answer, a tool, an error or an observation is in it; never is there a path, a host, an argument of
+the command line, a setting beyond sampling and prices, or a digest that texts could be tried
+against.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path, PurePath
+from typing import Any
+
+from appl.prompt import Message
+from appl.tracing import block, codec, record, store
+from appl.tracing.keys import RunKey
+from appl.tracing.privacy import SHARED, Redact, Veil
+from appl.tracing.sealing import REDACTED, SEALED
+from appl.tracing.secret import MASKED, Masker
+from appl.tracing.trace import Trace, regular_file
+
+_KINDS = frozenset("HITXGMLNPSDACEVFROWZ")
+_HEADER = ("format", "program", "backend", "model", "seed", "profile", "versions")
+_SETTINGS = ("temperature", "max_tokens", "concurrency", "seed")
+_LIKELY = re.compile(
+    r"\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|glpat|xox[abprs]|hf|AIza|AKIA|ASIA|ya29)[-_A-Za-z0-9]{12,}"
+    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+    r"|(?i:bearer|authorization:)\s+\S{8,}"
+    r"|://[^/\s:@]+:[^/\s@]+@"
+)
+"""What looks like a key of one of the usual kinds."""
+
+
+def share(
+    source: Path, target: Path, *, content: bool = False, redact: Redact | None = None
+) -> Trace:
+    """Write what a stranger may see of the trace *source* to the new file *target*; as it reads.
+
+    With *content*, texts stay as *redact* leaves them, without the secrets of this environment and
+    what looks like a key. Raises ``TraceError``.
+    """
+    Trace.open(source)  # damaged files are refused before anything is written
+    hook = _Hook(redact) if content else None
+    veil = Veil(SHARED, RunKey(secrets.token_bytes(32)), hook)  # nobody has that key
+    fd = store.create(target)
+    encoder = block.Encoder()
+    with os.fdopen(fd, "wb") as file, regular_file(source) as reading:
+        file.write(block.MAGIC)
+        for raw in block.scan(reading, block.Scan()):
+            items = [codec.pack(each) for each in _harmless(raw, bool(content))]
+            shown = b"".join(veil.filter(items))
+            if shown:
+                file.write(encoder.block(shown))
+    return Trace.open(target)
+
+
+class _Hook:
+    """The user's hook, and then secrets and what looks like them are masked."""
+
+    def __init__(self, redact: Redact | None) -> None:
+        self._redact, self._masker = redact, Masker()
+
+    def __call__(self, message: Message) -> Message:
+        said = message if self._redact is None else self._redact(message)
+        text = self._masker.text(said.content, [])
+        return replace(said, content=_LIKELY.sub("[key]", text))
+
+
+def _harmless(raw: bytes, content: bool) -> Iterator[Any]:
+    """The records that may be shared, with what in them is harmless."""
+    for fields in codec.unpack(raw):
+        names: list[str] = []
+        if fields[0] == SEALED:
+            _, _, names, fields = fields
+        elif fields[0] == MASKED:
+            _, names, fields = fields
+        if fields[0] not in _KINDS:
+            continue
+        kept = _CLEANED[fields[0]](fields) if fields[0] in _CLEANED else fields
+        if kept[0] == "M" and len(kept) > 4 and not content:
+            kept[4].pop("name", None)
+        yield (MASKED, [_name(name) for name in names], kept) if names else kept
+
+
+def _name(name: str) -> str:
+    """The name of what was masked: that of a variable says something of its owner."""
+    return name if name in (REDACTED, "redact") else "secret"
+
+
+def _header(fields: list[Any]) -> list[Any]:
+    header = codec.revive(fields[1], lambda _: "")
+    kept = {name: header[name] for name in _HEADER if name in header}
+    entry, settings = header.get("entry"), header.get("settings")
+    if isinstance(entry, dict):
+        kept["entry"] = {"kind": str(entry.get("kind")), "function": entry.get("function")}
+    if isinstance(settings, dict):
+        kept["settings"] = {
+            name: value
+            for name, value in settings.items()
+            if name in _SETTINGS or name.startswith("prices.")
+        }
+    kept |= {"format": record.FORMAT, "privacy": {"mode": SHARED}, "redaction": SHARED}
+    return ["H", codec.plain(kept)]
+
+
+def _incarnation(fields: list[Any]) -> list[Any]:
+    tag, number, _, _, reason, wall, mono = fields
+    return [tag, number, 0, "", reason, wall, mono]
+
+
+def _text(fields: list[Any]) -> list[Any]:
+    return [*fields[:2], PurePath(fields[2].replace("\\", "/")).name]
+
+
+def _observation(fields: list[Any]) -> list[Any]:
+    return [*fields[:4], None, *fields[5:]]
+
+
+_CLEANED = {"H": _header, "I": _incarnation, "T": _text, "O": _observation}
