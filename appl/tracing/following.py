@@ -22,23 +22,28 @@ class Following:
     """A trace and what is added to it: ``poll`` reads on, and says what that changed.
 
     ``trace`` is the run as far as it was read; its lists grow. ``behind`` says that the last poll
-    did not get to the end. With *salvage* a damaged trace ends
-    before the damage. Raises ``TraceError`` as ``Trace.open`` does, from ``poll`` too.
+    did not get to the end. A tape is read whole, and never grows. With *salvage* a damaged trace
+    ends before the damage. Raises ``TraceError`` as ``Trace.open`` does, from ``poll`` too.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, salvage: bool = False) -> None:
-        self.trace = Trace(Path(path))
+        self._file = regular_file(Path(path))
+        self._tape = self._file.read(1) == b"{"
+        self.trace = Trace.open(path) if self._tape else Trace(Path(path))
         self.behind = False
         self._salvage = salvage
         self._found = block.Scan()
         self._builder = _Noting(self.trace, self._found.allowance)
-        self._file = regular_file(self.trace.path)
+        if self._tape:
+            self._builder.touched = dict.fromkeys((*self.trace.by_address, *self.trace.tools))
 
     def poll(self, patience: float = math.inf) -> list[str]:
         """Read what was written since; the addresses of calls and tool calls that it touched.
 
         After about *patience* seconds it leaves the rest to the next poll, and ``behind`` is set.
         """
+        if self._tape:
+            return self._take()
         until = time.monotonic() + patience
         running = store.locked(self._file)  # before reading: what ended then is read whole
         self.behind = False
@@ -47,13 +52,16 @@ class Following:
             if time.monotonic() > until:
                 self.behind = True
                 break
-        touched, self._builder.touched = list(self._builder.touched), {}
-        trace = self.trace
+        touched, trace = self._take(), self.trace
         trace.moments = self._builder.deliveries
         if touched:
             trace.calls = list(trace.by_address.values())
         trace.torn = 0 if running else self._found.torn
         trace.state = "running" if running else "finished" if self._builder.closed else "crashed"
+        return touched
+
+    def _take(self) -> list[str]:
+        touched, self._builder.touched = list(self._builder.touched), {}
         return touched
 
     @property

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from appl.cli.trace import diff, gc, importing, ls, replay, rm, share, show, verify
+from appl.cli.trace import (
+    diff,
+    export_test,
+    gc,
+    importing,
+    ls,
+    replay,
+    rm,
+    share,
+    show,
+    verify,
+    view,
+)
 
-_COMMANDS = (ls, show, replay, diff, verify, importing, share, rm, gc)
+_COMMANDS = (ls, show, view, replay, export_test, diff, verify, importing, share, rm, gc)
 
 
 def add(commands: Any) -> None:

@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import tempfile
+import threading
 import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,22 +86,24 @@ def _serve(viewer: Any, views: Any, given: argparse.Namespace) -> None:
         out(json.dumps(line) if given.json else server.url)
         if not given.json:
             say("appl: showing the run at this address until Ctrl-C")
-        with _opened(server.url, given.no_open), contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt), _door(server.url) as door:
+            if not given.no_open:  # a browser in the terminal keeps the thread that opens it
+                threading.Thread(target=_open, args=(door,), daemon=True).start()
             server.wait()
 
 
+def _open(url: str) -> None:
+    if not webbrowser.open(url):
+        say("appl: no browser could be opened; open the address by hand")
+
+
 @contextlib.contextmanager
-def _opened(url: str, only_print: bool) -> Iterator[None]:
-    """The address in the browser; the file that leads there is gone afterwards."""
-    if only_print:
-        yield
-        return
+def _door(url: str) -> Iterator[str]:
+    """The address of a file that leads to *url*, which is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="appl-view-") as folder:
         door = Path(folder) / "view.html"
         door.write_text(
             '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
             f'<meta http-equiv="refresh" content="0;url={url}"><title>appl</title>'
         )
-        if not webbrowser.open(door.as_uri()):
-            say("appl: no browser could be opened; open the address by hand")
-        yield
+        yield door.as_uri()

@@ -1,79 +1,102 @@
 """Two runs side by side: which calls are the same, which differ, and which of these came first.
 
-Invariant: calls are aligned by address; every call of both runs is in the result once.
+Invariant: every call of both runs is in the result once, and what is a cause of what is as
+``appl trace diff`` tells it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from appl.tracing.aligned import aligned
+from appl.tracing.diff import Diff, compare
 from appl.tracing.tooluse import ToolUse
-from appl.tracing.trace import Call, Trace
+from appl.tracing.trace import Call
 from appl.tracing.viewer.rows import Rows, answer_of
 
-STATUS = ("same", "prompt", "settings", "answer", "outcome", "only in A", "only in B")
+STATUS = ("same", "prompt", "settings", "answer", "outcome", "moved", "only in A", "only in B")
+_SHOWN, _MOST, _EXPLAINED = 400, 200, 2_000
+Step = Call | ToolUse
 
 
 def comparison(a: Rows, b: Rows) -> dict[str, Any]:
-    """The rows of both runs by address: their status, and the number of the entry that each follows
-    from: one whose answer differs and stands in its prompt (-1: it is a first cause)."""
-    addresses = list(dict.fromkeys([*a.addresses, *b.addresses]))
-    status = [_status(a.trace, b.trace, address) for address in addresses]
-    place = {address: i for i, address in enumerate(addresses)}
-    spoken = {address for address in addresses if _spoken(a.trace, b.trace, address)}
+    """The calls of both runs as columns, and what else differs.
+
+    ``a`` and ``b`` are rows (-1: not in this run), ``status`` a number of ``STATUS``, ``cause`` the
+    number of the entry that one follows from (-1: of none). ``others`` are differences that are not
+    of calls: kind, name, and what stands in either run. Where thousands of calls differ, neither of
+    these two is looked for.
+    """
+    pairs: list[tuple[Step | None, Step | None]] = [
+        *((pair.a, pair.b) for pair in aligned(a.trace.calls, b.trace.calls)),
+        *(
+            (a.trace.tools.get(address), b.trace.tools.get(address))
+            for address in {**a.trace.tools, **b.trace.tools}
+        ),
+    ]
+    status = [STATUS.index(_status(*pair)) for pair in pairs]
+    diff = compare(a.trace, b.trace) if sum(map(bool, status)) <= _EXPLAINED else None
     return {
+        "names": STATUS,
+        "a": [_row(a, one) for one, _ in pairs],
+        "b": [_row(b, other) for _, other in pairs],
         "status": status,
-        "a": [a.number.get(address, -1) for address in addresses],
-        "b": [b.number.get(address, -1) for address in addresses],
-        "cause": [
-            _cause(a.trace, b.trace, address, spoken, place) if status[place[address]] == 1 else -1
-            for address in addresses
-        ],
+        "cause": [-1] * len(pairs) if diff is None else _causes(diff, pairs),
+        "others": [] if diff is None else _others(diff),
     }
 
 
-def _find(trace: Trace, address: str) -> Call | ToolUse | None:
-    return trace.by_address.get(address) or trace.tools.get(address)
+def _causes(diff: Diff, pairs: list[tuple[Step | None, Step | None]]) -> list[int]:
+    place = {_address(pair): i for i, pair in enumerate(pairs)}
+    cause = [-1] * len(pairs)
+    for each in diff.consequences():
+        if each.address in place:
+            cause[place[each.address]] = place.get(each.causes[0], -1)
+    return cause
 
 
-def _status(a: Trace, b: Trace, address: str) -> int:
-    one, other = _find(a, address), _find(b, address)
+def _address(pair: tuple[Step | None, Step | None]) -> str:
+    either = pair[1] or pair[0]
+    return either.address if either is not None else ""
+
+
+def _row(rows: Rows, each: Step | None) -> int:
+    return -1 if each is None else rows.number.get(each.address, -1)
+
+
+def _status(one: Step | None, other: Step | None) -> str:
     if one is None or other is None:
-        return STATUS.index("only in B" if one is None else "only in A")
+        return "only in B" if one is None else "only in A"
     if isinstance(one, Call) and isinstance(other, Call):
         if one.content != other.content:
-            return STATUS.index("prompt" if _said(one) != _said(other) else "settings")
+            return "prompt" if _prompt(one) != _prompt(other) else "settings"
     elif _asked(one) != _asked(other):
-        return STATUS.index("prompt")
+        return "prompt"
     if (one.outcome, type(one.error)) != (other.outcome, type(other.error)):
-        return STATUS.index("outcome")
-    return STATUS.index("same" if _texts(one) == _texts(other) else "answer")
+        return "outcome"
+    if _texts(one) != _texts(other):
+        return "answer"
+    return "same" if one.address == other.address else "moved"
 
 
-def _said(call: Call) -> bytes:
+def _prompt(call: Call) -> bytes:
     return call.messages.digest if call.messages is not None else b""
 
 
-def _asked(each: Call | ToolUse) -> tuple[str, ...]:
+def _asked(each: Step) -> tuple[str, ...]:
     return (each.name, each.arguments) if isinstance(each, ToolUse) else (each.kind,)
 
 
-def _texts(each: Call | ToolUse) -> tuple[str, ...]:
+def _texts(each: Step) -> tuple[str, ...]:
     if isinstance(each, Call) and each.response is not None:
         return (*(sample.text for sample in each.response.samples), answer_of(each))
     return (answer_of(each),)
 
 
-def _spoken(a: Trace, b: Trace, address: str) -> bool:
-    """Whether what came of a call is not the same in both."""
-    one, other = _find(a, address), _find(b, address)
-    return one is None or other is None or _texts(one) != _texts(other)
-
-
-def _cause(a: Trace, b: Trace, address: str, spoken: set[str], place: dict[str, int]) -> int:
-    for trace in (a, b):
-        call = trace.by_address.get(address)
-        for edge in call.edges if call is not None else ():
-            if edge in spoken and edge in place:
-                return place[edge]
-    return -1
+def _others(diff: Diff) -> list[list[str]]:
+    found = [each for each in diff.differences if each.kind not in ("call", "tool")]
+    return [
+        [each.kind, each.address, (part.a or "")[:_SHOWN], (part.b or "")[:_SHOWN]]
+        for each in found[:_MOST]
+        for part in each.parts
+    ]

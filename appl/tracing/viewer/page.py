@@ -63,9 +63,9 @@ def export(views: Views, path: str | os.PathLike[str]) -> int:
     try:
         fd = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
+            with os.fdopen(fd, "wb") as file:
                 for part in _parts(_blocks(views)):
-                    size += file.write(part)
+                    size += file.write(part.encode())
             begun.replace(target)
         except BaseException:
             begun.unlink(missing_ok=True)
@@ -97,7 +97,7 @@ def _blocks(views: Views) -> Iterator[tuple[str, str]]:
     yield "runs", packed(views.document("runs", {}))
     for name, view in views.runs.items():
         view.read()
-        for only in ("run", "scopes", "prefixes", "critical"):
+        for only in ("run", "scopes", "prefixes", "critical", "costs"):
             yield f"{name}/{only}", packed(view.document(only, {}))
         since, more = 0, True
         while more:

@@ -15,7 +15,7 @@ from appl.prompt import Message
 from appl.tracing.trace import Call
 from appl.tracing.viewer.rows import Rows
 
-_SHOWN, _MOST = 100, 20_000
+_SHOWN, _SHORT, _MOST = 100, 12, 20_000
 
 
 @dataclass(slots=True)
@@ -26,10 +26,13 @@ class _Node:
 
 
 class Prefixes:
-    """The tree of shared beginnings; calls are added as they are seen, each once."""
+    """The tree of shared beginnings; calls are added as they are seen, each once.
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
+    Nodes of less than *short* characters go into those below them.
+    """
+
+    def __init__(self, rows: Rows, short: int = _SHORT) -> None:
+        self._rows, self._short = rows, short
         self._nodes: list[_Node] = [_Node("", -1)]
         self._ends: list[int] = []
 
@@ -48,7 +51,7 @@ class Prefixes:
         each = self._rows.at(row)
         if not isinstance(each, Call) or each.messages is None:
             return -1
-        text = each.model + "\0" + "".join(map(_marked, each.messages))
+        text = each.model + "\n" + "".join(map(_marked, each.messages))
         at = done = 0
         while done < len(text):
             found = self._nodes[at].below.get(text[done])
@@ -114,13 +117,15 @@ class Prefixes:
         self, calls: list[int], prompt: list[int], cached: list[int], first: list[int]
     ) -> dict[str, Any]:
         shared = [node for node in self._parents_first() if node == 0 or calls[node] > 1]
-        kept = sorted(shared, key=lambda node: -calls[node])[:_MOST]  # parents stay before children
+        lead = self._leads(shared)
+        drawn = [node for node in shared if self._is_drawn(node, lead)]
+        kept = sorted(drawn, key=lambda node: -calls[node])[:_MOST]  # parents stay before children
         place = {node: i for i, node in enumerate(kept)}
         return {
-            "left_out": len(shared) - len(kept),
-            "parent": [place.get(self._nodes[node].parent, -1) for node in kept],
-            "chars": [len(self._nodes[node].text) for node in kept],
-            "text": [self._shown(node) for node in kept],
+            "left_out": len(drawn) - len(kept),
+            "parent": [self._shared(self._nodes[node].parent, place) for node in kept],
+            "chars": [len(lead[node]) + len(self._nodes[node].text) for node in kept],
+            "text": [(lead[node] + self._nodes[node].text)[:_SHOWN] for node in kept],
             "calls": [calls[node] for node in kept],
             "prompt": [prompt[node] for node in kept],
             "cached": [cached[node] for node in kept],
@@ -128,8 +133,17 @@ class Prefixes:
             "node": [self._shared(end, place) for end in self._ends],
         }
 
-    def _shown(self, node: int) -> str:
-        return self._nodes[node].text[:_SHOWN].replace("\0", "\n")
+    def _is_drawn(self, node: int, lead: dict[int, str]) -> bool:
+        return node == 0 or len(lead[node]) + len(self._nodes[node].text) >= self._short
+
+    def _leads(self, shared: list[int]) -> dict[int, str]:
+        """For each node the text of those right above it that are too short to be drawn."""
+        lead: dict[int, str] = {}
+        for node in shared:
+            above = self._nodes[node].parent
+            hidden = above > 0 and not self._is_drawn(above, lead)
+            lead[node] = lead[above] + self._nodes[above].text if hidden else ""
+        return lead
 
     def _shared(self, node: int, place: dict[int, int]) -> int:
         while node >= 0 and node not in place:
@@ -139,7 +153,7 @@ class Prefixes:
 
 def _marked(message: Message) -> str:
     name = f" {message.name}" if message.name else ""
-    return f"[{message.role}{name}]\0{message.shown}\0"
+    return f"[{message.role}{name}]\n{message.shown}\n"
 
 
 def _common(label: str, text: str, start: int) -> int:

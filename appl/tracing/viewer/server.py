@@ -44,7 +44,7 @@ class Server:
         self._http.hosts = {f"{name}:{self.port}" for name in (LOOPBACK, "localhost")}
         self.url = f"http://{LOOPBACK}:{self.port}/{self.token}/"
         self._thread = threading.Thread(
-            target=self._http.serve_forever, name="appl-view", daemon=True
+            target=self._http.serve_forever, args=(0.1,), name="appl-view", daemon=True
         )
         self._thread.start()
 

@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from appl.errors import TraceError
+from appl.tracing import costs
 from appl.tracing.following import Following
 from appl.tracing.trace import jsonable
-from appl.tracing.viewer.comparing import STATUS, comparison
+from appl.tracing.viewer.comparing import comparison
 from appl.tracing.viewer.critical import critical
 from appl.tracing.viewer.packing import exact
 from appl.tracing.viewer.prefixes import Prefixes
@@ -26,7 +27,7 @@ from appl.tracing.viewer.texts import Texts
 
 Asked = Mapping[str, str]
 _FRESH, _PATIENCE = 0.2, 0.25
-_WHOLE = ("prefixes", "critical", "search")
+_WHOLE = ("prefixes", "critical", "costs", "search")
 _MOST = 500
 
 
@@ -47,7 +48,11 @@ class View:
         self._lock = threading.RLock()
         self._read = -_FRESH
         self._damage = ""
-        self.rows.touch(self._following.poll(_PATIENCE))
+        try:
+            self.rows.touch(self._following.poll(_PATIENCE))
+        except BaseException:
+            self.close()
+            raise
         self._documents = {
             "run": self._run,
             "rows": self._changes,
@@ -56,6 +61,7 @@ class View:
             "messages": lambda asked: self.texts.messages(_numbers(asked, "ids")),
             "prefixes": lambda _: self._prefixes.data(),
             "critical": lambda _: critical(self.rows),
+            "costs": lambda _: costs.of(self.trace).as_data(),
             "search": self._found,
         }
 
@@ -154,7 +160,7 @@ class Views:
         a.read()
         b.read()
         with a._lock, b._lock:
-            return {"names": STATUS, **comparison(a.rows, b.rows)}
+            return comparison(a.rows, b.rows)
 
 
 def _number(asked: Asked, name: str) -> int:

@@ -1,0 +1,64 @@
+"""Traces for the viewer, a server of them, and one Chromium for all tests that need it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tracing")]
+
+from browser import Chromium, Page, executable  # noqa: E402
+
+from appl.tracing.viewer import Server, View, Views  # noqa: E402
+
+# CI installs Chromium, so that a missing one fails there; elsewhere these tests need it
+collect_ignore = [] if executable() or os.environ.get("CI") else ["test_browser.py"]
+
+Serve = Callable[..., Server]
+Show = Callable[..., Page]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs" / "some.trace"
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """A server of the runs at one or two paths."""
+    with ExitStack() as stack:
+
+        def made(*paths: Path) -> Server:
+            views = [stack.enter_context(closing(View(path))) for path in paths]
+            return stack.enter_context(Server(Views(*views)))
+
+        yield made
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    with closing(Chromium(tmp_path_factory.mktemp("chromium"))) as browser:
+        yield browser
+
+
+@pytest.fixture
+def show(chromium: Chromium) -> Iterator[Show]:
+    """A page of the browser that shows an address; at the end it must have nothing to complain."""
+    pages: list[Page] = []
+
+    def opened(url: str, **given: object) -> Page:
+        page = chromium.page(url, **given)  # type: ignore[arg-type]
+        pages.append(page)
+        page.until("document.querySelector('.state').innerText")
+        page.until("document.querySelector('.state').dataset.state != 'reading'")
+        return page
+
+    yield opened
+    for page in pages:
+        page.close()
+        assert (page.complaints, page.dialogs) == ([], [])

@@ -1,0 +1,93 @@
+"""``appl trace view`` as a command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from made import small_trace
+
+from appl.cli import main
+
+
+def test_one_html_file_is_written(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "run.html"
+    assert main(["trace", "view", str(small_trace(path)), "--html", str(target), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"html": str(target), "bytes": target.stat().st_size}
+
+
+def test_two_runs_go_into_one_file(path: Path, tmp_path: Path) -> None:
+    other = small_trace(tmp_path / "other.trace", calls=5)
+    target = tmp_path / "run.html"
+    assert (
+        main(["trace", "view", str(small_trace(path)), "--diff", str(other), "--html", str(target)])
+        == 0
+    )
+    assert 'data-name="diff"' in target.read_text("utf-8")
+
+
+def test_a_run_that_is_not_there_is_an_error_of_traces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace", "view", "nothing-like-it", "--html", str(tmp_path / "x.html")]) == 4
+    assert "there is no run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_until_it_is_interrupted(path: Path, way: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "appl", "trace", "view", str(small_trace(path)), "--no-open", "--json"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        line = json.loads(process.stdout.readline())
+        assert line["ready"] is True
+        with urllib.request.urlopen(line["url"] + "data/a/run", timeout=20) as answer:
+            assert json.load(answer)["name"] == "some"
+        process.send_signal(way)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_browser_gets_the_address_from_a_file_that_is_gone_later(
+    path: Path, tmp_path: Path
+) -> None:
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    browser = tmp_path / "browser"
+    browser.write_text(
+        "#!/bin/sh\n"
+        'file="${1#file://}"\n'
+        f'{{ stat -c %a "$(dirname "$file")"; cat "$file"; echo; echo "$1"; }} > {told}\n'
+    )
+    browser.chmod(0o755)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "appl", "trace", "view", str(small_trace(path)), "--json"],
+        stdout=subprocess.PIPE, text=True, env={**os.environ, "BROWSER": str(browser)},
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        mode, door, argument = told.read_text().splitlines()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert mode == "700"
+    assert url in door
+    assert "no-referrer" in door
+    assert url not in argument
+    assert not Path(argument.removeprefix("file://")).exists()

@@ -1,0 +1,160 @@
+/** What the viewer's data looks like, as `appl/tracing/viewer` makes it. */
+
+export type RunKey = "a" | "b";
+
+export interface RunInfo {
+  name: string;
+  state: string;
+  reason: string;
+  error: string;
+  began: string;
+  header: Record<string, unknown>;
+  totals: Record<string, unknown>;
+  warnings: [string, string][];
+  processes: { pid: number; host: string; reason: string; wall: number }[];
+  observations: number;
+  records: number;
+  masked: number;
+  torn: number;
+  damage: string;
+  outcomes: string[];
+}
+
+/** Sums over calls; `null` is what no call says, `unknown` counts those that do not. */
+export interface Amount {
+  calls: number;
+  prompt_tokens: number | null;
+  completion_tokens: number | null;
+  cached_tokens: number | null;
+  cost: number | null;
+  unknown: Record<string, number>;
+}
+
+/** The four kinds, which are never added up. */
+export interface Costs {
+  spent: Amount;
+  reused: Amount;
+  in_doubt: Amount;
+  estimated: Amount;
+  cached_samples: number;
+  models?: Record<string, Costs>;
+}
+
+export const NUMBERS = [
+  "kind", "model", "file", "line", "outcome", "started", "asked", "ended", "attempts", "failed",
+  "prompt", "completion", "cached", "cost", "samples", "reused", "ordinal", "source",
+] as const;
+export type Column = (typeof NUMBERS)[number];
+
+export type Changes = Record<Column, number[]> & {
+  next: number;
+  more: boolean;
+  size: number;
+  rows: number[];
+  address: string[];
+  said: string[];
+  uses: number[][];
+  strings: string[];
+};
+
+export interface Scopes {
+  address: string[];
+  where: string[];
+  next: number;
+}
+
+export type ToolCallDoc = [id: string, name: string, args: string];
+
+export interface MessageDoc {
+  role: string;
+  text: string;
+  media?: [number, string][];
+  calls?: ToolCallDoc[];
+  of?: string;
+  name?: string;
+  error?: boolean;
+}
+
+export interface SampleDoc {
+  text: string;
+  finish: string;
+  reasoning: string | null;
+  calls: ToolCallDoc[];
+  tokens: number;
+}
+
+export interface AttemptDoc {
+  number: number;
+  at: number | null;
+  error: [string, string] | null;
+  wait: number | null;
+}
+
+/** `[message, start, end, row or -1, where]`; offsets count units of UTF-16. */
+export type SpanDoc = [number, number, number, number, string];
+
+export interface CallDoc {
+  row: number;
+  address: string;
+  where: string;
+  kind: string;
+  outcome: string;
+  error: [string, string] | null;
+  masked: string[];
+  model?: string;
+  answered_by?: string;
+  settings?: Record<string, unknown>;
+  n?: number;
+  sample?: number;
+  timeout?: number | null;
+  content?: string;
+  messages?: number[];
+  spans?: SpanDoc[];
+  samples?: SampleDoc[];
+  scores?: number[] | null;
+  chunks?: number;
+  begun?: string[];
+  attempts?: AttemptDoc[];
+  source?: string | null;
+  of?: string | null;
+  name?: string;
+  arguments?: string;
+  effect?: string;
+  result?: MessageDoc | null;
+}
+
+export interface PrefixTree {
+  left_out: number;
+  parent: number[];
+  chars: number[];
+  text: string[];
+  calls: number[];
+  prompt: number[];
+  cached: number[];
+  first: number[];
+  node: number[];
+}
+
+export interface Step {
+  row: number;
+  started: number;
+  asked: number;
+  ended: number;
+  by: string;
+}
+
+export interface Found {
+  rows: number[];
+  where: number[];
+  next: number;
+}
+
+export interface Comparison {
+  names: string[];
+  status: number[];
+  a: number[];
+  b: number[];
+  cause: number[];
+  /** `[kind, name, in a, in b]` */
+  others: [string, string, string, string][];
+}

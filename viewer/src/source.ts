@@ -1,0 +1,140 @@
+/** Where the data comes from: the server of `appl trace view`, or the page itself. */
+
+import type {
+  CallDoc, Changes, Comparison, Costs, Found, MessageDoc, PrefixTree, RunInfo, RunKey, Scopes, Step,
+} from "./data";
+
+export interface Source {
+  /** Whether there may be more later. */
+  readonly live: boolean;
+  runs(): Promise<RunKey[]>;
+  run(key: RunKey): Promise<RunInfo>;
+  rows(key: RunKey, since: number): Promise<Changes>;
+  scopes(key: RunKey, since: number): Promise<Scopes>;
+  call(key: RunKey, row: number): Promise<CallDoc>;
+  messages(key: RunKey, numbers: number[]): Promise<MessageDoc[]>;
+  prefixes(key: RunKey): Promise<PrefixTree>;
+  critical(key: RunKey): Promise<Step[]>;
+  costs(key: RunKey): Promise<Costs>;
+  search(key: RunKey, text: string, from: number): Promise<Found>;
+  diff(): Promise<Comparison>;
+}
+
+/** The server that sent the page. */
+export class Server implements Source {
+  readonly live = true;
+  runs = (): Promise<RunKey[]> => this.ask("runs");
+  run = (key: RunKey): Promise<RunInfo> => this.ask(`${key}/run`);
+  rows = (key: RunKey, since: number): Promise<Changes> => this.ask(`${key}/rows?since=${since}`);
+  scopes = (key: RunKey, since: number): Promise<Scopes> =>
+    this.ask(`${key}/scopes?since=${since}`);
+  call = (key: RunKey, row: number): Promise<CallDoc> => this.ask(`${key}/call?row=${row}`);
+  prefixes = (key: RunKey): Promise<PrefixTree> => this.ask(`${key}/prefixes`);
+  critical = (key: RunKey): Promise<Step[]> => this.ask(`${key}/critical`);
+  costs = (key: RunKey): Promise<Costs> => this.ask(`${key}/costs`);
+  diff = (): Promise<Comparison> => this.ask("diff");
+  search = (key: RunKey, text: string, from: number): Promise<Found> =>
+    this.ask(`${key}/search?${new URLSearchParams({ text, from: String(from) }).toString()}`);
+
+  async messages(key: RunKey, numbers: number[]): Promise<MessageDoc[]> {
+    const found: MessageDoc[] = [];
+    for (let i = 0; i < numbers.length; i += 200) {
+      const ids = numbers.slice(i, i + 200).join(",");
+      found.push(...(await this.ask<MessageDoc[]>(`${key}/messages?ids=${ids}`)));
+    }
+    return found;
+  }
+
+  private async ask<T>(name: string): Promise<T> {
+    const answer = await fetch(`data/${name}`, { cache: "no-store", credentials: "omit" });
+    if (!answer.ok) throw new Error(`${name}: ${answer.status} ${await answer.text()}`);
+    return (await answer.json()) as T;
+  }
+}
+
+const PAGE = 200;
+const ADDRESS = 1;
+const PROMPT = 2;
+const ANSWER = 4;
+
+/** Blocks of compressed data in the page, each read when it is needed. */
+export class Embedded implements Source {
+  readonly live = false;
+  private readonly blocks = new Map<string, HTMLScriptElement>();
+  private readonly pages = new Map<string, unknown>();
+
+  constructor(blocks: Iterable<HTMLScriptElement>) {
+    for (const block of blocks) this.blocks.set(block.dataset["name"] ?? "", block);
+  }
+
+  runs = (): Promise<RunKey[]> => this.block("runs");
+  run = (key: RunKey): Promise<RunInfo> => this.block(`${key}/run`);
+  rows = (key: RunKey, since: number): Promise<Changes> => this.block(`${key}/rows/${since}`);
+  prefixes = (key: RunKey): Promise<PrefixTree> => this.block(`${key}/prefixes`);
+  critical = (key: RunKey): Promise<Step[]> => this.block(`${key}/critical`);
+  costs = (key: RunKey): Promise<Costs> => this.block(`${key}/costs`);
+  diff = (): Promise<Comparison> => this.block("diff");
+
+  async scopes(key: RunKey, since: number): Promise<Scopes> {
+    const all = await this.block<Scopes>(`${key}/scopes`);
+    return { ...all, address: all.address.slice(since), where: all.where.slice(since) };
+  }
+
+  call = (key: RunKey, row: number): Promise<CallDoc> => this.item(`${key}/calls`, row);
+
+  async messages(key: RunKey, numbers: number[]): Promise<MessageDoc[]> {
+    const found: MessageDoc[] = [];
+    for (const number of numbers) found.push(await this.item(`${key}/messages`, number));
+    return found;
+  }
+
+  /** Looks through one page of calls; messages that were seen before are remembered. */
+  async search(key: RunKey, text: string, from: number): Promise<Found> {
+    const wanted = text.toLowerCase();
+    const page = Math.floor(from / PAGE);
+    const found: Found = { rows: [], where: [], next: -1 };
+    if (!this.blocks.has(`${key}/calls/${page}`)) return found;
+    const inside = (said: string | null | undefined): boolean =>
+      !!said && said.toLowerCase().includes(wanted);
+    for (const call of await this.block<CallDoc[]>(`${key}/calls/${page}`)) {
+      const messages = await this.messages(key, call.messages ?? []);
+      const answers = (call.samples ?? []).flatMap((s) => [s.text, s.reasoning, ...s.calls.flat()]);
+      const where =
+        ADDRESS * Number([call.address, call.where, call.model, call.name, call.kind].some(inside)) +
+        PROMPT * Number(inside(call.arguments) || messages.some((each) => inside(each.text))) +
+        ANSWER * Number([...answers, call.result?.text, ...(call.error ?? [])].some(inside));
+      if (where) {
+        found.rows.push(call.row);
+        found.where.push(where);
+      }
+    }
+    if (this.blocks.has(`${key}/calls/${page + 1}`)) found.next = (page + 1) * PAGE;
+    return found;
+  }
+
+  private async item<T>(name: string, number: number): Promise<T> {
+    const page = await this.block<T[]>(`${name}/${Math.floor(number / PAGE)}`);
+    const item = page[number % PAGE];
+    if (item === undefined) throw new Error(`${name} has no ${number}`);
+    return item;
+  }
+
+  private async block<T>(name: string): Promise<T> {
+    const known = this.pages.get(name);
+    if (known !== undefined) return known as T;
+    const block = this.blocks.get(name);
+    if (!block) throw new Error(`the page has no ${name}`);
+    const bytes = Uint8Array.from(atob(block.text), (char) => char.charCodeAt(0));
+    const whole = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const read = (await new Response(whole).json()) as T;
+    if (this.pages.size >= 64) this.pages.delete(this.pages.keys().next().value ?? "");
+    this.pages.set(name, read);
+    return read;
+  }
+}
+
+/** The source that this page has. */
+export function source(): Source {
+  const blocks = document.querySelectorAll<HTMLScriptElement>("script[data-name]");
+  return blocks.length ? new Embedded(blocks) : new Server();
+}
