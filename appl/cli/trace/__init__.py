@@ -6,7 +6,6 @@ from typing import Any
 
 from appl.cli.trace import (
     diff,
-    export_test,
     gc,
     importing,
     ls,
@@ -18,7 +17,7 @@ from appl.cli.trace import (
     view,
 )
 
-_COMMANDS = (ls, show, view, replay, export_test, diff, verify, importing, share, rm, gc)
+_COMMANDS = (ls, show, view, replay, diff, verify, importing, share, rm, gc)
 
 
 def add(commands: Any) -> None:
