@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,14 +21,13 @@ from appl.errors import TraceError, nearest
 from appl.prompt import digest_of
 from appl.pytest_plugin import network
 from appl.runtime.event import CallStarted, Event
+from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.run import Run
 from appl.session import Entry, Session, checked, make_session, replay_session
 from appl.tracing import Replayer, Trace, tape
 
 MODES = ("replay", "patch", "live")
-_DEFAULT = "tapes/{module}/{test}.jsonl"
 _OWN = ("tape", "mode", "network")
-_LONGEST = 100
 
 
 @dataclass(slots=True)
@@ -68,6 +66,16 @@ class TapedRun:
     def prompts(self) -> dict[str, str]:
         """What was asked so far, by address, as ``role: text`` lines."""
         return self._asked.prompts
+
+    def value(self, value: Any) -> Any:
+        """*value* with the answers in it waited for, and what a generator makes as a list."""
+        return resolve(list(value) if inspect.isgenerator(value) else value)
+
+    async def avalue(self, value: Any) -> Any:
+        """As :meth:`value`, in a coroutine."""
+        if inspect.isasyncgen(value):
+            return await aresolve([item async for item in value])
+        return await aresolve(await value if inspect.isawaitable(value) else value)
 
     @contextlib.contextmanager
     def around(self) -> Iterator[None]:
@@ -135,6 +143,8 @@ class TapedRun:
         self.done = "recorded"
         lines: list[str] = []
         config = settings.load({"seed": self._seed(), **self.settings, "trace": True})
+        if config.privacy != "full":
+            _refuse(f"a tape is plain text, and privacy = {config.privacy!r}; write privacy='full'")
         entry = Entry("api", str(self.item.path), getattr(self.item, "originalname", None))
         session = make_session(config, entry=entry, instruments=[self._asked], say=lines.append)
         self.session = session
@@ -204,12 +214,12 @@ def taped_run(item: pytest.Item) -> TapedRun:
     mode = given.pop("mode", "replay")
     if mode not in MODES:
         _refuse(f"mode is one of {', '.join(MODES)}, got {mode!r:.80}")
-    where, online = given.pop("tape", _DEFAULT), given.pop("network", False)
+    where, online = given.pop("tape", tape.BESIDE), given.pop("network", False)
     for name in given:
         if name not in KEYS:
             known = (*_OWN, *KEYS)
             _refuse(f"there is no {name!r}{nearest(name, known)}")
-    path = _path(item, str(where))
+    path = tape.beside(item.path, _test(item), str(where))
     record = item.config.getoption("--appl-record")
     return TapedRun(item, path, mode, record, bool(online), given)
 
@@ -218,25 +228,9 @@ def _refuse(text: str) -> NoReturn:
     pytest.fail(f"@pytest.mark.appl: {text}", pytrace=False)
 
 
-def _path(item: pytest.Item, written: str) -> Path:
-    """Where the tape of *item* lies."""
-    names = {"module": _word(item.path.stem), "test": _word(_test(item))}
-    for name, word in names.items():
-        written = written.replace(f"{{{name}}}", word)
-    return item.path.parent / written
-
-
 def _test(item: pytest.Item) -> str:
     """The name of a test within its file: ``TestClass.test[parameter]``."""
     return ".".join(item.nodeid.split("::")[1:]) or item.name
-
-
-def _word(text: str) -> str:
-    """*text* as a file's name; one that had to be changed is told apart by its digest."""
-    word = re.sub(r"[^A-Za-z0-9_.\[\]-]+", "_", text)
-    if word == text and len(word) <= _LONGEST:
-        return word
-    return f"{word[:_LONGEST]}-{digest_of(text)[:3].hex()}"
 
 
 def _relative(path: Path, root: Path) -> str:

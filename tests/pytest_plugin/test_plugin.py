@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 
 from appl import gen, ppl
-from appl.pytest_plugin import network, running
+from appl.pytest_plugin import (
+    network,
+    running,  # noqa: F401 - loaded once, outside of what pytester forgets after each run
+)
 from appl.runtime.run import Run
-from appl.session import make_session  # noqa: F401 - loaded once, outside of pytester's snapshots
 from appl.testing import Echo
 from appl.tracing import Recorder, Trace, tape
+from appl.tracing.tape import naming
 
 pytest_plugins = "pytester"
 
@@ -311,6 +314,7 @@ def test_settings_of_the_mark_are_those_of_what_goes_live(folder: pytest.Pyteste
 @pytest.mark.parametrize(
     ("mark", "told"),
     [
+        ("appl(privacy='digests')", "a tape is plain text, and privacy = 'digests'; write *"),
         ("appl(mode='reply')", "mode is one of replay, patch, live, got 'reply'"),
         ("appl(temprature=1)", "there is no 'temprature'; did you mean 'temperature'?"),
         ("appl('a.jsonl')", "it takes names only: write @pytest.mark.appl(tape='a.jsonl')"),
@@ -424,4 +428,4 @@ def test_several_threads_may_write_one_tape(tmp_path: Path) -> None:
 
 def test_names_of_tapes_do_not_clash() -> None:
     words = ["test_x[1]", "test_x_1", "test_x[a b]", "test_x[a_b]", "test_x[a/b]", "x" * 300, "x" * 301]  # fmt: skip
-    assert len({running._word(word) for word in words}) == len(words)
+    assert len({naming.word(word) for word in words}) == len(words)

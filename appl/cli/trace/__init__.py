@@ -6,6 +6,7 @@ from typing import Any
 
 from appl.cli.trace import (
     diff,
+    export_test,
     gc,
     importing,
     ls,
@@ -17,7 +18,7 @@ from appl.cli.trace import (
     view,
 )
 
-_COMMANDS = (ls, show, view, replay, diff, verify, importing, share, rm, gc)
+_COMMANDS = (ls, show, view, replay, resume, export_test, diff, verify, importing, share, rm, gc)
 
 
 def add(commands: Any) -> None:

@@ -38,8 +38,8 @@ call is computed from what is read, so that a prompt or an answer can be edited 
 written only where the text cannot give it.
 """
 
-from appl.tracing.tape.lines import SUFFIX, is_tape
+from appl.tracing.tape.naming import BESIDE, beside
 from appl.tracing.tape.reading import read
 from appl.tracing.tape.writing import save, write
 
-__all__ = ["SUFFIX", "is_tape", "read", "save", "write"]
+__all__ = ["BESIDE", "beside", "read", "save", "write"]

@@ -13,7 +13,6 @@ from typing import Any
 
 from appl.tracing import codec
 
-SUFFIX = ".jsonl"
 FORMAT = 1
 MAX_LINE = 64 << 20
 _JOINERS = "\u200c\u200d"  # without which some scripts, and many emoji, are others
@@ -21,11 +20,6 @@ _FLOAT, _BLOB = "$float", "$blob"
 _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 Record = dict[str, Any]
-
-
-def is_tape(start: bytes) -> bool:
-    """Whether a file that begins with *start* is a tape, or means to be one."""
-    return start.lstrip()[:1] == b"{"
 
 
 def dumped(record: Record) -> str:

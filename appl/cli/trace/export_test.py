@@ -1,0 +1,182 @@
+"""``appl trace export-test``: a recorded run as a test that passes, and its tape.
+
+Invariant: what is written was run before, answered from the same trace; files that are there
+already are left alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import os
+import pprint
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from appl import session as sessions
+from appl.cli.display import Plain
+from appl.cli.failure import guarded
+from appl.cli.run import to_stderr
+from appl.cli.target import UsageError
+from appl.cli.terminal import as_json, out, say
+from appl.cli.trace.again import Program, recorded
+from appl.cli.trace.named import run_path
+from appl.session import shown
+from appl.tracing import Replayer, Trace, tape
+
+_WIDTH = 92
+
+
+def add(commands: Any) -> None:
+    """Add the command to those of ``appl trace``."""
+    parser = commands.add_parser(
+        "export-test",
+        help="write a test that a recorded run answers",
+        description="Write a pytest test that runs the recorded program with its recorded "
+        "arguments, and the tape that answers it, beside it in tapes/. The program is run once, "
+        "answered from the trace, to see what it returns. The arguments of a script are not "
+        "recorded; give them after --.",
+    )
+    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    parser.add_argument("script_arguments", nargs="*", metavar="-- ARGUMENT")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="default: test_<program>.py in this folder"
+    )
+    parser.add_argument(
+        "--program", metavar="file.py:function", help="run this instead of the recorded program"
+    )
+    parser.add_argument("--force", action="store_true", help="write over what is there")
+    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> int:
+    """Write the test; the exit code."""
+    with guarded(given.json) as failure:
+        trace = Trace.open(run_path(given.run))
+        _need_text(trace)
+        program = recorded(trace, given.program, tuple(given.script_arguments))
+        test = _name(program)
+        file = Path(given.output or f"{test}.py")
+        path = tape.beside(file, test)
+        _check(file, path, given.force)
+        replayer = Replayer(trace)
+        with to_stderr(given.json or program.kind == "script"), sessions.checked(replayer):
+            value = program.run(
+                lambda: sessions.replay_session(replayer, instruments=[Plain(quiet=True)])
+            )
+        text = "\n".join(_lines(program, test, file, trace, value)) + "\n"
+        tape.save(trace, path)
+        file.write_text(text, "utf-8")
+        if given.json:
+            out(as_json({"test": str(file), "tape": str(path), "calls": len(trace.calls)}))
+        else:
+            say(f"appl: wrote {shown(file)} and {shown(path)}; run it with `pytest {shown(file)}`")
+    return failure.code
+
+
+def _need_text(trace: Trace) -> None:
+    if trace.header.get("privacy", "full") != "full":
+        raise UsageError(
+            f"{trace.path.name} is a private run, and a tape is plain text; record one that may be "
+            "read, with --privacy full"
+        )
+
+
+def _name(program: Program) -> str:
+    word = Path(program.file).stem if program.function in ("main", "None") else program.function
+    return "test_" + re.sub(r"\W+", "_", word)
+
+
+def _check(file: Path, path: Path, force: bool) -> None:
+    if not file.name.endswith(".py"):
+        raise UsageError(f"a test is written to a Python file, got {file}")
+    for each in (file, path):
+        if each.exists() and not force:
+            raise UsageError(f"{each} is there already; give -o another name, or --force")
+
+
+def _lines(program: Program, test: str, file: Path, trace: Trace, value: Any) -> Iterator[str]:
+    """The source of the test."""
+    function, arguments = program.bound() if program.kind == "cli" else (None, {})
+    wrong = [name for name, each in arguments.items() if not _is_literal(each)]
+    if wrong:
+        raise UsageError(
+            f"the argument {wrong[0]!r} of {program.function} is {arguments[wrong[0]]!r:.80}, "
+            "which cannot be written as a literal: write the test by hand, with @pytest.mark.appl"
+        )
+    inner = inspect.unwrap(function) if function is not None else None
+    waits = inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)
+    yield f'"""Made by `appl trace export-test` of the run {trace.path.stem}."""'
+    yield ""
+    yield from _imports(program, file)
+    yield ""
+    yield ""
+    yield "@pytest.mark.appl"
+    if waits:
+        yield "@pytest.mark.asyncio"
+    yield f"{'async ' if waits else ''}def {test}({'appl_run' if function else ''}):"
+    if function is None:
+        yield f"    runpy.run_path({_path(program, file)}, run_name='__main__')"
+        return
+    said = ", ".join(f"{name}={each!r}" for name, each in arguments.items())
+    called = f"{program.function}({said})"
+    whole = f"await appl_run.avalue({called})" if waits else f"appl_run.value({called})"
+    plain = _plain(value)
+    if plain is None:
+        yield f"    {whole}"
+        return
+    yield f"    value = {whole}"
+    expected = pprint.pformat(plain, width=_WIDTH, sort_dicts=False).splitlines()
+    if len(expected) == 1:
+        yield f"    assert value == {expected[0]}"
+    else:
+        yield "    assert value == ("
+        yield from (f"        {line}" for line in expected)
+        yield "    )"
+
+
+def _imports(program: Program, file: Path) -> Iterator[str]:
+    """The lines that make the program's function known."""
+    top = program.function.partition(".")[0]
+    if program.kind == "script":
+        yield from ("import runpy", *(["import sys"] if program.words else []))
+        yield from ("from pathlib import Path", "", "import pytest")
+        if program.words:
+            yield from ("", f"sys.argv[1:] = {list(program.words)!r}")
+        return
+    if not program.target.is_file:
+        yield from ("import pytest", "", f"from {program.file} import {top}")
+        return
+    source = Path(program.file).resolve()
+    if not source.stem.isidentifier():
+        raise UsageError(f"{source.name} cannot be imported by its name; write the test by hand")
+    if source.parent == file.resolve().parent:
+        yield from ("import pytest", f"from {source.stem} import {top}")
+        return
+    yield from ("import sys", "from pathlib import Path", "", "import pytest", "")
+    folder = os.path.relpath(source.parent, file.resolve().parent)
+    yield f"sys.path.insert(0, str(Path(__file__).parent / {folder!r}))"
+    yield f"from {source.stem} import {top}  # noqa: E402"
+
+
+def _path(program: Program, file: Path) -> str:
+    where = os.path.relpath(Path(program.file).resolve(), file.resolve().parent)
+    return f"str(Path(__file__).parent / {where!r})"
+
+
+def _plain(value: Any) -> Any:
+    """*value* as it can be written down and compared with; ``None`` when it cannot be."""
+    if isinstance(value, str):
+        value = str(value)
+    return value if value is not None and _is_literal(value) else None
+
+
+def _is_literal(value: Any) -> bool:
+    try:
+        return bool(ast.literal_eval(repr(value)) == value)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return False
