@@ -75,6 +75,11 @@ class Translated:
         self.placed = compiled.placed
         self._compiled, self._names = compiled, names
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: what is needed to run, without the module that it was found in."""
+        kept = ("code", "free", "kind", "docstring", "file", "line")
+        return {name: getattr(self, name) for name in kept}
+
     @functools.cached_property
     def graph(self) -> Graph:
         """The call graph, made when it is asked for."""

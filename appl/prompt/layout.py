@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from appl.errors import InvalidOption
 
@@ -124,6 +124,11 @@ class Level:
         self.indent: str = (
             around[1] + format.indent if format.new_indent is None else format.new_indent
         )
+
+    def __reduce__(self) -> Any:
+        if self is UNFORMATTED:  # of which there is one
+            return "UNFORMATTED"
+        return Level, (self.outer, self.format)
 
     def path(self) -> list[Level]:
         """The levels down to this one, outermost first."""

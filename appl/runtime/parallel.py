@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib
 import inspect
 import time
 from asyncio import _get_running_loop
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Literal, ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Sized
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar
 
 from appl.compiler.names import program_of
 from appl.errors import InvalidOption
@@ -19,13 +20,13 @@ from appl.prompt.older import told_once
 from appl.runtime.activation import shelter
 from appl.runtime.clock import First
 from appl.runtime.event import ScopeEntered
-from appl.runtime.fiber import arrive, in_coroutine, run_on, strand_here, wait
+from appl.runtime.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait
 from appl.runtime.frame import Frame
 from appl.runtime.future import Future, awaited, finished, result_of
 from appl.runtime.pending import Pending, Proxy, Value
 from appl.runtime.progress import Progress, progress_for
 from appl.runtime.resolve import resolve, taking_futures
-from appl.runtime.run import here
+from appl.runtime.run import Run, here
 from appl.runtime.task import Task, context_for
 
 P = ParamSpec("P")
@@ -130,6 +131,19 @@ def _name(f: Any) -> str:
     return str(getattr(f, "__name__", type(f).__name__)).replace("/", "_")
 
 
+def program_behind(f: Any) -> Any:
+    """The program that *f* starts when it is called beside its caller; ``None`` for others."""
+    while type(f) is functools.partial:
+        f = f.func
+    return _program(f)[0]
+
+
+def name_of(f: Any) -> str:
+    """The name that *f* has in addresses."""
+    program = program_behind(f)
+    return str(program.name) if program is not None else _name(f)
+
+
 def _program(f: Any) -> tuple[Any, tuple[Any, ...]]:
     """The program behind a ``@ppl`` function or method, and the object that it is bound to."""
     own = getattr(f, "__self__", None)
@@ -155,12 +169,17 @@ def map(
     concurrency: int | None = None,
     on_error: Literal["raise", "collect"] = "raise",
     progress: bool | None = None,
+    engine: Any = None,
 ) -> list[R]:
     """``f`` of every item, side by side; the results in the order of the items.
 
     At most *concurrency* at once. ``on_error="raise"`` cancels the rest at the first failure in
     order; ``"collect"`` puts the exceptions in their places. *progress* is shown on a terminal.
     In a coroutine ``await`` it.
+
+    ``engine="ray"`` works on the items in the processes of a Ray cluster, as part of this run, with
+    the same addresses, trace, budgets and rates; ``appl.engine.cluster.Ray(…)`` says more. What *f*
+    refers to and what it returns must be picklable then. A replay needs no engine.
     """
     if on_error not in ("raise", "collect"):
         raise InvalidOption(f"map(on_error={on_error!r}): it is 'raise' or 'collect'")
@@ -169,20 +188,54 @@ def map(
     items = finished(items)
     if not isinstance(items, Iterable):
         raise InvalidOption(f"map(f, items) takes a list of items, got {items!r:.80}")
+    if engine is not None and not _remembers(here(lambda: _name(f)).run):
+        found: list[R] = _elsewhere(
+            f, items, more, concurrency, on_error == "collect", progress, engine
+        )
+        return found
     every = list(zip(items, *more, strict=False)) if more else [(item,) for item in items]
     shown = progress_for(_name(f), len(every), progress)
     job = _Map(f, every, concurrency or len(every) or 1, on_error == "collect", shown)
+    if engine is not None:
+        job.begins_as_recorded()
     if in_coroutine():
         return job.arun()  # type: ignore[return-value]
     return job.run()
 
 
-class _Item:
+def _remembers(run: Run) -> bool:
+    """Whether *run* is answered from an earlier one: it goes on in this process."""
+    return run.recorded is not None or bool(getattr(run.backend, "timeless", False))
+
+
+def _elsewhere(
+    f: Callable[..., Any], items: Iterable[Any], more: tuple[Iterable[Any], ...],
+    concurrency: int | None, collect: bool, progress: bool | None, engine: Any,
+) -> Any:  # fmt: skip
+    size = len(items) if isinstance(items, Sized) and not more else None
+    every = zip(items, *more, strict=False) if more else ((item,) for item in items)
+    engines = importlib.import_module("appl.engine")
+    return engines.mapped(
+        f, every, size, engines.named(engine),
+        concurrency=concurrency, collect=collect, progress=progress,
+    )  # fmt: skip
+
+
+class Owner(Protocol):
+    """Who started an item, on ``hub``."""
+
+    hub: Hub
+
+    def one_over(self, pending: Pending) -> None:
+        """An item is over, by the end of *pending*."""
+
+
+class Item:
     """One item of a ``map``; ``over`` when the program has been told of its result, or failure."""
 
     __slots__ = ("_map", "over", "pending")
 
-    def __init__(self, owner: _Map, pending: Pending) -> None:
+    def __init__(self, owner: Owner, pending: Pending) -> None:
         self._map, self.pending = owner, pending
         self.over = False
 
@@ -225,15 +278,47 @@ class _Map:
         self._f, self._every, self._limit, self._collect = f, every, limit, collect
         self._progress = progress
         self.hub = strand_here().hub
-        self._items: list[_Item] = []
+        self._items: list[Item | None] = []
         self._ended = 0
         self._signal: First | None = None
+        self._begun: Callable[[str], bool] | None = None
+
+    def begins_as_recorded(self) -> None:
+        """Begin only what had begun when this was recorded, and the rest when it is needed.
+
+        Then workers began items in an order of their own, which is that of none of their answers.
+        """
+        caller = here(lambda: _name(self._f))
+        if getattr(caller.run.backend, "timeless", False):
+            self._begun = getattr(caller.run.memory, "begun", None)
+        self._caller, self._name = caller, name_of(self._f)
+        self._first = caller.counts.get(self._name, 0)
 
     def _start_next(self) -> None:
-        pending = start(self._f, self._every[len(self._items)], {})
-        item = _Item(self, pending)
-        self._items.append(item)
+        index = len(self._items)
+        if self._begun is not None and not self._begun(self._address(index)):
+            self._caller.issue(self._name)
+            self._items.append(None)
+            self._ended += 1
+            return
+        self._start(index)
+
+    def _start(self, index: int) -> None:
+        pending = start(self._f, self._every[index], {})
+        item = Item(self, pending)
+        self._items[index:] = [item, *self._items[index + 1 :]]
         item.follow(pending)
+
+    def _start_late(self, index: int) -> None:
+        """Begin an item that was passed over, at its own address."""
+        counts = self._caller.counts
+        after, counts[self._name] = counts[self._name], self._first + index
+        self._ended -= 1
+        self._start(index)
+        counts[self._name] = after
+
+    def _address(self, index: int) -> str:
+        return f"{self._caller.address}/{self._name}.{self._first + index}"
 
     def one_over(self, pending: Pending) -> None:
         """An item is over, by the end of *pending*."""
@@ -251,9 +336,14 @@ class _Map:
         """What to wait for before more can be started; none when item *index* can be read."""
         while self._room():
             self._start_next()
-        if len(self._items) == len(self._every) or self._items[index].over:
+        item = self._items[index]
+        if item is None:
+            self._start_late(index)
+            item = self._items[index]
+        assert item is not None
+        if len(self._items) == len(self._every) or item.over:
             return None
-        self._signal = First(self._items[index].pending.address, self.hub)
+        self._signal = First(item.pending.address, self.hub)
         return self._signal
 
     def run(self) -> list[Any]:
@@ -268,7 +358,7 @@ class _Map:
         while (signal := self._next_end(index)) is not None:
             wait(signal)
         try:
-            return result_of(self._items[index].pending)
+            return result_of(self._pending(index))
         except Exception as error:
             if not self._collect:
                 raise
@@ -286,18 +376,34 @@ class _Map:
         while (signal := self._next_end(index)) is not None:
             await arrive(signal)
         try:
-            return await awaited(self._items[index].pending)
+            return await awaited(self._pending(index))
         except Exception as error:
             if not self._collect:
                 raise
             return error
 
+    def _pending(self, index: int) -> Pending:
+        item = self._items[index]
+        assert item is not None
+        return item.pending
+
     def _cancel(self) -> None:
         """Cancel the rest; what was not started keeps its address, for the sake of later calls."""
+        self._excuse()
         for item in self._items:
+            if item is None:
+                continue
             item.pending.looked = True
             if not item.pending.done:
                 item.pending.cancel()
-        name = _name(self._f)
+        name = name_of(self._f)
         for _ in range(len(self._items), len(self._every)):
             here(lambda: name).issue(name)
+
+    def _excuse(self) -> None:
+        """Workers went on for a while before they heard that the map was cancelled."""
+        if self._begun is None:
+            return
+        for item in self._items:
+            if item is not None and not item.over:
+                self._caller.run.memory.excuse(item.pending.address)

@@ -32,7 +32,7 @@ class Progress:
 class Bar(Progress):
     """A bar of ``rich`` on stderr."""
 
-    def __init__(self, name: str, total: int) -> None:
+    def __init__(self, name: str, total: int | None) -> None:
         self._bar: Any = importlib.import_module("rich.progress").Progress(
             console=importlib.import_module("rich.console").Console(stderr=True), transient=True
         )
@@ -53,8 +53,8 @@ class Bar(Progress):
         self._bar.advance(self._task)
 
 
-def progress_for(name: str, total: int, wanted: bool | None) -> Progress:
-    """A bar if *wanted*, or by default on a terminal for more than one item."""
+def progress_for(name: str, total: int | None, wanted: bool | None) -> Progress:
+    """A bar if *wanted*, or by default on a terminal for more than one item, or unknown many."""
     if wanted is None:
-        wanted = total > 1 and sys.stderr.isatty()
+        wanted = (total is None or total > 1) and sys.stderr.isatty()
     return Bar(name, total) if wanted else Progress()

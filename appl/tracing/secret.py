@@ -61,6 +61,11 @@ class Masker:
             self._forms = sorted(pairs, key=lambda pair: -len(pair[0]))
             self._bytes = [form.encode("utf-8", "surrogatepass") for form, _ in self._forms]
 
+    def forms(self) -> list[tuple[str, str]]:
+        """Every form in which a secret may stand in text, and the name of the secret."""
+        self.refresh()
+        return self._forms
+
     def _likely(self, name: str) -> bool:
         found = self._names.get(name)
         if found is None:

@@ -1,0 +1,157 @@
+"""The engine of ``map(engine="ray")``: each worker is an actor of a Ray cluster.
+
+Invariant: Ray is imported when a map needs it; what was started here is ended here, and a cluster
+or a local Ray that was there before stays.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import queue
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from appl.engine.protocol import Listener, Worker
+from appl.engine.station import Station
+from appl.errors import InvalidOption, WorkerLost
+
+_END = b""
+
+
+class Ray:
+    """Workers on a Ray cluster: the one that Ray's settings name, else a local one for the map.
+
+    There are at most *workers* (``None``: as many as the cluster has CPUs), each with *at_once*
+    items at once; an item is begun at most *tries* times when its worker is lost. *init* are
+    arguments of ``ray.init`` where Ray does not run yet, *options* those of each worker's actor, as
+    ``{"num_cpus": 0.5, "runtime_env": {…}}``.
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        at_once: int = 64,
+        tries: int = 3,
+        *,
+        init: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        for name, value in (("workers", workers), ("at_once", at_once), ("tries", tries)):
+            if value is not None and (type(value) is not int or value < 1):
+                raise InvalidOption(f"Ray({name}={value!r}): at least 1")
+        self._wanted, self.at_once, self.tries = workers, at_once, tries
+        self.workers = workers or 1
+        self._init, self._options = dict(init or {}), dict(options or {})
+        self._ray: Any = None
+        self._started = False
+        self._hands: list[_Hand] = []
+
+    def open(self) -> None:
+        """Attach to the cluster."""
+        self._ray = ray = _imported()
+        self._started = not ray.is_initialized()
+        if self._started:
+            ray.init(**{**_settings(self._init), **self._init})
+        self.workers = self._wanted or max(int(ray.cluster_resources().get("CPU", 1)), 1)
+
+    def close(self) -> None:
+        """End the workers that are left, and the local Ray if it was started for this."""
+        hands, self._hands = self._hands, []
+        for hand in hands:
+            hand.kill()
+        if self._started:
+            self._started = False
+            self._ray.shutdown()
+
+    def hire(self, order: bytes, listener: Listener) -> Worker:
+        """One more actor."""
+        hand = _Hand(self._ray, order, listener, {"num_cpus": 1, **self._options})
+        self._hands.append(hand)
+        return hand
+
+    @staticmethod
+    def dumps(value: Any) -> bytes:
+        """By Ray's own pickler, which also takes functions of the main module."""
+        data: bytes = importlib.import_module("ray.cloudpickle").dumps(value)
+        return data
+
+
+def _imported() -> Any:
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise InvalidOption(
+            'map(engine="ray") needs Ray, which is not installed; write pip install "appl[ray]"'
+        ) from error
+
+
+def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """How a local Ray is started: quiet, and without a dashboard that listens to the network."""
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    if "address" in given or os.environ.get("RAY_ADDRESS"):
+        return quiet
+    return {**quiet, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+
+
+class _Hand:
+    """One actor, and the thread that hears it."""
+
+    def __init__(self, ray: Any, order: bytes, listener: Listener, options: Any) -> None:
+        self._ray, self._listener = ray, listener
+        kind = ray.remote(max_concurrency=4, max_restarts=0, **options)(Actor)
+        self._actor = kind.remote(order)
+        self._dead = False
+        thread = threading.Thread(target=self._hear, name="appl-ray", daemon=True)
+        thread.start()
+
+    def _hear(self) -> None:
+        try:
+            for reference in self._actor.serve.options(num_returns="streaming").remote():
+                self._listener.heard(self, self._ray.get(reference))
+        except Exception as error:
+            if not self._dead:
+                self._listener.lost(self, WorkerLost(_first_line(error)))
+
+    def tell(self, batch: bytes) -> None:
+        """Send *batch*; calls of one caller come to an actor in order."""
+        if not self._dead:
+            self._actor.tell.remote(batch)
+
+    def kill(self) -> None:
+        """End the process of the actor."""
+        if not self._dead:
+            self._dead = True
+            self._ray.kill(self._actor)
+            self._listener.lost(self, WorkerLost("it was killed"))
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+class Actor:
+    """A worker as Ray runs it: one method sends, the other receives."""
+
+    def __init__(self, order: bytes) -> None:
+        self._sent: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._station = Station(order, self._sent.put)
+
+    def serve(self) -> Iterator[bytes]:
+        """All that the worker sends, to its end."""
+        thread = threading.Thread(target=self._run, name="appl-station", daemon=True)
+        thread.start()
+        while (batch := self._sent.get()) != _END:
+            yield batch
+
+    def _run(self) -> None:
+        try:
+            self._station.run()
+        finally:
+            self._sent.put(_END)
+
+    def tell(self, batch: bytes) -> None:
+        """What the driver sends."""
+        self._station.receive(batch)

@@ -1,0 +1,105 @@
+"""A caller's prompt on its way to a worker: its parts as they stand, with what they waited for.
+
+Invariant: what is rendered there is what would have been rendered here, and refers to the same
+calls; a part that failed fails there too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from appl.prompt import VOICES, Message, Node, Place, Prompt, Voice, moved
+from appl.prompt.lazy import Lazy, message_of, origin_of
+from appl.prompt.origin import Origin, line_of
+from appl.runtime.pending import Error, Pending, Value
+
+Answer = str | Message | BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One part: who says it, what it is, and the calls that it was the answer of."""
+
+    voice: Voice
+    part: Any
+    starts: bool
+    apart: bool
+    site: Origin
+    answered_by: tuple[str, ...] | None = None
+
+
+class Answered(Pending):
+    """What stands on the worker for a part that another process waited for."""
+
+    __slots__ = ("_answers", "_message")
+
+    def __init__(self, addresses: tuple[str, ...], content: Answer) -> None:
+        super().__init__(addresses[0] if addresses else "", None)
+        self._answers = addresses
+        self._message = content if isinstance(content, Message) else None
+        failed = isinstance(content, BaseException)
+        self.outcome = Error(content) if isinstance(content, BaseException) else Value(content)
+        self.delivered = self.looked = True
+        assert failed or isinstance(content, str | Message)
+
+    def prompt_text(self) -> str:
+        return self._message.content if self._message is not None else super().prompt_text()
+
+    def prompt_message(self) -> Message | None:
+        return self._message
+
+    def answered_by(self) -> tuple[str, ...]:
+        return self._answers
+
+
+def unready(tip: Node | None) -> Iterator[Pending]:
+    """What has to be waited for, one after the other, before the prompt can be sent."""
+    while tip is not None and (lazy := tip.first_waiting()) is not None:
+        source = lazy.prompt_source()
+        assert isinstance(source, Pending)
+        yield source
+
+
+def sent(tip: Node | None) -> list[Sent]:
+    """The prompt up to *tip*, all of whose parts are there."""
+    return [each for node in (tip.since(None) if tip is not None else ()) for each in _of(node)]
+
+
+def _of(node: Node) -> Iterator[Sent]:
+    if isinstance(node.part, Place):
+        for each in moved(node.part.prompt_nodes(), node.part.voice, node.voice):
+            yield from _of(each)
+    elif node.lazy is None:
+        yield Sent(node.voice, node.part, node.starts, node.apart, line_of(node.site))
+    else:
+        source = node.lazy.prompt_source()
+        addresses = source.answered_by() if isinstance(source, Pending) else ()
+        said_by = origin_of(node.lazy)
+        if said_by is not None and addresses[:1] != (said_by,):
+            addresses = (said_by, *(each for each in addresses if each != said_by))
+        yield Sent(
+            node.voice, _content(node.lazy), node.starts, node.apart, line_of(node.site), addresses
+        )
+
+
+def _content(part: Lazy) -> Answer:
+    try:
+        return message_of(part) or part.prompt_text()
+    except Exception as error:
+        return error
+
+
+def received(parts: list[Sent]) -> Prompt:
+    """The prompt that *parts* make."""
+    prompt, voices = Prompt(), {voice: voice for voice in VOICES.values()}
+    for each in parts:
+        voice = voices.setdefault(each.voice, each.voice)  # they are compared by identity
+        part = each.part
+        if each.answered_by is not None:
+            part = Answered(each.answered_by, part)
+        prompt.tip = Node(
+            prompt.tip, voice, part, starts=each.starts, apart=each.apart, site=each.site
+        )
+    return prompt

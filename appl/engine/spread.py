@@ -1,0 +1,536 @@
+"""The driver's side of a ``map`` over workers: addresses, items, results, and what is shared.
+
+Invariant: an item has the address that it would have had in this process, and what a worker tells
+of it is recorded before its result is seen. Items and results are kept by the program's own thread,
+what is recorded and what is lent by the I/O loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import pickle
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, cast
+
+from appl.engine.known import Memory, Witness, where
+from appl.engine.prompts import sent, unready
+from appl.engine.protocol import Engine, Worker
+from appl.engine.station import Blueprint, Order
+from appl.engine.wire import Unpacker, portable
+from appl.errors import InvalidOption, RunError, WorkerLost
+from appl.runtime.clock import First
+from appl.runtime.crossing import io_thread
+from appl.runtime.event import Event, Warned
+from appl.runtime.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait
+from appl.runtime.frame import Frame
+from appl.runtime.parallel import name_of, program_behind
+from appl.runtime.pending import Error, Pending, Value
+from appl.runtime.progress import Progress, progress_for
+from appl.runtime.run import Run, here
+from appl.runtime.scheduling import Attempts
+from appl.runtime.scheduling.budget import Account, Amounts
+from appl.runtime.scheduling.lending import Loan
+
+_CLOSING_S = 10.0
+
+
+def mapped(
+    f: Callable[..., Any], items: Iterable[tuple[Any, ...]], size: int | None, engine: Engine,
+    *, concurrency: int | None, collect: bool, progress: bool | None,
+) -> Any:  # fmt: skip
+    """``f`` of every item, each on a worker of *engine*: what ``map`` returns."""
+    spread = Spread(f, items, size, engine, concurrency, collect, progress)
+    return spread.arun() if in_coroutine() else spread.run()
+
+
+class _Unit:
+    """One item: its number, the number in its address, and what a worker is sent."""
+
+    __slots__ = ("alone", "index", "memory", "ordinal", "payload", "tries")
+
+    def __init__(self, index: int, ordinal: int, payload: bytes) -> None:
+        self.index, self.ordinal, self.payload = index, ordinal, payload
+        self.tries = 0
+        self.alone = False
+        self.memory: Memory | None = None
+
+    def message(self) -> tuple[Any, ...]:
+        return "item", self.index, self.ordinal, self.payload, self.memory
+
+
+class _Hired:
+    """A worker, and the items that it has."""
+
+    def __init__(self, spread: Spread) -> None:
+        self.units: dict[int, _Unit] = {}
+        self.desk = _Desk(spread, self)
+        self.worker: Worker | None = None
+        self.gone = False
+
+    def tell(self, *messages: tuple[Any, ...]) -> None:
+        """Send *messages*, if it is still there."""
+        if self.worker is not None and not self.gone:
+            self.worker.tell(pickle.dumps(messages, 5))
+
+
+class Spread:
+    """One ``map`` over workers."""
+
+    def __init__(
+        self, f: Callable[..., Any], items: Iterable[tuple[Any, ...]], size: int | None,
+        engine: Engine, concurrency: int | None, collect: bool, progress: bool | None,
+    ) -> None:  # fmt: skip
+        self._engine, self._collect = engine, collect
+        self._f, self._name = f, name_of(f)
+        self._shown: Progress = progress_for(self._name, size, progress)
+        self._items, self._exhausted = iter(items), False
+        self._size, self._most = size, concurrency
+        self._caller: Frame = here(lambda: self._name)
+        self.run_of: Run = self._caller.run
+        self.first = self._caller.counts.get(self._name, 0)
+        self.account: Account | None = self._caller.account
+        self.witnesses: dict[int, Witness] = {}  # of items that have begun; on the I/O loop
+        self._again: deque[_Unit] = deque()
+        self._hired: list[_Hired] = []
+        self._results: dict[int, Value | Error] = {}
+        self._taken = itertools.count()
+        self._failures: list[BaseException] = []
+        self._signal: First | None = None
+        self.hub: Hub = strand_here().hub
+        self._needs_prompt = _check(f)
+
+    # -- the program's thread
+
+    def run(self) -> list[Any]:
+        """The results, in order; the program waits for them."""
+        with self._shown:
+            steps = self._steps()
+            try:
+                for signal in steps:
+                    wait(signal)
+            except BaseException:
+                self._cancel()
+                for signal in self._closed():
+                    wait(signal)
+                raise
+            finally:
+                self._leave()
+            return self._values
+
+    async def arun(self) -> list[Any]:
+        """The same in a coroutine."""
+        with self._shown:
+            steps = self._steps()
+            try:
+                for signal in steps:
+                    await arrive(signal)
+            except BaseException:
+                self._cancel()
+                for signal in self._closed():
+                    await arrive(signal)
+                raise
+            finally:
+                self._leave()
+            return self._values
+
+    def _steps(self) -> Iterator[Pending]:
+        self._values: list[Any] = []
+        if self._needs_prompt:
+            yield from unready(self._caller.prompt.tip)
+        self._engine.open()
+        self._order = self._ordered()
+        while True:
+            self._signal = First(self._caller.address, self.hub)
+            self._hand_out()
+            while len(self._values) in self._results:
+                self._values.append(self._value(self._results.pop(len(self._values))))
+            if self._exhausted and not self._again and not any(h.units for h in self._hired):
+                break
+            yield self._signal
+        yield from self._closed()
+        if self._failures:
+            raise self._failures[0]
+
+    def _value(self, outcome: Value | Error) -> Any:
+        if isinstance(outcome, Value):
+            return outcome.value
+        if self._collect and isinstance(outcome.error, Exception):
+            return outcome.error
+        raise outcome.error
+
+    def _ordered(self) -> bytes:
+        run = self.run_of
+        if run.blueprint is None:
+            raise InvalidOption(
+                "map(engine=...): this run was made by hand, so that nobody knows how to make one "
+                "like it in another process; use appl.record(), appl.run() or the process's own run"
+            )
+        order = Order(
+            self._portable(self._f, f"the function {self._name}()"),
+            cast(Blueprint, run.blueprint), self._caller.address, self._name,
+            sent(self._caller.prompt.tip) if self._needs_prompt else [],
+            self._caller.voice, self._caller.model, _limited(self.account),
+            frozenset(name for name, way in run.ways.items() if way.by_tokens),
+            run.streams, secrets.token_bytes(32), self._engine.dumps,
+        )  # fmt: skip
+        return self._portable(order, "the prompt or the settings")
+
+    def _portable(self, value: Any, what: str) -> bytes:
+        try:
+            return self._engine.dumps(value)
+        except Exception as error:
+            raise InvalidOption(
+                f"map(engine=...): {what} cannot be sent to a worker ({type(error).__name__}: "
+                f"{error}); what it holds, closes over or refers to must be picklable: open "
+                "files, connections, locks and clients inside of the function, and pass plain data"
+            ) from error
+
+    # -- handing out
+
+    def _hand_out(self) -> None:
+        """Give items to workers that have room; those that lost their worker first."""
+        messages: dict[_Hired, list[tuple[Any, ...]]] = {}
+        while (unit := self._next()) is not None:
+            hired = self._room_for(unit)
+            if hired is None:
+                self._again.appendleft(unit)
+                break
+            hired.units[unit.index] = unit
+            messages.setdefault(hired, []).append(unit.message())
+        for hired, each in messages.items():
+            hired.tell(*each)
+
+    def _next(self) -> _Unit | None:
+        if self._again:
+            return self._again.popleft()
+        if self._exhausted or not self._may_begin():
+            return None
+        item = next(self._items, None)
+        if item is None:
+            self._exhausted = True
+            return None
+        index = next(self._taken)
+        self._caller.counts[self._name] = self.first + index + 1
+        try:
+            payload = self._portable(item, f"item {index}")
+        except InvalidOption as error:
+            self._end(index, Error(error))
+            return self._next()
+        return _Unit(index, self.first + index, payload)
+
+    def _may_begin(self) -> bool:
+        """Whether an item may be taken: not more than fit, nor than are asked for at once."""
+        at_work = sum(len(hired.units) for hired in self._hired)
+        most = self._engine.at_once * self._engine.workers
+        return at_work < min(most, self._most or most)
+
+    def _room_for(self, unit: _Unit) -> _Hired | None:
+        """The worker with least to do; one by itself for an item that may be what kills them."""
+        present = [hired for hired in self._hired if not hired.gone]
+        fewest = min(present, key=lambda hired: len(hired.units), default=None)
+        if (fewest is None or fewest.units) and len(present) < self._engine.workers:
+            fewest = self._hire()
+        if fewest is None or len(fewest.units) >= (1 if unit.alone else self._engine.at_once):
+            return None
+        if any(each.alone for each in fewest.units.values()):
+            return None
+        return fewest
+
+    def _hire(self) -> _Hired:
+        hired = _Hired(self)
+        hired.worker = self._engine.hire(self._order, hired.desk)
+        self._hired.append(hired)
+        return hired
+
+    # -- what workers say, on the program's thread
+
+    def over(self, hired: _Hired, index: int, outcome: Value | Error) -> None:
+        """Item *index* is over."""
+        if hired.units.pop(index, None) is not None:
+            self._end(index, outcome)
+            self._stir()
+
+    def _end(self, index: int, outcome: Value | Error) -> None:
+        self._results[index] = outcome
+        self._shown.step(First("", self.hub))
+
+    def failed(self, error: BaseException) -> None:
+        """Something failed that is no item's result."""
+        self._failures.append(error)
+
+    def broken(self, hired: _Hired, error: BaseException) -> None:
+        """A worker cannot work at all: nor could another."""
+        for index in list(hired.units):
+            self.over(hired, index, Error(error))
+        self._items, self._exhausted = iter(()), True
+        self._failures.append(error)
+        hired.tell(("cancel",))
+        self._kill_later(hired)
+
+    def gone(self, hired: _Hired, why: BaseException | None) -> None:
+        """A worker has ended: as it was told to, or it was lost, with what it had begun."""
+        hired.gone = True
+        units, hired.units = hired.units, {}
+        for unit in units.values():
+            unit.tries += 1
+            witness = self.witnesses.get(unit.ordinal) or Witness()
+            doubtful = witness.doubtful()
+            if doubtful is not None:
+                why = WorkerLost(
+                    f"{self._at(unit)}: its worker was lost while the tool {doubtful} ran, and "
+                    "nobody knows whether it had its effect; if it may run again, make it by "
+                    "as_tool(f, idempotent=True)"
+                )
+            elif unit.tries < self._engine.tries:
+                unit.memory = witness.memory
+                unit.alone = unit.tries + 1 == self._engine.tries
+                self._again.append(unit)
+                continue
+            else:
+                why = WorkerLost(
+                    f"{self._at(unit)}: {unit.tries} workers were lost over it; the last one: {why}"
+                )
+            self._end(unit.index, Error(why))
+        self._stir()
+
+    def _at(self, unit: _Unit) -> str:
+        return f"{self._caller.address}/{self._name}.{unit.ordinal}"
+
+    def _stir(self) -> None:
+        if self._signal is not None:
+            self._signal.reached()
+
+    # -- the end
+
+    def _closed(self) -> Iterator[Pending]:
+        """What to wait for until all workers have ended."""
+        for hired in self._hired:
+            hired.tell(("close",))
+        while any(not hired.gone for hired in self._hired):
+            self._signal = First(self._caller.address, self.hub)
+            if all(hired.gone for hired in self._hired):
+                return
+            yield self._signal
+
+    def _cancel(self) -> None:
+        """Stop all workers; what was not begun keeps its address, for the sake of later calls."""
+        self._again.clear()
+        rest = sum(1 for _ in self._items) if not self._exhausted else 0
+        self._exhausted = True
+        self._caller.counts[self._name] = self.first + next(self._taken) + rest
+        for hired in self._hired:
+            hired.units.clear()
+            hired.tell(("cancel",))
+            self._kill_later(hired)
+
+    def _kill_later(self, hired: _Hired) -> None:
+        """End a worker that does not end by itself; it may be busy with anything."""
+        io = io_thread()
+
+        def kill() -> None:
+            if not hired.gone and hired.worker is not None:
+                hired.worker.kill()
+
+        io.send(lambda: _void(io.loop.call_later(_CLOSING_S, kill)))
+
+    def _leave(self) -> None:
+        self._engine.close()
+
+
+def _outcome(well: bool, payload: bytes, shown: str) -> Value | Error:
+    try:
+        value = pickle.loads(payload)
+    except Exception as error:
+        return Error(RunError(f"a result cannot be read here ({type(error).__name__}: {error})"))
+    if well:
+        return Value(value)
+    value.add_note(f"on a worker:\n{shown}")
+    return Error(value)
+
+
+def _void(_: object) -> None:
+    """Nothing, for an action whose value is of no interest."""
+
+
+def _check(f: Any) -> bool:
+    """Whether *f* sees the caller's prompt. Raises ``InvalidOption`` for one that changes it."""
+    program = program_behind(f)
+    ctx = getattr(program, "ctx", "copy")
+    if ctx in ("same", "resume"):
+        raise InvalidOption(
+            f"map(engine=...): {name_of(f)}() has ctx={ctx!r}, and a prompt of this process cannot "
+            'be written from another; use ctx="copy" and say what it returns, or leave out engine='
+        )
+    return ctx != "new"
+
+
+def _limited(account: Account | None) -> tuple[bool, bool] | None:
+    if account is None:
+        return None
+    levels = account.levels()
+    cost, tokens = (any(each.limits[i] is not None for each in levels) for i in (0, 1))
+    return cost, tokens
+
+
+class _Desk:
+    """What one worker says, on the I/O loop: its events are recorded, its attempts get leave."""
+
+    def __init__(self, spread: Spread, hired: _Hired) -> None:
+        self._spread, self._hired = spread, hired
+        self._run = spread.run_of
+        self._within = f"{spread._caller.address}/{spread._name}."
+        self._unpacker = Unpacker()
+        self._loans: dict[int, Loan] = {}
+        self._asking: dict[int, asyncio.Task[None]] = {}
+        self._secrets: dict[str, str] = {}
+        self._ended = False
+
+    # -- as a listener, on any thread
+
+    def heard(self, worker: Worker, batch: bytes) -> None:
+        """A batch has come."""
+        here = time.monotonic_ns()
+        messages = pickle.loads(batch)
+        io_thread().send(partial(self._take, messages, here))
+
+    def lost(self, worker: Worker, why: BaseException) -> None:
+        """The worker is gone."""
+        io_thread().send(partial(self._gone, why))
+
+    # -- on the I/O loop
+
+    def _take(self, messages: list[tuple[Any, ...]], here: int) -> None:
+        for message in messages:
+            try:
+                self._one(message, here)
+            except Exception as error:  # the program waits for what would be lost here
+                self._broken(error)
+
+    def _one(self, message: tuple[Any, ...], here: int) -> None:
+        event = self._unpacker.unpack(message)
+        answer = _ANSWERS.get(message[0])
+        if event is not None:
+            self._happened(event)
+        elif answer is not None:
+            answer(self, *message[1:])
+        elif message[0] == "sent":
+            self._unpacker.sent(message[1], here)
+
+    def _happened(self, event: Event) -> None:
+        address = where(event)
+        if address.startswith(self._within):
+            ordinal = int(address[len(self._within) :].partition("/")[0])
+            if not self._spread.witnesses.setdefault(ordinal, Witness()).fresh(event):
+                return
+        if isinstance(event, Warned):
+            self._run.tell(event.message)
+        self._run.emit(event)
+
+    def _concealed(self, words: dict[str, str]) -> None:
+        self._run.conceal(words)
+
+    def _over(self, index: int, well: bool, payload: bytes, shown: str) -> None:
+        self._spread.witnesses.pop(self._spread.first + index, None)
+        self._tell(partial(self._spread.over, self._hired, index, _outcome(well, payload, shown)))
+
+    def _failure(self, error: BaseException) -> None:
+        self._tell(partial(self._spread.failed, error))
+
+    def _broken(self, error: BaseException) -> None:
+        self._tell(partial(self._spread.broken, self._hired, error))
+
+    def _tell(self, action: Callable[[], None]) -> None:
+        run_on(self._spread.hub, action)
+
+    def _closed(self) -> None:
+        self._gone(None)
+
+    def _gone(self, why: BaseException | None) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        for task in self._asking.values():
+            task.cancel()
+        for loan in self._loans.values():
+            loan.lost()
+        self._loans.clear()
+        self._tell(partial(self._spread.gone, self._hired, why))
+
+    # -- leave for attempts
+
+    def _asked(self, number: int, place: str, worst: Any, tokens: int, patience_s: float) -> None:
+        work = self._lend(number, place, worst and Amounts(*worst), tokens, patience_s)
+        task = io_thread().loop.create_task(work)
+        self._asking[number] = task
+
+    async def _lend(
+        self, number: int, place: str, worst: Amounts | None, tokens: int, patience_s: float
+    ) -> None:
+        try:
+            if self._run.gate is not None:
+                self._run.gate()
+            way: Attempts = self._run.ways[place]
+            loan = await way.lend(self._spread.account, worst, tokens, patience_s)
+        except Exception as error:
+            self._hired.tell(("refused", number, portable(error)))
+        else:
+            if self._ended:
+                loan.back(Amounts())
+                return
+            self._loans[number] = loan
+            self._hired.tell(("granted", number, loan.probe))
+        finally:
+            del self._asking[number]
+
+    def _withdrawn(self, number: int) -> None:
+        task, loan = self._asking.get(number), self._loans.pop(number, None)
+        if task is not None:
+            task.cancel()
+        if loan is not None:
+            loan.back(Amounts())
+
+    def _answered(self, number: int, used: Any, tokens: int | None) -> None:
+        loan = self._loans.pop(number, None)
+        if loan is not None:
+            loan.answered(Amounts(*used), tokens)
+
+    def _failed(self, number: int, error: BaseException, free: bool) -> None:
+        loan = self._loans.pop(number, None)
+        if loan is not None:
+            loan.failed(error, free)
+
+    def _barrier(self, number: int) -> None:
+        barrier = self._run.barrier
+        if barrier is None:
+            self._hired.tell(("written", number, None))
+            return
+
+        def write() -> None:
+            try:
+                barrier()
+            except Exception as error:
+                self._hired.tell(("written", number, portable(error)))
+            else:
+                self._hired.tell(("written", number, None))
+
+        threading.Thread(target=write, name="appl-barrier", daemon=True).start()
+
+
+_ANSWERS: dict[str, Callable[..., None]] = {
+    "secrets": _Desk._concealed,
+    "over": _Desk._over,
+    "failure": _Desk._failure,
+    "broken": _Desk._broken,
+    "closed": _Desk._closed,
+    "permit": _Desk._asked,
+    "withdrawn": _Desk._withdrawn,
+    "answered": _Desk._answered,
+    "failed": _Desk._failed,
+    "barrier": _Desk._barrier,
+}

@@ -1,0 +1,384 @@
+"""A worker: a run of its own in another process, whose items have the addresses they were sent.
+
+Invariant: nothing is decided here that others would have to know: budgets, rates and the trace are
+the driver's; what happens is told in the order in which it happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import pickle
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from appl.engine.known import Known, Memory
+from appl.engine.prompts import Sent, received
+from appl.engine.wire import Outbox, portable
+from appl.errors import ApplError, CallCancelled, RunError
+from appl.prompt import Voice
+from appl.runtime import structure
+from appl.runtime.clock import First
+from appl.runtime.crossing import io_thread
+from appl.runtime.event import Instrument
+from appl.runtime.fiber import arrive, in_coroutine, strand_here, wait
+from appl.runtime.frame import FRAME, Frame
+from appl.runtime.parallel import Item, is_async, start
+from appl.runtime.pending import Error, Pending, Value
+from appl.runtime.run import Run
+from appl.runtime.scheduling.budget import Account, Amounts
+from appl.runtime.scheduling.lending import Lender, Permit
+from appl.runtime.scheduling.policy import Allowance
+
+_SOON_S = 0.002
+
+
+class Opened(Protocol):
+    """A run that is about to be entered, and what belongs to it."""
+
+    run: Run
+
+    def close(self) -> None:
+        """Close backends and whatever else was opened."""
+
+
+class Blueprint(Protocol):
+    """How a run like that of the driver is made in another process; can be pickled."""
+
+    def open(self, lender: Lender, instruments: list[Instrument]) -> Opened:
+        """The run, which asks *lender* before each attempt and is watched by *instruments*."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a worker is told first: the function, and where in the program it is called.
+
+    ``limited`` says whether cost and tokens are limited by a budget, ``None`` when there is none;
+    ``by_tokens`` are the backends whose tokens are limited in a minute. ``key`` is a random one.
+    """
+
+    function: bytes
+    blueprint: Blueprint
+    caller: str
+    name: str
+    prompt: list[Sent]
+    voice: Voice
+    model: str | None
+    limited: tuple[bool, bool] | None
+    by_tokens: frozenset[str]
+    streams: bool
+    key: bytes
+    dumps: Callable[[Any], bytes]
+
+
+class Borrowed:
+    """Leave for one attempt, from the driver."""
+
+    def __init__(self, say: Callable[..., None], number: int, probe: bool) -> None:
+        self._say, self._number, self.probe = say, number, probe
+
+    def answered(self, used: Amounts, tokens: int | None) -> None:
+        """Give back what is left."""
+        self._say("answered", self._number, tuple(used), tokens)
+
+    def failed(self, error: BaseException, free: bool) -> None:
+        """Give back what may be."""
+        self._say("failed", self._number, portable(error), free)
+
+
+class Borrower:
+    """The worker's way to what is shared; on the I/O loop."""
+
+    def __init__(self, order: Order, out: Outbox) -> None:
+        self._out, self._by_tokens = out, order.by_tokens
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[bool]] = {}
+        self._writing: dict[int, _Barrier] = {}
+        self.account: Account | None = None
+        if order.limited is not None:
+            cost, tokens = (0 if limited else None for limited in order.limited)
+            self.account = Account(Allowance(cost, tokens, 0))
+
+    def by_tokens(self, place: str) -> bool:
+        """Whether tokens are limited there."""
+        return place in self._by_tokens
+
+    async def permit(
+        self, place: str, worst: Amounts | None, tokens: int, patience_s: float
+    ) -> Permit:
+        """Ask the driver, and wait for what it says."""
+        number = next(self._numbers)
+        answer = self._asked[number] = asyncio.get_running_loop().create_future()
+        self._out.say("permit", number, place, worst and tuple(worst), tokens, patience_s)
+        try:
+            return Borrowed(self._out.say, number, await answer)
+        except asyncio.CancelledError:
+            self._out.say("withdrawn", number)
+            raise
+        finally:
+            del self._asked[number]
+
+    def granted(self, number: int, probe: bool) -> None:
+        """Leave was given; who no longer wants it has said so."""
+        answer = self._asked.get(number)
+        if answer is not None and not answer.done():
+            answer.set_result(probe)
+
+    def refused(self, number: int, error: BaseException) -> None:
+        """Leave was not given."""
+        answer = self._asked.get(number)
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
+
+    def barrier(self) -> None:
+        """Return when the driver has all on disk that was told so far."""
+        number, written = next(self._numbers), _Barrier()
+        self._writing[number] = written
+        self._out.say("barrier", number)
+        written.wait()
+
+    def written(self, number: int, error: BaseException | None) -> None:
+        """It is on disk, or cannot be."""
+        self._writing.pop(number).reached(error)
+
+
+class _Barrier:
+    """One thread's wait for the disk of another machine."""
+
+    def __init__(self) -> None:
+        self._event, self._error = threading.Event(), None
+
+    def wait(self) -> None:
+        self._event.wait()
+        if self._error is not None:
+            raise self._error
+
+    def reached(self, error: Any) -> None:
+        self._error = error
+        self._event.set()
+
+
+class _Job:
+    """One item on its way; the owner of its ``Item``."""
+
+    def __init__(self, station: Station, index: int) -> None:
+        self._station, self._index = station, index
+        self.hub = station.hub
+        self.pending: Pending | None = None
+
+    def one_over(self, pending: Pending) -> None:
+        """The item is over, by the end of *pending*."""
+        self._station.over.append((self._index, pending))
+        self._station.stir()
+
+
+class Station:
+    """Works on the items that it is sent until it is told to close; ``run`` is its whole life.
+
+    *send* takes batches for the driver, on the I/O thread of this process.
+    """
+
+    def __init__(self, order: bytes, send: Callable[[bytes], None]) -> None:
+        self._bytes, self._send = order, send
+        self._inbox: deque[tuple[Any, ...]] = deque()
+        self._closing = self._cancelled = False
+        self._signal: First | None = None
+        self.over: deque[tuple[int, Pending]] = deque()
+        self._jobs: dict[int, _Job] = {}
+        self._borrower: Borrower | None = None
+
+    # -- from any thread
+
+    def receive(self, batch: bytes) -> None:
+        """A *batch* has come from the driver."""
+        for message in pickle.loads(batch):
+            kind, *rest = message
+            if kind in ("granted", "refused", "written"):
+                assert self._borrower is not None
+                io_thread().send(partial(getattr(self._borrower, kind), *rest))
+            else:
+                self._inbox.append(message)
+                self.stir()
+
+    def stir(self) -> None:
+        """There is something to do."""
+        signal = self._signal
+        if signal is not None:
+            signal.reached()
+
+    # -- on the worker's own thread
+
+    def run(self) -> None:
+        """Work until the driver closes or cancels, and tell it of the end."""
+        try:
+            order: Order = pickle.loads(self._bytes)
+            f = pickle.loads(order.function)
+        except BaseException as error:
+            self._send(pickle.dumps([("broken", _unreadable(error))]))
+            return
+        out = Outbox(order.key, self._send, time.monotonic_ns, _soon, order.streams)
+        try:
+            self._serve(order, f, out)
+        except BaseException as error:
+            out.say("broken", portable(error))
+        out.say("closed")
+        _flushed(out)
+
+    def _serve(self, order: Order, f: Any, out: Outbox) -> None:
+        self._order, self._f, self._out = order, f, out
+        self._borrower = borrower = Borrower(order, out)
+        opened = order.blueprint.open(borrower, [out])
+        try:
+            run = opened.run
+            run.barrier = borrower.barrier
+            self._known = Known(f"{order.caller}/{order.name}.", run.effects)
+            run.effects, run.recorded = self._known, self._known
+            if is_async(f):
+                asyncio.run(self._alive(run))
+            else:
+                self._live(run)
+        finally:
+            opened.close()
+
+    def _live(self, run: Run) -> None:
+        failed: BaseException | None = None
+        run.__enter__()
+        try:
+            for signal in self._steps(run):
+                wait(signal)
+        except BaseException as error:
+            failed = error
+        try:
+            run.finish(failed)
+        except Exception as error:
+            self._ended(error)
+        finally:
+            run._leave()
+
+    async def _alive(self, run: Run) -> None:
+        failed: BaseException | None = None
+        run.__enter__()
+        try:
+            for signal in self._steps(run):
+                await arrive(signal)
+        except BaseException as error:
+            failed = error
+        try:
+            await run.afinish(failed)
+        except Exception as error:
+            self._ended(error)
+        finally:
+            run._leave()
+
+    def _ended(self, error: Exception) -> None:
+        """What was left running failed, and nobody had looked."""
+        if not self._cancelled:
+            self._out.say("failure", portable(error))
+
+    def _steps(self, run: Run) -> Iterator[First]:
+        """What to wait for, one after the other, until there is nothing more to do."""
+        self.hub = strand_here().hub
+        order = self._order
+        self._caller = Frame(run, run.root, order.caller, received(order.prompt), order.voice)
+        self._caller.model = order.model
+        run.root.started = self._caller.started  # the run answers for what the items leave behind
+        FRAME.set(self._caller)
+        while True:
+            self._signal = First("", self.hub)
+            while self._inbox:
+                self._told(*self._inbox.popleft())
+            while self.over:
+                self._tell(*self.over.popleft())
+            if self._cancelled:
+                raise CallCancelled("the map was cancelled")
+            if self._closing and not self._jobs:
+                return
+            yield self._signal
+
+    def _told(self, kind: str, *rest: Any) -> None:
+        if kind == "item":
+            self._begin(*rest)
+        elif kind == "close":
+            self._closing = True
+        elif kind == "cancel":
+            self._cancelled = True
+
+    def _begin(self, index: int, ordinal: int, payload: bytes, memory: Memory | None) -> None:
+        if memory is not None:
+            self._known.add(memory)
+        job = self._jobs[index] = _Job(self, index)
+        self._caller.counts[self._order.name] = ordinal
+        try:
+            job.pending = pending = start(self._f, pickle.loads(payload), {})
+        except Exception as error:
+            self._over(index, None, error)
+            return
+        Item(job, pending).follow(pending)
+
+    def _tell(self, index: int, pending: Pending) -> None:
+        outcome = pending.outcome
+        if isinstance(outcome, Value):
+            self._over(index, outcome.value, None)
+        else:
+            assert isinstance(outcome, Error)
+            outcome.looked = True
+            self._over(index, None, outcome.error)
+
+    def _over(self, index: int, value: Any, error: BaseException | None) -> None:
+        job = self._jobs.pop(index)
+        if job.pending is not None:
+            job.pending.looked = True
+            if not in_coroutine():
+                structure.join(job.pending.children or [])
+        payload: bytes | None = None
+        if error is None:
+            try:
+                payload = self._order.dumps(value)
+            except Exception as why:
+                error = RunError(
+                    f"{self._order.name}() returned what cannot be sent to the driver "
+                    f"({type(value).__name__}: {why}); return plain data or text"
+                )
+        if error is not None:
+            shown = "".join(traceback.format_exception(error)).rstrip()
+            payload = self._error(error)
+        self._out.say("over", index, error is None, payload, shown if error is not None else "")
+
+    def _error(self, error: BaseException) -> bytes:
+        try:
+            payload = self._order.dumps(error)
+            pickle.loads(payload)
+        except Exception:
+            return pickle.dumps(portable(error))
+        return payload
+
+
+def _unreadable(error: BaseException) -> ApplError:
+    return RunError(
+        f"a worker cannot read what it was sent ({type(error).__name__}: {error}); the modules "
+        "that the program imports must be there, too: see runtime_env of Ray"
+    )
+
+
+def _flushed(out: Outbox) -> None:
+    """Wait until all is sent."""
+    done, io = threading.Event(), io_thread()
+    io.send(out.flush)
+    io.send(done.set)
+    io.call()
+    done.wait()
+
+
+def _soon(action: Callable[[], None]) -> None:
+    io = io_thread()
+    io.send(lambda: _later(io.loop, action))
+
+
+def _later(loop: asyncio.AbstractEventLoop, action: Callable[[], None]) -> None:
+    loop.call_later(_SOON_S, action)

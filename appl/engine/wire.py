@@ -1,0 +1,241 @@
+"""What worker and driver say to each other: batches of messages, in order, as pickled plain tuples.
+
+Invariant: a prompt goes over once, as it grows, not with every call; no value of a secret-looking
+variable of the worker's environment goes over at all. Both ends belong to one user: a batch may
+hold anything that can be pickled, unlike a trace.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from appl.backend import Request
+from appl.errors import BackendError
+from appl.prompt import Messages
+from appl.prompt.origin import Spans, line_of
+from appl.runtime.event import CallStarted, Event, RunEnded
+from appl.tracing.record import error_data, error_from
+from appl.tracing.secret import Masker
+
+REMEMBERED = 4096
+VALUES = ("over",)
+"""Messages that hold values of the program's, which nothing is taken out of."""
+
+Message = tuple[Any, ...]
+Key = tuple[bytes, int]
+"""What a prompt says, and where its texts come from."""
+
+
+def portable(error: BaseException) -> BaseException:
+    """*error* itself if it can be pickled, else the nearest that can, with the same message."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return error_from(error_data(error), str, str)
+    return error
+
+
+def _key(link: Messages) -> Key:
+    return link.digest, link.trail
+
+
+def _told(spans: Spans) -> Spans:
+    """*spans* with source lines in place of code."""
+    return tuple(line_of(each) or each if isinstance(each, tuple) else each for each in spans)
+
+
+class Packer:
+    """The worker's events as messages; what was said in a prompt before is only named."""
+
+    def __init__(self) -> None:
+        self._known: set[Key] = set()
+
+    def pack(self, event: Event) -> Iterable[Message]:
+        """The messages that tell of *event*."""
+        if isinstance(event, CallStarted):
+            yield from self._started(event)
+            return
+        error = getattr(event, "error", None)
+        if error is not None:
+            event.error = portable(error)  # type: ignore[union-attr] # it has one
+        yield "event", event
+
+    def _started(self, event: CallStarted) -> Iterable[Message]:
+        request = event.request
+        if len(self._known) > REMEMBERED:
+            self._known.clear()
+            yield ("forget",)
+        yield from self._links(request.messages)
+        said = _key(request.messages) if request.messages is not None else None
+        yield (
+            "started", request.address, request.ordinal, request.model, said, request.sampling,
+            request.n, request.sample, request.timeout, request.priority, request.cache,
+            request.digest, event.kind, event.edges, event.file, event.line, event.at,
+        )  # fmt: skip
+
+    def _links(self, link: Messages | None) -> Iterable[Message]:
+        fresh: list[Messages] = []
+        while link is not None and _key(link) not in self._known:
+            fresh.append(link)
+            link = link.parent
+        for link in reversed(fresh):
+            self._known.add(_key(link))
+            parent = _key(link.parent) if link.parent is not None else None
+            yield "link", _key(link), parent, link.message, _told(link.spans)
+
+
+class Unpacker:
+    """The events that a worker's messages tell of, with the times of this process."""
+
+    def __init__(self) -> None:
+        self._links: dict[Key, Messages] = {}
+        self._ahead: int | None = None
+
+    def sent(self, there: int, here: int) -> None:
+        """A batch was sent when it was *there* at the worker, and came when it was *here*.
+
+        The clocks differ by at most what the quickest batch has shown.
+        """
+        delay = here - there
+        self._ahead = delay if self._ahead is None else min(self._ahead, delay)
+
+    def unpack(self, message: Message) -> Event | None:
+        """The event of *message*, when it is one."""
+        kind, *rest = message
+        if kind == "forget":
+            self._links.clear()
+        elif kind == "link":
+            key, parent, said, spans = rest
+            above = self._links[parent] if parent is not None else None
+            self._links[key] = link = Messages(above, said, spans=spans)
+            link.has_digest(key[0])
+        elif kind == "started":
+            return self._started(*rest)
+        elif kind == "event":
+            event: Event = rest[0]
+            event.at += self._ahead or 0
+            return event
+        return None
+
+    def _started(
+        self, address: Any, ordinal: Any, model: Any, said: Any, sampling: Any, n: Any, sample: Any,
+        timeout: Any, priority: Any, cache: Any, digest: Any, kind: Any, edges: Any, file: Any,
+        line: Any, at: Any,
+    ) -> CallStarted:  # fmt: skip
+        messages = self._links[said] if said is not None else None
+        request = Request(
+            address, ordinal, model, messages, sampling, n, sample, timeout, priority, cache, digest
+        )
+        return CallStarted(request, kind, edges, file, line, at + (self._ahead or 0))
+
+
+class Disguise:
+    """Puts a word of the same length in place of each secret of this process's environment.
+
+    The driver is told the words, not the secrets: it masks them in the trace, and marks the record,
+    as it does with secrets of its own. *key* makes the words the same on all workers of a map.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key, self._masker = key, Masker()
+        self._words: dict[bytes, bytes] = {}
+
+    def news(self) -> dict[str, str]:
+        """The words that were not told yet, by the name of the variable."""
+        fresh: dict[str, str] = {}
+        for form, name in self._masker.forms():
+            data = form.encode("utf-8", "surrogatepass")
+            if data not in self._words:
+                word = self._words[data] = self._word(data)
+                fresh[f"{name} {len(fresh)}" if name in fresh else name] = word.decode("ascii")
+        return fresh
+
+    def _word(self, data: bytes) -> bytes:
+        made = b""
+        while len(made) < len(data):
+            digest = hmac.new(self._key, made + data, hashlib.sha256).digest()
+            made += base64.b32encode(digest).rstrip(b"=")
+        return made[: len(data)]
+
+    def hide(self, batch: bytes) -> bytes:
+        """*batch* without secrets."""
+        for data, word in self._words.items():
+            if data in batch:
+                batch = batch.replace(data, word)
+        return batch
+
+
+class Outbox:
+    """What goes from the worker to the driver, in order, a few milliseconds' worth at a time.
+
+    An instrument of the worker's run. *send* takes a batch; *soon* has an action called shortly, on
+    the one thread that ever calls *send*.
+    """
+
+    def __init__(
+        self, key: bytes, send: Callable[[bytes], None], now: Callable[[], int],
+        soon: Callable[[Callable[[], None]], None], wants_chunks: bool,
+    ) -> None:  # fmt: skip
+        self._disguise, self._packer = Disguise(key), Packer()
+        self._send, self._now, self._soon = send, now, soon
+        self._waiting: deque[Event | Message] = deque()
+        self._called = False
+        self.wants_chunks = wants_chunks
+
+    def on_event(self, event: Event) -> None:
+        """Tell the driver of *event*; the end of the worker's run is none of the map's."""
+        if not isinstance(event, RunEnded):
+            self._add(event)
+
+    def say(self, *message: Any) -> None:
+        """Tell the driver *message*, after all that was told before."""
+        self._add(message)
+
+    def _add(self, item: Event | Message) -> None:
+        self._waiting.append(item)
+        if not self._called:
+            self._called = True
+            self._soon(self.flush)
+
+    def flush(self) -> None:
+        """Send what waits."""
+        self._called = False
+        batch: list[Message] = []
+        while self._waiting:
+            item = self._waiting.popleft()
+            if isinstance(item, tuple) and item[0] in VALUES:
+                self._post(batch)
+                batch = []
+                self._send(_pickled([item]))  # the program's own data, for the program
+            else:
+                batch += [item] if isinstance(item, tuple) else self._packer.pack(item)
+        self._post(batch)
+
+    def _post(self, batch: list[Message]) -> None:
+        if not batch:
+            return
+        if news := self._disguise.news():
+            self._send(_pickled([("secrets", news)]))
+        self._send(self._disguise.hide(_pickled([("sent", self._now()), *batch])))
+
+
+def _pickled(messages: list[Message]) -> bytes:
+    try:
+        return pickle.dumps(messages, 5)
+    except Exception:
+        return pickle.dumps([_sendable(each) for each in messages], 5)
+
+
+def _sendable(message: Message) -> Message:
+    """*message*, or what is left of it when something in it cannot be pickled."""
+    try:
+        pickle.dumps(message, 5)
+    except Exception as error:
+        return "broken", BackendError(f"{message[0]!r} of a worker cannot be sent: {error}")
+    return message

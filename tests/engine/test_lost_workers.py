@@ -1,0 +1,130 @@
+"""A worker that dies: what it had told is kept, what it was working on is worked on again."""
+
+from __future__ import annotations
+
+import pytest
+
+from appl import gen, gen_with_tools, ppl
+from appl import map as appl_map
+from appl.errors import WorkerLost
+from appl.runtime.event import CallEnded
+from appl.testing import calling
+from appl.testing_engine import Threads
+from tests.engine.worlds import World, calls, replay, words
+
+
+@ppl
+def chain(word):
+    f"{word} 0"
+    for step in range(1, 4):
+        answer = gen()
+        f"{answer} {step}"
+    return str(gen())
+
+
+class Deadly(World):
+    """A world in which the one worker dies when it asks at *address*, the first *times* times.
+
+    What it has asked before came with the wish to ask, and so did all that had happened.
+    """
+
+    def __init__(self, answer, address, times=1, **options):
+        super().__init__(self._asked, **options)
+        self._says, self._address, self._left = answer, address, times
+        self.engine = None
+
+    def _asked(self, request):
+        if request.address == self._address and self._left:
+            self._left -= 1
+            self.engine.hired[-1].kill()
+        return self._says(request)
+
+    def map(self, f, items, **options):
+        self.engine = Threads(workers=1, **options)
+        return appl_map(f, items, on_error="collect", engine=self.engine)
+
+
+def test_what_was_recorded_is_not_paid_again(tmp_path):
+    world = Deadly(words, "/chain.1/gen.2")
+    with world.run(tmp_path / "trace"):
+        values = world.map(chain, "abcdef", at_once=2)
+    engine = world.engine
+    assert len(engine.hired) == 2
+    ended = [event.address for event in world.log.of(CallEnded)]
+    assert len(ended) == len(set(ended)) == 24
+    again = [address for address in set(world.asked) if world.asked.count(address) > 1]
+    assert "/chain.1/gen.2" in again and len(again) <= 2  # what was on its way when it died
+    with World(words).run(tmp_path / "here"):
+        assert appl_map(chain, "abcdef") == values
+    assert calls(tmp_path / "here") == calls(tmp_path / "trace")
+    assert replay(tmp_path / "trace", lambda: appl_map(chain, "abcdef", engine=engine)) == values
+
+
+def test_an_item_that_kills_its_workers_fails_alone():
+    world = Deadly(words, "/chain.1/gen.0", 99)
+    with world.run():
+        found = world.map(chain, "abcdef", at_once=4, tries=3)
+    assert isinstance(found[1], WorkerLost)
+    assert "/chain.1: 3 workers were lost over it" in str(found[1])
+    assert all(isinstance(each, str) for i, each in enumerate(found) if i != 1)
+
+
+ran = []
+
+
+def pay(amount: int) -> str:
+    """Pay.
+
+    Args:
+        amount: how much
+    """
+    ran.append(amount)
+    return f"paid {amount}"
+
+
+@ppl
+def paying(word):
+    f"pay for {word}"
+    first = gen(tools=[pay])
+    results = first.run_tool_calls()
+    [results]
+    return str(gen())
+
+
+def spender(request):
+    if any(message.role == "tool" for message in request.messages):
+        return words(request)
+    return calling(("pay", {"amount": 3}))
+
+
+def test_a_tool_that_has_run_does_not_run_again(tmp_path):
+    ran.clear()
+    world = Deadly(spender, "/paying.0/gen.1")
+    with world.run(tmp_path / "trace"):
+        values = world.map(paying, ["x"])
+    assert len(world.engine.hired) == 2 and ran == [3]
+    again = replay(tmp_path / "trace", lambda: appl_map(paying, ["x"], engine=world.engine))
+    assert again == values
+
+
+def test_a_tool_that_may_have_had_its_effect_stops_its_item():
+    hands = []
+
+    def fatal(amount: int) -> str:
+        """Pay.
+
+        Args:
+            amount: how much
+        """
+        hands[-1].hired[-1].kill()
+        return "too late"
+
+    @ppl
+    def doomed(word):
+        f"{word}"
+        return str(gen_with_tools(tools=[fatal]))
+
+    hands.append(Threads(workers=1))
+    world = World(lambda request: calling(("fatal", {"amount": 3})))
+    with world.run(), pytest.raises(WorkerLost, match="while the tool fatal ran"):
+        appl_map(doomed, ["x"], engine=hands[-1])

@@ -1,0 +1,70 @@
+"""Maps over workers that are threads, recorded and replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from appl.backend import Request
+from appl.runtime.run import Run
+from appl.session import replayed
+from appl.testing import Fake, Log
+from appl.testing_engine import Made
+from appl.tracing import Recorder, Trace, profile_data
+
+
+class World:
+    """A run whose workers answer with *answer*; all backends' requests are counted together."""
+
+    def __init__(self, answer: Callable[[Request], Any], **options: Any) -> None:
+        self._answer, self._options = answer, options
+        self.backends: list[Fake] = []
+        self.log = Log()
+
+    def backend(self) -> Fake:
+        made = Fake(self._answer)
+        self.backends.append(made)
+        return made
+
+    @property
+    def asked(self) -> list[str]:
+        return sorted(request.address for each in self.backends for request in each.requests)
+
+    @contextmanager
+    def run(self, path: Path | None = None) -> Iterator[Run]:
+        """A run with this world's backend, recorded in *path* if there is one."""
+        backend = self.backend()
+        watching: list[Any] = [self.log]
+        recorder = None
+        if path is not None:
+            recorder = Recorder(path, {"profile": profile_data(backend.profile), "seed": 5})
+            watching.append(recorder)
+        run = Run(backend, instruments=watching, seed=5, **self._options)
+        run.blueprint = Made(self.backend, seed=5)
+        try:
+            with run:
+                yield run
+        finally:
+            if recorder is not None:
+                recorder.close()
+
+
+def replay(path: Path, program: Callable[[], Any]) -> Any:
+    """The value of *program*, answered from *path* alone."""
+    with replayed(path):
+        return program()
+
+
+def calls(path: Path) -> dict[str, tuple[Any, ...]]:
+    """What each call of a trace was and had, by address."""
+    return {
+        call.address: (call.content, call.ordinal, call.outcome, call.edges, call.line)
+        for call in Trace.open(path).calls
+    }
+
+
+def words(request: Request) -> str:
+    """The last message, in capitals."""
+    return list(request.messages or ())[-1].content.upper()
