@@ -38,12 +38,15 @@ def line_of(origin: Origin) -> tuple[str, int] | None:
 
 def trail(before: int, at: int, spans: Spans) -> int:
     """A number for *spans* at a place *at* after what is *before*: equal where the origins are."""
+    if len(spans) == 2:
+        origin = spans[1]
+        return hash((before, at, origin if type(origin) is not tuple else origin[1]))
     return hash((before, at, *map(_key, spans))) if spans else before
 
 
 def _key(value: Any) -> Any:
-    """A statement's code is told apart by what it is, not by what is in it."""
-    return (id(value[0]), value[1]) if type(value) is tuple else value
+    """The place of a statement in its code tells it apart; to look into the code is slow."""
+    return value[1] if type(value) is tuple else value
 
 
 def joined(parts: Iterable[tuple[int, Spans]]) -> Spans:

@@ -10,7 +10,7 @@ import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from appl.prompt import USER, Node, Prompt, Voice
+from appl.prompt import USER, Node, Origin, Prompt, Voice
 from appl.runtime.pending import Pending
 
 if TYPE_CHECKING:
@@ -26,16 +26,17 @@ class Scribe:
     """Where text is said: a prompt, in which voice, and whether the next part begins an item.
 
     ``address`` says whose prompt it is. ``origin`` is where its own part of the prompt begins,
-    and ``base`` the voice in which it begins.
+    and ``base`` the voice in which it begins. ``site`` is the statement whose parts are being said.
     """
 
-    __slots__ = ("address", "base", "fresh", "origin", "prompt", "voice")
+    __slots__ = ("address", "base", "fresh", "origin", "prompt", "site", "voice")
 
     def __init__(self, address: str, prompt: Prompt, voice: Voice = USER) -> None:
         self.address, self.prompt = address, prompt
         self.voice = self.base = voice
         self.origin: Node | None = prompt.tip
         self.fresh = True
+        self.site: Origin = None
 
     def tip(self) -> Node | None:
         """The newest node that belongs to this."""

@@ -52,17 +52,18 @@ class Ops:
         frame.prompt.say(frame.voice, text, True, (here.f_code, here.f_lasti))
 
     def begin(self) -> None:
-        _frame().fresh = True
+        frame, here = _frame(), _getframe(1)
+        frame.fresh, frame.site = True, (here.f_code, here.f_lasti)
 
     def piece(self, text: str, /) -> None:
-        frame, here = _frame(), _getframe(1)
-        frame.prompt.say(frame.voice, text, frame.fresh, (here.f_code, here.f_lasti))
+        frame = _frame()
+        frame.prompt.say(frame.voice, text, frame.fresh, frame.site)
         frame.fresh = False
 
     def hole(self, value: object, conversion: str, spec: str, /) -> None:
-        frame, here = _frame(), _getframe(1)
+        frame = _frame()
         part = saying.part_of(frame, value, conversion, spec)
-        frame.prompt.say(frame.voice, part, frame.fresh, (here.f_code, here.f_lasti))
+        frame.prompt.say(frame.voice, part, frame.fresh, frame.site)
         frame.fresh = False
 
     def say(self, value: object, /) -> None:

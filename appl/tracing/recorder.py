@@ -488,6 +488,9 @@ class Recorder:
 
     def _origins(self, spans: Spans, parts: list[bytes]) -> tuple[list[Any], ...]:
         """What the records say of *spans*: lengths and numbers in turn, or nothing."""
+        if len(spans) == 2:
+            one = self._origin(spans[1], parts)
+            return () if one is None else ([spans[0], one],)
         found: list[Any] = []
         for length, origin in zip(spans[::2], spans[1::2], strict=True):
             number = self._origin(origin, parts)
