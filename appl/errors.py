@@ -10,6 +10,7 @@ ApplError
 ├── ChoiceError              (ValueError)    no choice could be made
 ├── OutputError              (ValueError)    no answer was of the type that was asked for
 ├── ToolError                (TypeError)     what was given cannot be a tool
+├── ExportError              (OSError)       spans of a run could not be sent
 ├── RunError                                 what the runtime refuses or finds
 │   ├── DeadlockError                        a program waits for itself
 │   ├── CallCancelled                        the call was cancelled before it had an answer
@@ -94,6 +95,10 @@ class OutputError(ApplError, ValueError):
 
 class ToolError(ApplError, TypeError):
     """What was given cannot be a tool: nothing that a model could be told how to call."""
+
+
+class ExportError(ApplError, OSError):
+    """The spans of a run could not be sent, or were refused."""
 
 
 class RunError(ApplError):
@@ -290,10 +295,14 @@ class UnusedRecords(DivergenceError):
     """The run ended without asking for everything that was recorded."""
 
 
+class ProgramChanged(DivergenceError):
+    """Files of the program are not what they were when it was recorded."""
+
+
 class InDoubtEffect(TraceError):
     """A tool with effects had begun when the run was broken off; it does not run again unasked.
 
-    ``tool``, ``arguments`` and ``address`` say which call; it may be run again, or its result given.
+    ``tool``, ``arguments`` and ``address`` say which call: run it again, or say what it gave.
     """
 
     def __init__(

@@ -36,6 +36,7 @@ class Counts:
     cached: int = 0
     completion: int = 0
     unknown: int = 0
+    reused: int = 0
     began: int = field(default_factory=time.monotonic_ns)
     first: int | None = None
     last: int = 0
@@ -62,6 +63,9 @@ class Counts:
             self.failed += not cancelled
             return
         self.answered += 1
+        if event.source is not None:  # it was paid for in an earlier run
+            self.reused += 1
+            return
         usage = event.response.usage
         self.unknown += usage.completion_tokens is None
         self.prompt += usage.prompt_tokens or 0
@@ -81,9 +85,10 @@ class Counts:
         """The state of the run in one line."""
         running = [f"{len(self.open)} running"] if self.open else []
         parts = [*running, f"{self.answered} done"]
+        parts += [f"{self.reused} of them from the record"] if self.reused else []
         parts += [f"{self.failed} failed"] if self.failed else []
         parts += [f"{self.cancelled} cancelled"] if self.cancelled else []
-        if self.completion or (self.answered and not self.unknown):
+        if self.completion or (self.answered > self.reused and not self.unknown):
             share = f" of {self.prompt}" if self.prompt else ""
             parts.append(f"{self.cached}{share} prompt tokens cached")
             parts.append(f"{self.completion} tokens, {self.rate():.0f} a second")
@@ -91,12 +96,14 @@ class Counts:
 
     def as_data(self) -> dict[str, Any]:
         """The counts for ``--json``; a sum that the backend did not say is null, not 0."""
-        known = self.unknown < self.answered or not self.answered
+        asked = self.answered - self.reused
+        known = self.unknown < asked or not asked
         return {
             "calls": self.started,
             "answered": self.answered,
             "failed": self.failed,
             "cancelled": self.cancelled,
+            "reused": self.reused,
             "prompt_tokens": self.prompt if known else None,
             "cached_tokens": self.cached if known else None,
             "completion_tokens": self.completion if known else None,

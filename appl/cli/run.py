@@ -20,6 +20,7 @@ from appl import session as sessions
 from appl.cli import arguments
 from appl.cli.display import Display, display
 from appl.cli.failure import Failure, guarded
+from appl.cli.overrides import BUDGET_HELP, budget_of
 from appl.cli.target import HELP, Target, UsageError, load, parse
 from appl.cli.terminal import TermSafe, as_json, out, say, show
 from appl.config import KEYS
@@ -28,8 +29,18 @@ from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.run import Run
 from appl.runtime.stream import TextStream
 from appl.session import Entry, Session
+from appl.tracing.resumer import Resumer
 
-_SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed", "concurrency", "home", "privacy")
+_SETTINGS = (
+    "model",
+    "backend",
+    "temperature",
+    "max_tokens",
+    "seed",
+    "concurrency",
+    "home",
+    "privacy",
+)
 
 
 def options() -> argparse.ArgumentParser:
@@ -41,6 +52,10 @@ def options() -> argparse.ArgumentParser:
         group.add_argument(flag, dest=name, metavar="X", help=KEYS[name].help)
     group.add_argument("--trace", metavar="FILE", dest="trace_file", help="record into this file")
     group.add_argument("--no-trace", action="store_true", help="do not record the run")
+    group.add_argument(
+        "--fresh", action="store_true", help="do not go on with an earlier run that was broken off"
+    )
+    group.add_argument("--budget", action="append", metavar="LIMIT=AMOUNT", help=BUDGET_HELP)
     group.add_argument("--json", action="store_true", help="print one JSON document and no more")
     group.add_argument(
         "--stream", action="store_true", help="show on stderr what the models say, as they say it"
@@ -110,7 +125,8 @@ def _run(plan: Plan, given: argparse.Namespace, failure: Failure) -> None:
             current = sessions.process_session()
             failure.session, failure.counts = current, shower.counts
             speaker = Speaker(None if plan.given.json else shower)
-            value = call(current.run, function, values, speaker)
+            with sessions.settled(current.recalled):
+                value = call(current.run, function, values, speaker)
             current.close()
     report(value, current, shower, plan.given)
 
@@ -123,9 +139,28 @@ def _session(plan: Plan, shower: Display) -> Session:
     entry = entry_of(plan.target, plan.argv)
     if path is not None and path.exists():
         raise UsageError(f"{path} exists already; a run is recorded into a new file")
+    told |= budget_of(given)
+    config = load_config(told)
+    broken = None
+    if config.trace and config.resume and path is None and not given.fresh:
+        broken = sessions.broken_off(entry, config)
+    if broken is not None:
+        return _resumed(Resumer(broken), told, entry, shower)
     return sessions.make_session(
-        load_config(told), entry=entry, instruments=[shower], path=path, say=shower.tell
+        config, entry=entry, instruments=[shower], path=path, say=shower.tell
     )
+
+
+def _resumed(resumer: Resumer, told: dict[str, Any], entry: Entry, shower: Display) -> Session:
+    session = sessions.resume_session(
+        resumer, told, entry=entry, instruments=[shower], say=shower.tell
+    )
+    there, every = len(resumer.unasked()), len(resumer.trace.calls) + len(resumer.trace.tools)
+    shower.tell(
+        f"appl: going on with {sessions.shown(resumer.trace.path)}, where {there} of {every} calls "
+        "are there; --fresh starts anew"
+    )
+    return session
 
 
 def entry_of(target: Target, argv: list[str]) -> Entry:

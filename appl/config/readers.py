@@ -25,6 +25,14 @@ def text(raw: object) -> str:
     return raw
 
 
+def switch_or_name(raw: object) -> bool | str:
+    """On, off, or the name of something."""
+    try:
+        return switch(raw)
+    except ValueError:
+        return text(raw)
+
+
 def number(raw: object) -> float:
     """A number of at least 0."""
     try:

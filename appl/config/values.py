@@ -21,6 +21,7 @@ from appl.config.readers import (
     path,
     size,
     switch,
+    switch_or_name,
     text,
     whole,
 )
@@ -67,6 +68,13 @@ KEYS: dict[str, Key] = {
         Key("keep_size", size, None, "how much all runs may take before gc removes some, as 2GB"),
         Key("keep_failed", switch, False, "whether gc leaves runs that failed or crashed"),
         Key("gc", switch, False, "whether gc runs at the end of each recorded run"),
+        Key("ctl", switch, True, "whether `appl ctl` reaches recorded runs while they go on"),
+        Key(
+            "resume",
+            switch_or_name,
+            True,
+            "whether `appl run` goes on with its last run if that was broken off; of a script: RUN",
+        ),
         Key("stream", switch, False, "whether answers are shown on stderr while they are made"),
     )
 }
@@ -99,6 +107,8 @@ class Config:
     keep_size: str | None = None
     keep_failed: bool = False
     gc: bool = False
+    ctl: bool = True
+    resume: bool | str = True
     stream: bool = False
     models: Mapping[str, Alias] = field(default_factory=dict)
     schedule: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -58,6 +58,10 @@ class Quiet:
             self._asked = True
             io_thread().send(self._look)
 
+    def look_in(self, seconds: float) -> None:
+        """Look once more after *seconds*, whatever happens until then; on the I/O loop."""
+        io_thread().loop.call_later(seconds, self.soon)
+
     def _look(self) -> None:
         self._asked = False
         if self._in_transit() or (self._polls() and self._hops < _HOPS):

@@ -20,8 +20,8 @@ Go = Callable[[], None]
 class Recorded(Protocol):
     """A record that answers some calls of a run; the backend answers the others."""
 
-    def begin(self, run: Run) -> Effects:
-        """*run* begins: what its programs see of the outside world, through this record."""
+    def begin(self, run: Run, live: Effects) -> Effects:
+        """*run* begins: what its programs see of the outside world, which *live* would show."""
 
     def amend(self, call: Call) -> None:
         """A call is about to become a request: change what is asked of its model, if at all."""

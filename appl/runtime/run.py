@@ -109,7 +109,8 @@ class Run:
         self.watched = bool(self.instruments)
         self.streams = any(getattr(each, "wants_chunks", False) for each in self.instruments)
         if effects is None:
-            effects = recorded.begin(self) if recorded is not None else LiveEffects(self.emit)
+            effects = LiveEffects(self.emit)
+            effects = effects if recorded is None else recorded.begin(self, effects)
         self.effects: Effects = effects
         self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
         everywhere = (backend, *(each.backend for each in (places or {}).values()))

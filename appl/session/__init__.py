@@ -4,7 +4,23 @@ Invariant: nothing here happens at import.
 """
 
 from appl.session.answering import Choice, check, choose, make_backend
-from appl.session.entry import Entry, git_commit, program_digests, script, version, versions
+from appl.session.broken import broken_off
+from appl.session.continuing import (
+    check_unchanged,
+    recorded_config,
+    resume_session,
+    resumed,
+    settled,
+)
+from appl.session.entry import (
+    Entry,
+    changed_files,
+    git_commit,
+    program_digests,
+    script,
+    version,
+    versions,
+)
 from appl.session.opening import (
     Session,
     header,
@@ -23,7 +39,10 @@ __all__ = [
     "Entry",
     "Recording",
     "Session",
+    "broken_off",
+    "changed_files",
     "check",
+    "check_unchanged",
     "checked",
     "choose",
     "git_commit",
@@ -36,9 +55,13 @@ __all__ = [
     "process_session",
     "program_digests",
     "record",
+    "recorded_config",
     "replay_session",
     "replayed",
+    "resume_session",
+    "resumed",
     "script",
+    "settled",
     "shown",
     "tell",
     "version",

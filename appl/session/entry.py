@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import platform
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -68,6 +69,15 @@ def program_digests(entry: Entry) -> dict[str, str]:
     return {
         file: tagged(found) for file in sorted(files)[:_OWN_MODULES] if (found := _digest(file))
     }
+
+
+def changed_files(header: Mapping[str, Any]) -> list[str]:
+    """The program's files that are not what the *header* of its trace says, or not there."""
+    recorded = header.get("programs")
+    if not isinstance(recorded, Mapping):
+        return []
+    found = {str(name): (_digest(str(name)), digest) for name, digest in recorded.items()}
+    return [name for name, (now, then) in found.items() if now is None or tagged(now) != then]
 
 
 def _digest(file: str) -> bytes | None:

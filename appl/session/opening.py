@@ -13,7 +13,7 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
@@ -24,8 +24,10 @@ from appl.config import Config
 from appl.errors import TraceWriteError
 from appl.runtime.crossing import io_thread
 from appl.runtime.event import Instrument
+from appl.runtime.recorded import Recorded
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Place
+from appl.runtime.scheduling.lending import Lender, borrowed
 from appl.session.answering import (
     Choice,
     choose,
@@ -68,12 +70,25 @@ class Session:
     redact: Redact | None = None
     others: Mapping[str, Backend] = field(default_factory=dict)
     _closed: bool = field(default=False, repr=False)
+    _door: Any = field(default=None, repr=False)
 
     @property
     def path(self) -> Path | None:
         """Where the trace lies; ``None`` before the first call and without recording."""
         recorder = self.recording.recorder if self.recording else None
         return recorder.path if recorder else None
+
+    @property
+    def recalled(self) -> Any:
+        """The earlier run that answers a part of this one: a ``Resumer``, or a ``Rerunner``."""
+        return self.run.recorded
+
+    def attend(self, say: Tell, recorder: Recorder | None) -> None:
+        """Have ``appl ctl`` reach the run, if the settings say so: by default if it is recorded."""
+        config = self.config
+        if config.ctl and (config.trace or config.origin("ctl") != "default"):
+            attending = importlib.import_module("appl.session.attending")
+            self._door = attending.open_door(self, say, recorder)
 
     def end(self) -> None:
         """:meth:`close`, now or when the answer has ended whose stream the run has returned."""
@@ -87,6 +102,8 @@ class Session:
         if self._closed:
             return
         self._closed = True
+        if self._door is not None:
+            self._door.close()
         try:
             if self.recording is not None:
                 self.recording.close()
@@ -113,11 +130,16 @@ def make_session(
     instruments: Iterable[Instrument] = (),
     path: Path | None = None,
     say: Tell = tell,
+    lender: Lender | None = None,
     redact: Redact | None = None,
+    recorded: Recorded | None = None,
+    recorder: Callable[[Session], Recorder] | None = None,
 ) -> Session:
     """Backend, recorder and run, wired but not entered.
 
-    *redact* sees each message before it is stored; without one the settings may name it.
+    *recorded* is an earlier run that answers a part of it, also an instrument; *recorder* makes
+    what writes its trace. With *lender* the limits are those of another process, which is asked for
+    leave. *redact* sees each message before it is stored; without one the settings may name it.
     """
     config = config or settings.load()
     _tell_notes(config, say)
@@ -126,26 +148,57 @@ def make_session(
     backend = make_backend(config, choice, seed)
     made = make_others(config, choice, seed)
     others = {name: each for name, each in made.items() if not isinstance(each, Exception)}
-    recording = Recording(lambda: _begin(session, path, say))
+    recording = Recording(lambda: _begin(session, path, say, recorder))
     watching = list(instruments)
+    if recorded is not None:
+        watching.append(cast(Instrument, recorded))
     if config.stream and not any(getattr(each, "wants_chunks", False) for each in watching):
         watching.append(importlib.import_module("appl.cli.display").Answers())
     if config.trace:
         watching.append(cast(Instrument, recording))
     policy = policy_of(config, choice.backend)
+    traffic = traffic_of(config, choice.backend, backend.profile, policy)
+    places = {name: _place(config, name, each) for name, each in others.items()}
+    if lender is not None:
+        policy, traffic = borrowed(policy), None
+        places = {at: Place(each.backend, borrowed(each.policy)) for at, each in places.items()}
     run = Run(
         backend, instruments=watching, gate=recording.gate,
         barrier=recording.barrier,
         models=models_of(config, choice, backend.profile, profiles_of(made)),
         temperature=config.temperature, max_tokens=config.max_tokens, seed=seed,
         concurrency=config.concurrency, policy=policy,
-        traffic=traffic_of(config, choice.backend, backend.profile, policy),
-        places={name: _place(config, name, each) for name, each in others.items()},
+        traffic=traffic, places=places, lender=lender, recorded=recorded,
     )  # fmt: skip
     run.tell = say
+    run.blueprint = Blueprint(config, seed)
     redact = redact or redaction_of(config)
     session = Session(config, choice, entry, seed, run, backend, recording, redact, others)
     return session
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """How the same run is made in another process: from the settings, with what is there.
+
+    Secrets are read from that process's environment. What happens there is told to *instruments*
+    and recorded by whoever they tell.
+    """
+
+    config: Config
+    seed: int
+
+    def open(self, lender: Lender, instruments: list[Instrument]) -> Session:
+        """A session whose limits are those of *lender*."""
+        config = replace(
+            self.config, seed=self.seed, trace=False, stream=False, ctl=False, redact=None,
+            privacy="full", otel=None, notes=(),
+        )  # fmt: skip
+        return make_session(config, instruments=instruments, say=_silent, lender=lender)
+
+
+def _silent(line: str) -> None:
+    """Whoever watches the run says what there is to say."""
 
 
 def _place(config: Config, name: str, backend: Backend) -> Place:
@@ -153,23 +206,31 @@ def _place(config: Config, name: str, backend: Backend) -> Place:
     return Place(backend, policy, traffic_of(config, name, backend.profile, policy))
 
 
-def _begin(session: Session, path: Path | None, say: Tell) -> Recorder | None:
+def _begin(
+    session: Session,
+    path: Path | None,
+    say: Tell,
+    make: Callable[[Session], Recorder] | None,
+) -> Recorder | None:
     """At the first call of a run: say who answers and where the trace lies."""
-    if not session.choice.asked and _first_time(session):
+    if make is None and not session.choice.asked and _first_time(session):
         say(
             "appl: no model is configured, so the embedded one answers (a small test model); "
             "`appl config` shows how to choose"
         )
     if not session.config.trace:
+        session.attend(say, None)
         return None
     try:
-        recorder = _recorder(session, path, say)
+        recorder = _recorder(session, path, say) if make is None else make(session)
     except TraceWriteError as error:
         if session.config.on_trace_error == "stop":
             raise
         say(f"appl: {error}; the run goes on unrecorded")
         return None
-    say(f"appl: recording in {shown(recorder.path)}")
+    session.attend(say, recorder)
+    if make is None:
+        say(f"appl: recording in {shown(recorder.path)}")
     return recorder
 
 

@@ -14,9 +14,14 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 
+from appl import config as settings
 from appl.runtime.run import Run
+from appl.session.continuing import resume_session
+from appl.session.entry import script
 from appl.session.lingering import at_exit
-from appl.session.opening import Session, make_session, tell
+from appl.session.opening import Session, make_session, shown, tell
+from appl.tracing import Trace, resolve
+from appl.tracing.resumer import Resumer
 
 _lock = threading.RLock()
 _process: Session | None = None
@@ -38,7 +43,7 @@ def process_session() -> Session:
         if _process is None and _opener is not None:
             _process = _opener()
         elif _process is None:
-            _process = make_session()
+            _process = _script_session()
             importlib.import_module("concurrent.futures.thread")  # its own end must come after ours
             at_exit(_close_process)
             os.register_at_fork(after_in_child=_forget)
@@ -62,6 +67,17 @@ def hosted(opener: Callable[[], Session]) -> Iterator[None]:
         _end_hosted(None)
     finally:
         _process, _opener = before
+
+
+def _script_session() -> Session:
+    """A new run, or the one that the setting ``resume`` (``APPL_RESUME``) tells to go on with."""
+    config = settings.load()
+    if not isinstance(config.resume, str):
+        return make_session(config)
+    path = resolve(config.resume, config.home)
+    session = resume_session(Resumer(Trace.open(path, home=config.home)), entry=script())
+    tell(f"appl: going on with {shown(path)}")
+    return session
 
 
 def _end_hosted(error: BaseException | None) -> None:

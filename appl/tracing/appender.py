@@ -6,6 +6,7 @@ written again, and its last record holds the sums over all processes that wrote 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,7 @@ class Appender(Recorder):
     def __init__(self, resumer: Resumer, **options: Any) -> None:
         self._resumer = resumer
         self._begun = False
+        self._starting = threading.Lock()
         super().__init__(resumer.trace.path, append=True, reason="resume", **options)
         resumer.on_again = self._record
         self._totals = Sums.of(resumer.trace)
@@ -52,9 +54,10 @@ class Appender(Recorder):
             self._totals.forget(before)
 
     def _begin(self) -> None:
-        if not self._begun:
-            self._begun = True
-            super()._open({}, True, self._reason)
+        with self._starting:
+            if not self._begun:
+                self._begun = True
+                super()._open({}, True, self._reason)
 
     def close(self, reason: str | None = None) -> None:
         """Write what is left, and how the run ended if that is new. Raises ``TraceWriteError``."""

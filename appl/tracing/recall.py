@@ -13,20 +13,23 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appl.backend import Request
-from appl.errors import DivergenceError, SecretInRecord, TraceError
-from appl.runtime.call import Call as Asked
-from appl.runtime.crossing import io_thread
-from appl.runtime.effects import Effects, LiveEffects
-from appl.runtime.event import CallStarted, Event, Source
-from appl.runtime.run import Run
+from appl.errors import CallCancelled, DivergenceError, SecretInRecord, TraceError
+from appl.runtime.event import CallEnded, CallStarted, Event, Source
 from appl.tracing import explain
 from appl.tracing.explain import Site
+from appl.tracing.recorder import home
 from appl.tracing.replayer import DELIVERED, Go, Key, Turn, by_key, showing, turns_of
+from appl.tracing.tally import Amount, Tally
 from appl.tracing.tooluse import End, ToolUse
 from appl.tracing.trace import Call, Trace
+
+if TYPE_CHECKING:
+    from appl.runtime.call import Call as Asked
+    from appl.runtime.effects import Effects
+    from appl.runtime.run import Run
 
 PATIENCE_S = 2.0
 """How long a run in which somebody might still move is watched before it is taken for quiet."""
@@ -35,16 +38,17 @@ PATIENCE_S = 2.0
 class Recall:
     """Gives recorded answers to the calls of a run; subclasses decide which, and what is live.
 
-    Give it to a run as ``recorded`` and as an instrument. ``reused`` counts the answers that were
-    given, ``saved`` is what they cost then, in millionths.
+    Give it to a run as ``recorded`` and as an instrument. ``tally`` counts what was asked and what
+    was there; ``error`` is the first divergence, also one that the program caught.
     """
 
     def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
-        self.trace = trace if isinstance(trace, Trace) else Trace.open(trace)
+        self.trace = trace if isinstance(trace, Trace) else Trace.open(trace, home=home())
         self.error: TraceError | None = None
         self.claimed: set[str] = set()
         self._turns = turns_of(self.trace)
         self._seen = by_key(self.trace.observations)
+        self.tally = Tally(Amount(), Amount())
         self._sites: dict[str, Site] = {}
         self._parked: list[tuple[Turn, int, Go]] = []
         self._postponed: list[Go] = []
@@ -57,9 +61,9 @@ class Recall:
 
     # -- the run
 
-    def begin(self, run: Run) -> Effects:
-        """*run* begins with this record; what it sees of the world comes through here."""
-        self._run, self._live = run, LiveEffects(run.emit)
+    def begin(self, run: Run, live: Effects) -> Effects:
+        """*run* begins with this record; what it sees comes from here, or through *live*."""
+        self._run, self._live = run, live
         return self
 
     @property
@@ -76,10 +80,15 @@ class Recall:
         raise NotImplementedError
 
     def on_event(self, event: Event) -> None:
-        """Remember where calls are issued from."""
+        """Remember where calls are issued from, and count what they take."""
         if isinstance(event, CallStarted):
             where = f"{event.file}:{event.line}" if event.file else ""
             self._sites[event.request.address] = Site(where, event.edges)
+        elif isinstance(event, CallEnded) and event.address in self._sites:
+            if event.source is not None:
+                self.tally.reused.add(event.response)
+            elif not isinstance(event.error, CallCancelled | TraceError):
+                self.tally.live.add(event.response)
 
     # -- answers
 
@@ -143,7 +152,7 @@ class Recall:
             self._still_since = now
             quiet = self.run.quiet
             if quiet is not None:
-                io_thread().loop.call_later(PATIENCE_S, quiet.soon)
+                quiet.look_in(PATIENCE_S)
         return now - self._still_since >= PATIENCE_S
 
     def refuse(self, call: Asked, error: TraceError) -> bool:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from appl.backend import Request
 from appl.errors import DivergenceError, InDoubtEffect, TraceError
 from appl.prompt import Message
-from appl.runtime.call import Call as Asked
 from appl.runtime.event import (
     AttemptFailed,
     CallDispatched,
@@ -36,6 +35,9 @@ from appl.tracing.replayer import Go, answers
 from appl.tracing.tooluse import End, ToolUse, within
 from appl.tracing.trace import Call, Trace
 from appl.tracing.unhandled import unhandled
+
+if TYPE_CHECKING:
+    from appl.runtime.call import Call as Asked
 
 Verdict = Literal["live", "answer", "wait", "refuse"]
 ToolVerdict = Literal["run", "answer", "assume", "doubt", "wait"]

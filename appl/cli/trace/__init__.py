@@ -11,6 +11,7 @@ from appl.cli.trace import (
     importing,
     ls,
     replay,
+    resume,
     rm,
     share,
     show,
@@ -18,7 +19,7 @@ from appl.cli.trace import (
     view,
 )
 
-_COMMANDS = (ls, show, view, replay, export_test, diff, verify, importing, share, rm, gc)
+_COMMANDS = (ls, show, view, replay, resume, export_test, diff, verify, importing, share, rm, gc)
 
 
 def add(commands: Any) -> None:

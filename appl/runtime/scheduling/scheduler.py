@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import cast
 
-from appl.backend import PrefixCaching
+from appl.backend import PrefixCaching, Response
 from appl.errors import CallCancelled
 from appl.runtime.call import Call, on_finish
 from appl.runtime.crossing import io_thread

@@ -1,0 +1,64 @@
+"""What is given on the command line to a run that goes on from a recorded one.
+
+Invariant: only what was written is set; the rest is as it was recorded, or as the settings say.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from appl.cli.target import UsageError
+from appl.config import KEYS
+from appl.config import load as load_config
+from appl.tracing import Trace
+from appl.tracing.keeping.trust import is_trusted
+
+SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed", "concurrency")
+BUDGET_HELP = "most that the whole run may take: cost, tokens or calls, as in tokens=20000"
+
+
+def with_settings(parser: argparse.ArgumentParser) -> None:
+    """Add the settings that may be others than the recorded ones."""
+    group = parser.add_argument_group("settings, where not the recorded ones are meant")
+    for name in SETTINGS:
+        flag = "--" + name.replace("_", "-")
+        group.add_argument(flag, dest=name, metavar="X", help=KEYS[name].help)
+    with_budget(group)
+
+
+def with_budget(group: Any) -> None:
+    """Add ``--budget``, which may be repeated."""
+    group.add_argument("--budget", action="append", metavar="LIMIT=AMOUNT", help=BUDGET_HELP)
+
+
+def settings_of(given: argparse.Namespace) -> dict[str, Any]:
+    """The settings that were given."""
+    told = {name: getattr(given, name) for name in SETTINGS}
+    return {name: value for name, value in told.items() if value is not None} | budget_of(given)
+
+
+def budget_of(given: argparse.Namespace) -> dict[str, Any]:
+    """The budget that was given, as the settings have it."""
+    limits = pairs(given.budget or (), "--budget", "LIMIT=AMOUNT")
+    return {"budget": limits} if limits else {}
+
+
+def pairs(words: Iterable[str], option: str, form: str) -> dict[str, str]:
+    """What ``NAME=VALUE`` words say."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not sign or not name:
+            raise UsageError(f"{option} takes {form}; got {word!r}")
+        found[name] = value
+    return found
+
+
+def require_trust(trace: Trace, trusted: bool) -> None:
+    """Refuse to ask models, and to run a program, because of a stranger's trace."""
+    if not trusted and not is_trusted(trace.path, load_config().home):
+        raise UsageError(
+            f"{trace.path} is not among your runs; give --trust if you know where it is from"
+        )

@@ -1,0 +1,106 @@
+"""``appl trace resume``: a run that was broken off goes on where it was.
+
+Invariant: what is recorded is not asked again; what is asked is added to the same trace.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from appl import session as sessions
+from appl.cli.display import Display, display
+from appl.cli.failure import Failure, guarded
+from appl.cli.overrides import pairs, require_trust, settings_of, with_settings
+from appl.cli.run import to_stderr
+from appl.cli.terminal import as_json, out, say, show
+from appl.cli.trace import again
+from appl.cli.trace.named import run_path
+from appl.config import load as load_config
+from appl.session import Session
+from appl.tracing import Trace
+from appl.tracing.resumer import Resumer
+
+
+def add(commands: Any) -> None:
+    """Add the command to those of ``appl trace``."""
+    parser = commands.add_parser(
+        "resume",
+        help="go on with a run that was broken off",
+        description="Run a recorded program again, answered from its trace as far as that goes; "
+        "then the rest is asked, and recorded in the same trace. For runs that crashed, were "
+        "interrupted, or stopped at a budget or an outage. The settings are the recorded ones; "
+        "keys, limits and budgets those of now. The arguments of a script are not recorded; give "
+        "them after --.",
+    )
+    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    parser.add_argument("script_arguments", nargs="*", metavar="-- ARGUMENT")
+    parser.add_argument(
+        "--edited", action="store_true", help="the program was changed: ask what differs"
+    )
+    parser.add_argument(
+        "--rerun", action="append", default=[], metavar="CALL",
+        help="run this tool call again, whose effect is in doubt; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--assume", action="append", default=[], metavar="CALL=TEXT",
+        help="take TEXT for the result of a tool call in doubt; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--trust", action="store_true", help="also a run that is not one's own")
+    with_settings(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
+    parser.add_argument("--quiet", action="store_true", help="show no progress and no totals")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> int:
+    """Go on with the run; the exit code."""
+    with guarded(given.json) as failure:
+        overrides = settings_of(given)
+        trace = Trace.open(run_path(given.run), home=load_config().home)
+        require_trust(trace, given.trust)
+        assume = pairs(given.assume, "--assume", "CALL=TEXT")
+        resumer = Resumer(trace, edited=given.edited, rerun=given.rerun, assume=assume)
+        program = again.recorded(trace, words=tuple(given.script_arguments))
+        shower = display(quiet=given.quiet or given.json)
+
+        def opener() -> Session:
+            return _opened(resumer, overrides, shower, failure)
+
+        with shower, to_stderr(given.json), sessions.settled(resumer):
+            value = program.run(opener)
+        _report(value, resumer, given)
+    return failure.code
+
+
+def _opened(
+    resumer: Resumer, overrides: dict[str, Any], shower: Display, failure: Failure
+) -> Session:
+    session = sessions.resume_session(resumer, overrides, instruments=[shower], say=shower.tell)
+    failure.session, failure.counts = session, shower.counts
+    shower.tell(f"appl: going on with {sessions.shown(resumer.trace.path)}: {there(resumer)}")
+    return session
+
+
+def there(resumer: Resumer) -> str:
+    """How much of the run is recorded."""
+    ended = len(resumer.unasked())
+    every = len(resumer.trace.calls) + len(resumer.trace.tools)
+    return f"{ended} of {every} calls are there"
+
+
+def _report(value: Any, resumer: Resumer, given: argparse.Namespace) -> None:
+    unasked = [each.address for each in resumer.unasked()]
+    if given.json:
+        told = {**resumer.tally.as_data(), "unasked": unasked, "trace": str(resumer.trace.path)}
+        out(as_json({"value": value, "run": told}))
+        return
+    text = show(value)
+    if text:
+        out(text)
+    if given.quiet:
+        return
+    say(f"appl: {resumer.tally.line()}")
+    if unasked:
+        some = ", ".join(unasked[:3]) + (", …" if len(unasked) > 3 else "")
+        say(f"appl: recorded, and not asked for any more: {len(unasked)} calls ({some})")

@@ -1,0 +1,72 @@
+"""Which run the same command would go on with: the newest of its kind, if it was broken off.
+
+Invariant: only reads; a run that finished, goes on, or was another program's is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from appl.config import Config
+from appl.errors import BudgetExceeded, TraceError
+from appl.session.continuing import RECORDED
+from appl.session.entry import Entry, changed_files
+from appl.tracing import Trace, summary
+from appl.tracing.keys import first_record
+from appl.tracing.runs import paths
+
+_ASKED = (*RECORDED, "seed")
+
+
+def broken_off(entry: Entry, config: Config) -> Trace | None:
+    """The newest run of the command *entry*, when it crashed, was interrupted, or hit a budget.
+
+    ``None`` too when the program, or a setting that decides what is asked, is not what it was.
+    """
+    found = _newest(entry, config)
+    if found is None:
+        return None
+    path, head = found
+    try:
+        closed = summary(path)
+        if closed.state == "running" or closed.reason == "finished" or changed_files(head):
+            return None
+        trace = Trace.open(path, home=config.home)
+    except (TraceError, OSError):
+        return None
+    return trace if _goes_on(trace) else None
+
+
+def _newest(entry: Entry, config: Config) -> tuple[Path, Mapping[str, Any]] | None:
+    word = re.sub(r"[^A-Za-z0-9_]+", "_", entry.program).strip("_")[:40] or "run"
+    for path in reversed(paths(config.home)):
+        if path.stem.partition("-")[2].rpartition("-")[0] != word:
+            continue
+        head = _head(path)
+        if head is not None and head.get("entry") == entry.as_data():
+            return (path, head) if _same_settings(head, config) else None
+    return None
+
+
+def _head(path: Path) -> Mapping[str, Any] | None:
+    try:
+        return first_record(path)
+    except (TraceError, OSError):
+        return None
+
+
+def _same_settings(head: Mapping[str, Any], config: Config) -> bool:
+    table = head.get("settings")
+    recorded = table if isinstance(table, Mapping) else {}
+    return all(recorded.get(name) == getattr(config, name) for name in _ASKED)
+
+
+def _goes_on(trace: Trace) -> bool:
+    if trace.state == "running" or not any(call.outcome == "answered" for call in trace.calls):
+        return False
+    if trace.state == "crashed" or trace.reason in ("interrupted", "cancelled"):
+        return True
+    return trace.reason == "failed" and isinstance(trace.error, BudgetExceeded)

@@ -1,0 +1,172 @@
+"""Runs that go on: with the settings that were recorded, at the end of the same trace.
+
+Invariant: the trace is locked from the beginning; nothing is asked that it answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from appl import config as settings
+from appl.config import Alias, Config
+from appl.errors import ProgramChanged, TraceLocked
+from appl.runtime.event import Instrument
+from appl.session.entry import Entry, changed_files, script
+from appl.session.opening import Session, Tell, make_session, shown, tell
+from appl.tracing import Trace
+from appl.tracing.appender import Appender
+from appl.tracing.recall import Recall
+from appl.tracing.resumer import Resumer
+
+RECORDED = ("model", "backend", "temperature", "max_tokens")
+"""Settings that decide what is asked: those of the first run hold, where none are given now."""
+
+
+@contextlib.contextmanager
+def resumed(
+    trace: Trace | str | os.PathLike[str],
+    *,
+    edited: bool = False,
+    rerun: Iterable[str] = (),
+    assume: Mapping[str, str] | None = None,
+    instruments: Iterable[Instrument] = (),
+    say: Tell = tell,
+    **overrides: Any,
+) -> Iterator[Session]:
+    """A block that goes on with the run of *trace*: what is recorded there is not asked again.
+
+    What is asked is added to the same file. *overrides* are settings; others that decide what is
+    asked are as they were recorded. *edited* accepts a program that was changed, *rerun* are the
+    addresses of tool calls in doubt that may run again, *assume* results for such calls.
+    ``session.recalled`` is who answers: see ``appl.tracing.Resumer``. Raises ``ProgramChanged``,
+    ``DivergenceError``, ``InDoubtEffect``, ``TraceLocked``.
+    """
+    resumer = Resumer(_opened(trace, overrides), edited=edited, rerun=rerun, assume=assume)
+    session = resume_session(resumer, overrides, instruments=instruments, say=say)
+    with settled(resumer):
+        try:
+            with session.run:
+                yield session
+        finally:
+            session.close()
+
+
+@contextlib.contextmanager
+def settled(recall: Recall | None) -> Iterator[None]:
+    """Raises the divergence of *recall*, also one that the program swallowed or failed of."""
+    try:
+        yield
+    except Exception:
+        if recall is not None and recall.error is not None:
+            raise recall.error from None
+        raise
+    if recall is not None and recall.error is not None:
+        raise recall.error
+
+
+def _opened(trace: Trace | str | os.PathLike[str], overrides: Mapping[str, Any]) -> Trace:
+    if isinstance(trace, Trace):
+        return trace
+    return Trace.open(trace, home=settings.load(overrides).home)
+
+
+def resume_session(
+    resumer: Resumer,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    entry: Entry | None = None,
+    instruments: Iterable[Instrument] = (),
+    say: Tell = tell,
+) -> Session:
+    """A session that *resumer* answers first, and that adds to its trace; not entered.
+
+    Raises ``TraceLocked`` when that run still goes on, ``ProgramChanged`` when its files are not
+    what they were and that was not accepted.
+    """
+    trace = resumer.trace
+    if trace.state == "running":
+        raise TraceLocked(
+            f"{trace.path.name} is still being written: its run goes on, in another process; "
+            "wait for its end, or stop it"
+        )
+    check_unchanged(trace, resumer.edited)
+    config = replace(recorded_config(trace, overrides), trace=True)
+
+    def recorder(session: Session) -> Appender:
+        return Appender(
+            resumer, durability=cast(Any, config.durability),
+            on_error=cast(Any, config.on_trace_error), notify=say, redact=session.redact,
+            home=config.home,
+        )  # fmt: skip
+
+    session = make_session(
+        config, entry=entry or script("api"), instruments=instruments, say=say,
+        recorded=resumer, recorder=recorder,
+    )  # fmt: skip
+    assert session.recording is not None
+    session.recording.gate()
+    return session
+
+
+def check_unchanged(trace: Trace, edited: bool) -> None:
+    """Raise ``ProgramChanged`` when files of the program differ, unless they may."""
+    changed = [] if edited else changed_files(trace.header)
+    if changed:
+        names = ", ".join(shown(Path(name)) for name in changed)
+        raise ProgramChanged(
+            f"changed since {trace.path.stem} was recorded: {names}\n  to go on with the changed "
+            "program all the same, add --edited (in a program: edited=True); what it asks "
+            "differently is asked again\n  to keep this run as it is and pay only for what differs:"
+            f" appl trace rerun {trace.path.stem}"
+        )
+
+
+def recorded_config(trace: Trace, overrides: Mapping[str, Any] | None = None) -> Config:
+    """The present settings, and of those that decide what is asked the recorded ones.
+
+    *overrides* win over both. Keys, limits and budgets are the present ones.
+    """
+    given = {name: value for name, value in (overrides or {}).items() if value is not None}
+    config, head = settings.load(given), trace.header
+    table = head.get("settings")
+    recorded = table if isinstance(table, Mapping) else {}
+    kept: dict[str, Any] = {
+        name: recorded[name] for name in RECORDED if name not in given and name in recorded
+    }
+    if "model" in given and "backend" not in given:
+        kept.pop("backend", None)
+    if "seed" not in given and isinstance(head.get("seed"), int):
+        kept["seed"] = head["seed"]
+    models = {**config.models, **_aliases(head.get("models"))}
+    return replace(config, **kept, models=config.models if "models" in given else models)
+
+
+def _aliases(data: object) -> dict[str, Alias]:
+    """The recorded names for models."""
+    if not isinstance(data, Mapping):
+        return {}
+    found: dict[str, Alias] = {}
+    for name, model in data.items():
+        written = _written(model)
+        if name and written:
+            others = tuple(filter(None, map(_written, model.get("others") or ())))
+            options = {str(key): _value(value) for key, value in model["options"].items()}
+            found[str(name)] = Alias(written, options, others, str(model.get("prefer", "order")))
+    return found
+
+
+def _written(model: Any) -> str | None:
+    """A model as a setting names it."""
+    if not isinstance(model, Mapping) or not isinstance(model.get("options"), Mapping):
+        return None
+    parts = [part for part in (model.get("backend"), model.get("model")) if isinstance(part, str)]
+    return "/".join(parts) or None
+
+
+def _value(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
