@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 
-from appl.cli import check, graph, plan, render, run, serve, settings, trace
+from appl.cli import check, ctl, graph, plan, render, run, serve, settings, trace
 from appl.cli.exits import DESCRIPTION
 from appl.cli.failure import interrupted_stream
 from appl.cli.terminal import out
@@ -39,6 +39,7 @@ def parser() -> argparse.ArgumentParser:
     render.add(commands)
     check.add(commands)
     trace.add(commands)
+    ctl.add(commands)
     serve.add(commands)
     settings.add(commands)
     return top

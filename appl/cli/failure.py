@@ -26,6 +26,7 @@ from appl.errors import (
     ApplError,
     BackendNotFound,
     ConfigError,
+    ControlError,
     DivergenceError,
     ModelNotFound,
     PromptSyntaxError,
@@ -38,7 +39,7 @@ from appl.session import Session, shown
 _OURS = (str(Path(__file__).parents[1]), str(Path(greenlet.__file__).parent), "<frozen")
 _BACKENDS = "/appl_backends/"
 _PYTHON = sysconfig.get_paths()["stdlib"]
-_PLAIN = (UsageError, ConfigError, TraceError)
+_PLAIN = (UsageError, ConfigError, TraceError, ControlError)
 _USAGE = (UsageError, ConfigError, ModelNotFound, BackendNotFound)
 _SOURCE = (PromptSyntaxError, SourceUnavailable)
 

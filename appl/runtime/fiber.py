@@ -247,6 +247,12 @@ class Hub:
         """Whether the loop has timers that may move something."""
         return bool(getattr(self.loop, "_scheduled", None))
 
+    def waiting(self) -> list[Strand]:
+        """The strands that wait here; from any thread, as of about now."""
+        outer = self._outer
+        outside = [outer] if outer is not None and outer.waits is not None else []
+        return [*outside, *(fiber for fiber in tuple(self.fibers) if fiber.waits is not None)]
+
     def strand(self) -> Strand:
         """The strand that is running."""
         me = getcurrent()
@@ -430,6 +436,14 @@ class _Here(threading.local):
     hub: Hub | None = None
 
 
+_hubs: weakref.WeakSet[Hub] = weakref.WeakSet()
+
+
+def hubs() -> list[Hub]:
+    """Every hub whose thread and loop are alive; for who looks on."""
+    return [hub for hub in tuple(_hubs) if hub.alive()]
+
+
 _here = _Here()
 _ATTRIBUTE = "_appl_hub"  # of a loop: no weak dictionary lets go of a key that its value refers to
 
@@ -441,10 +455,12 @@ def hub_here() -> Hub:
         hub = _here.hub
         if hub is None:
             hub = _here.hub = Hub()
+            _hubs.add(hub)
         return hub
     found: Hub | None = getattr(loop, _ATTRIBUTE, None)
     if found is None:
         found = Hub(loop)
+        _hubs.add(found)
         setattr(loop, _ATTRIBUTE, found)
     return found
 

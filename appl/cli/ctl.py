@@ -1,0 +1,270 @@
+"""``appl ctl``: what live runs wait for, and what can be done about it, from another terminal.
+
+Invariant: what a run says is text of a stranger to the terminal; with ``--json`` stdout holds JSON
+documents and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from appl.cli.failure import guarded
+from appl.cli.target import UsageError
+from appl.cli.terminal import as_json, columns, one_line, out, say, term_safe
+from appl.errors import ControlError
+
+_EVERY_S = 1.0
+_RUN = "the beginning of a live run's name, what follows its time stamp, its process, or last"
+_AMOUNTS = {"calls": int, "tokens": int, "cost": float}
+_DESCRIPTION = """\
+Show which runs of yours are live, what their calls and programs wait for, and act on them: over a
+socket that only you can open, on this machine. A run can be reached from its first call on, if it
+is recorded or the setting `ctl` is on.
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the command, with its own commands, to the parser of ``appl``."""
+    parser = commands.add_parser(
+        "ctl", help="look at live runs; pause, resume, cancel, set limits", description=_DESCRIPTION
+    )
+    _common(parser, watch=True)
+    parser.set_defaults(command=_listed, run=None)
+    own = parser.add_subparsers(title="commands", metavar="COMMAND")
+    _add(own, "ls", _listed, "list the live runs (the default)", watch=True)
+    show = _add(own, "show", _shown, "a run's calls and programs, and why they wait", watch=True)
+    show.add_argument("run", metavar="RUN", nargs="?", help=_RUN)
+    show.add_argument("--limit", type=int, default=100, metavar="N", help="most calls (100)")
+    show.add_argument(
+        "--content",
+        action="store_true",
+        help="show the ends of prompts and answers, secrets masked",
+    )
+    for word, text in (
+        ("pause", "send no more calls; what is on its way goes on"),
+        ("resume", "send calls again"),
+    ):
+        _add(own, word, _turned, text).add_argument("run", metavar="RUN", nargs="?", help=_RUN)
+    cancel = _add(
+        own, "cancel", _cancelled, "end a call, a function, or all calls below an address"
+    )
+    cancel.add_argument("call", metavar="CALL", help="an address, as show prints it")
+    cancel.add_argument("--run", metavar="RUN", help=_RUN)
+    setting = _add(own, "set", _set, "change a limit: set concurrency N, set budget calls=N …")
+    setting.add_argument("what", choices=("concurrency", "budget"))
+    setting.add_argument(
+        "values", nargs="+", metavar="VALUE",
+        help="N; or calls=N, tokens=N, cost=X (none for no limit)",
+    )  # fmt: skip
+    setting.add_argument("--run", metavar="RUN", help=_RUN)
+
+
+def _add(
+    own: Any, word: str, command: Callable[[Any], int], text: str, watch: bool = False
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = own.add_parser(word, help=text, description=text)
+    _common(parser, watch, argparse.SUPPRESS)  # what was given before the word stands
+    parser.set_defaults(command=command, word=word)
+    return parser
+
+
+def _common(parser: argparse.ArgumentParser, watch: bool, default: Any = False) -> None:
+    def option(name: str, text: str) -> None:
+        parser.add_argument(name, action="store_true", default=default, help=text)
+
+    option("--json", "print one JSON document and no more")
+    if watch:
+        option("--watch", "go on showing it, each second, until it is over")
+
+
+# -- looking
+
+
+def _listed(given: argparse.Namespace) -> int:
+    with guarded(given.json) as failure:
+        _shows(given, _runs, _list_lines)
+    return failure.code
+
+
+def _shown(given: argparse.Namespace) -> int:
+    with guarded(given.json) as failure:
+        live = _control().find(given.run)
+
+        def look() -> Any:
+            limit, content = given.limit, given.content
+            return _control().ask(live.path, "show", limit=limit, content=content)
+
+        _shows(given, look, _view_lines)
+    return failure.code
+
+
+def _runs() -> list[dict[str, Any]]:
+    found = []
+    for live in _control().live_runs():
+        error = {"error": live.error} if live.error else {}
+        found.append({"run": live.name, **live.about, **error})
+    return found
+
+
+def _shows(
+    given: argparse.Namespace, look: Callable[[], Any], lines: Callable[[Any], Iterator[str]]
+) -> None:
+    """Show what *look* finds, once or as long as there is something."""
+    if not given.watch:
+        found = look()
+        out(as_json(found) if given.json else "\n".join(lines(found)))
+    elif given.json or not sys.stdout.isatty():
+        for found in _again(look):
+            out(as_json(found) if given.json else "\n".join([*lines(found), ""]))
+    else:
+        _live(look, lines)
+
+
+def _again(look: Callable[[], Any]) -> Iterator[Any]:
+    """What *look* finds, each time that it is something else, until the run is gone."""
+    last: Any = None
+    while True:
+        try:
+            found = look()
+        except ControlError as error:
+            if last is None or error.kind not in ("no-run", "over", "not-yours"):
+                raise
+            return
+        if found != last:
+            yield found
+        last = found
+        if not found:
+            return
+        time.sleep(_EVERY_S)
+
+
+def _live(look: Callable[[], Any], lines: Callable[[Any], Iterator[str]]) -> None:
+    """The same on a terminal, in place."""
+    text: Any = importlib.import_module("rich.text").Text
+    live = importlib.import_module("rich.live").Live
+    with live(auto_refresh=False, vertical_overflow="ellipsis") as screen:
+        for found in _again(look):
+            screen.update(text("\n".join(lines(found)), overflow="ellipsis", no_wrap=True))
+            screen.refresh()
+
+
+def _list_lines(runs: list[dict[str, Any]]) -> Iterator[str]:
+    if not runs:
+        yield "no run is live"
+        return
+    words = importlib.import_module("appl.control.words")
+    rows = [("run", "process", "state", "calls")]
+    for run in runs:
+        state = str(run.get("state", "-"))
+        rows.append((run["run"], str(run.get("pid")), state, run.get("error") or words.counts(run)))
+    yield from columns(rows)
+
+
+def _view_lines(view: dict[str, Any]) -> Iterator[str]:
+    words = importlib.import_module("appl.control.words")
+    yield from (term_safe(line) for line in words.head(view))
+    calls, backends = view.get("calls") or [], view.get("backends") or []
+    if calls:
+        yield ""
+        rows = [
+            (c["call"], words.source(c), one_line(words.reason(c, backends), 200)) for c in calls
+        ]
+        for call, row in zip(calls, columns(rows), strict=True):
+            yield row
+            yield from _content(call)
+    more = view.get("more") or {}
+    if more.get("calls"):
+        yield f"… and {more['calls']} calls more (--limit)"
+    programs = view.get("programs") or []
+    if programs:
+        yield ""
+        yield from columns((words.program(p), words.source(p)) for p in programs)
+    if more.get("programs"):
+        yield f"… and {more['programs']} programs more (--limit)"
+    if view.get("content") == "redacted":
+        yield "the run is recorded without its texts, so none is shown"
+
+
+def _content(call: dict[str, Any]) -> Iterator[str]:
+    for key in ("prompt", "answer"):
+        if call.get(key):
+            yield f"    {key}: {one_line(call[key], 200)}"
+
+
+# -- doing
+
+
+def _turned(given: argparse.Namespace) -> int:
+    return _done(given, given.word, {}, lambda found: f"{found['run']}: {found['state']}")
+
+
+def _cancelled(given: argparse.Namespace) -> int:
+    def told(found: Any) -> str:
+        if found["cancelled"] == "function":
+            return f"{found['at']} ends where it waits"
+        calls = found["calls"]
+        return f"cancelled {', '.join(calls[:8])}" + (", …" if len(calls) > 8 else "")
+
+    return _done(given, "cancel", {"at": given.call}, told)
+
+
+def _set(given: argparse.Namespace) -> int:
+    if given.what == "budget":
+        return _done(given, "budget", lambda: _amounts(given.values), _budget_told)
+    return _done(given, "concurrency", lambda: _concurrency(given.values), _concurrency_told)
+
+
+def _done(
+    given: argparse.Namespace,
+    do: str,
+    fields: dict[str, Any] | Callable[[], dict[str, Any]],
+    told: Callable[[Any], str],
+) -> int:
+    """Have the run do something, and say what it has done."""
+    with guarded(given.json) as failure:
+        asked = fields() if callable(fields) else fields
+        found = _control().ask(_control().find(given.run).path, do, **asked)
+        if given.json:
+            out(as_json(found))
+        else:
+            say(f"appl: {told(found)}", sys.stdout)
+    return failure.code
+
+
+def _concurrency(values: list[str]) -> dict[str, Any]:
+    if len(values) != 1 or not values[0].isdecimal():
+        raise UsageError(f"write appl ctl set concurrency N, got {' '.join(values)!r}")
+    return {"most": int(values[0])}
+
+
+def _concurrency_told(found: Any) -> str:
+    return ", ".join(f"{at}: at most {most} at once" for at, most in found["concurrency"].items())
+
+
+def _amounts(values: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for each in values:
+        name, _, value = each.partition("=")
+        try:
+            found[name] = None if value == "none" else _AMOUNTS[name](value)
+        except (KeyError, ValueError):
+            raise UsageError(
+                f"write calls=N, tokens=N or cost=X (none for no limit), got {each!r}"
+            ) from None
+    return found
+
+
+def _budget_told(found: Any) -> str:
+    limits = found["budget"]["limits"].items()
+    text = ", ".join(f"{name} {most:g}" for name, most in limits if most is not None)
+    from_now = "; counted from now on" if found["counts_from_now"] else ""
+    return f"budget: {text or 'none'}{from_now}"
+
+
+def _control() -> Any:
+    return importlib.import_module("appl.control")

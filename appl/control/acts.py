@@ -1,0 +1,152 @@
+"""What a run can be asked for, by name, and what it does then.
+
+Invariant: everything happens on the I/O loop; what changes the run is told to its user and recorded
+as a warning, and what a replay has to know (a call or function that was ended) as that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from appl.control.view import About, summary, view
+from appl.errors import ControlError, nearest
+from appl.runtime.programs import tasks_of
+from appl.runtime.run import Run
+from appl.runtime.scheduling import Allowance
+from appl.runtime.toolrun import ToolRun
+
+USUAL_CALLS = 500
+_MOST = 1_000_000
+_AMOUNTS = ("calls", "tokens", "cost")
+Request = dict[str, Any]
+
+
+class Acts:
+    """Answers requests about *run*."""
+
+    def __init__(self, run: Run, about: About) -> None:
+        self._run, self._about = run, about
+        self._acts: dict[str, Callable[[Request], Any]] = {
+            "run": self._summary,
+            "show": self._view,
+            "pause": self._pause,
+            "resume": self._resume,
+            "cancel": self._cancel,
+            "concurrency": self._concurrency,
+            "budget": self._budget,
+        }
+
+    def answer(self, request: Request) -> Any:
+        """The reply to *request*. Raises ``ControlError``."""
+        act = self._acts.get(request["do"])
+        if act is None:
+            word = str(request["do"])[:40]
+            raise ControlError(f"a run does not know {word!r}{nearest(word, self._acts)}", "do")
+        self._about.masker.refresh()
+        return act(request)
+
+    # -- looking
+
+    def _summary(self, request: Request) -> Any:
+        return summary(self._run, self._about)
+
+    def _view(self, request: Request) -> Any:
+        limit = _whole(request, "limit", USUAL_CALLS)
+        return view(self._run, self._about, limit, request.get("content") is True)
+
+    # -- doing
+
+    def _pause(self, request: Request) -> Any:
+        if not self._open().paused:
+            self._run.pause()
+            self._tell("paused: no call is sent until `appl ctl resume`")
+        return summary(self._run, self._about)
+
+    def _resume(self, request: Request) -> Any:
+        if self._open().paused:
+            self._run.resume()
+            self._tell("goes on")
+        return summary(self._run, self._about)
+
+    def _cancel(self, request: Request) -> Any:
+        at = request.get("at")
+        if not isinstance(at, str) or not at:
+            raise ControlError("say which: the address of a call or of a function", "bad-request")
+        at = "/" + at.strip("/")
+        calls = {holding.call.address: holding.call for holding in self._open().holdings()}
+        functions = {task.address: task for task in tasks_of(self._run)}
+        if at in calls:
+            calls[at].end_from_outside()
+            return self._cancelled(at, [at], "call")
+        task = functions.get(at)
+        if task is not None and not isinstance(task, ToolRun) and task.end_from_outside():
+            return self._cancelled(at, [at], "function")
+        below = [call for address, call in calls.items() if address.startswith(at + "/")]
+        if not below:
+            known = [*calls, *functions]
+            raise ControlError(
+                f"no call waits or runs at {at}{nearest(at, known, 0.4)}", "unknown-call"
+            )
+        for call in below:
+            call.end_from_outside()
+        return self._cancelled(at, sorted(call.address for call in below), "calls")
+
+    def _cancelled(self, at: str, ended: list[str], what: str) -> Any:
+        self._tell(f"{at} was cancelled" if what != "calls" else f"{len(ended)} calls ended", at)
+        return {"cancelled": what, "at": at, "calls": ended}
+
+    def _concurrency(self, request: Request) -> Any:
+        most = _whole(request, "most", 0)
+        if not 1 <= most <= _MOST:
+            raise ControlError(f"concurrency is a whole number from 1 to {_MOST}", "bad-request")
+        set_to = self._open().scheduler.resize(most)
+        self._tell(f"at most {most} calls at once")
+        return {"concurrency": set_to}
+
+    def _budget(self, request: Request) -> Any:
+        given = {name: request[name] for name in _AMOUNTS if name in request}
+        if not given:
+            raise ControlError("say what of calls, tokens and cost", "bad-request")
+        for name, value in given.items():
+            _check_amount(name, value)
+        account = self._open().root.account
+        late = account is None
+        limits = self._limits() | given
+        self._run.allow(Allowance(limits["cost"], limits["tokens"], limits["calls"]))
+        words = ", ".join(f"{name} {value}" for name, value in given.items())
+        self._tell(f"budget: {words}")
+        shown = view(self._run, self._about, 0, False)["budget"]
+        return {"budget": shown, "counts_from_now": late}
+
+    def _limits(self) -> dict[str, Any]:
+        account = self._run.root.account
+        cost, tokens, calls = account.limits if account is not None else (None, None, None)
+        return {"cost": cost if cost is None else cost / 1e6, "tokens": tokens, "calls": calls}
+
+    def _open(self) -> Run:
+        if self._run.over:
+            raise ControlError("this run is over", "over")
+        return self._run
+
+    def _tell(self, what: str, address: str = "") -> None:
+        self._run.warn(address, f"appl ctl: {what}")
+
+
+def _whole(request: Request, name: str, default: int) -> int:
+    value = request.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ControlError(f"{name} is a whole number", "bad-request")
+    return value
+
+
+def _check_amount(name: str, value: object) -> None:
+    """``None`` is without limit; only a cost has fractions."""
+    kinds = (int, float) if name == "cost" else (int,)
+    if value is None:
+        return
+    fits = isinstance(value, kinds) and not isinstance(value, bool)
+    if not fits or not 0 <= value < math.inf or value > 1e15:  # type: ignore[operator]
+        what = "a number" if name == "cost" else "a whole number"
+        raise ControlError(f"{name} is {what} of at least 0, or null for no limit", "bad-request")

@@ -1,0 +1,136 @@
+"""The other end: which runs are live, which one is meant, and what it says.
+
+Invariant: only sockets of this user are connected with, and only if this user answers there; who
+does not answer in time is told as such.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from appl.control import folder, protocol
+from appl.control.peer import is_mine
+from appl.errors import ControlError, nearest
+
+PATIENCE_S = 5.0
+_HINT = "`appl ctl` lists them"
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A live run: its socket and what it says about itself, or why it says nothing."""
+
+    path: Path
+    about: dict[str, Any]
+    error: str = ""
+
+    @property
+    def name(self) -> str:
+        """The run's name, or that of its socket while it does not answer."""
+        return str(self.about.get("run") or self.path.stem)
+
+
+def ask(path: Path, do: str, *, patience_s: float = PATIENCE_S, **fields: Any) -> Any:
+    """What the run at *path* answers. Raises ``ControlError``."""
+    if not folder.is_safe(path.parent) or not folder.is_socket(path):
+        raise ControlError(f"{path} is no socket of yours", "not-yours")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.settimeout(patience_s)
+        try:
+            _connect(sock, path, time.monotonic() + patience_s)
+            if not is_mine(sock):
+                raise ControlError(f"somebody else answers at {path}", "not-yours")
+            sock.sendall(protocol.request(do, **fields))
+            return protocol.read_reply(_line(sock))
+        except TimeoutError:
+            raise ControlError(
+                f"the run does not answer within {patience_s:g} s: it may be stopped", "silent"
+            ) from None
+        except ConnectionRefusedError:
+            raise ControlError("the run is gone", "no-run") from None
+        except OSError as error:
+            raise ControlError(f"the run cannot be reached: {error}", "no-run") from None
+
+
+def _connect(sock: socket.socket, path: Path, end: float) -> None:
+    """Connect as soon as there is room among those who wait to be let in."""
+    while True:
+        try:
+            return sock.connect(str(path))
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise TimeoutError from None
+            time.sleep(0.01)
+
+
+def _line(sock: socket.socket) -> bytes:
+    found = bytearray()
+    while not found.endswith(b"\n"):
+        data = sock.recv(65_536)
+        if not data:
+            raise ControlError("the run went away before it had answered", "no-run")
+        found += data
+        if len(found) > protocol.LONGEST_REPLY:
+            raise ControlError("the run answers without an end", "protocol")
+    return bytes(found)
+
+
+def live_runs(patience_s: float = 1.0) -> list[Live]:
+    """All live runs of this user, oldest first; what killed ones have left is removed."""
+    found = []
+    for path in folder.sockets():
+        try:
+            found.append(Live(path, _described(ask(path, "run", patience_s=patience_s))))
+        except ControlError as error:
+            if folder.is_socket(path) and folder.is_deserted(path):
+                with contextlib.suppress(OSError):
+                    path.unlink()
+            elif error.kind != "no-run":
+                found.append(Live(path, {"pid": folder.pid_of(path)}, str(error)))
+    return sorted(found, key=lambda live: (float(live.about.get("began") or 0.0), live.path))
+
+
+def _described(about: Any) -> dict[str, Any]:
+    if not isinstance(about, dict) or not isinstance(about.get("began"), int | float):
+        raise ControlError("what answers there is no run", "protocol")
+    return about
+
+
+def find(name: str | None = None) -> Live:
+    """The run that *name* means: the only one without, else by the beginning of its name, the part
+    after the time stamp, its process or its trace. Raises ``ControlError``."""
+    runs = live_runs()
+    if not runs:
+        raise ControlError(
+            "no run is live; one that is recorded can be reached from its first call on", "no-run"
+        )
+    matches = runs if name is None else _matching(name, runs)
+    if len(matches) == 1:
+        return matches[0]
+    names = [live.name for live in matches or runs]
+    if matches:
+        some = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+        said = "several runs are live" if name is None else f"{name!r} means {len(names)} live runs"
+        raise ControlError(f"{said}: {some}; say which one", "ambiguous")
+    raise ControlError(
+        f"no live run is {name!r}{nearest(str(name), names, 0.3)}; {_HINT}", "no-run"
+    )
+
+
+def _matching(name: str, runs: Iterable[Live]) -> list[Live]:
+    runs = list(runs)
+    exact = [live for live in runs if name in (live.name, live.path.stem, live.about.get("trace"))]
+    if exact:
+        return exact
+    if name == "last":
+        return runs[-1:]
+    if name.isdigit():
+        return [live for live in runs if live.about.get("pid") == int(name)]
+    begun = [live for live in runs if live.name.startswith(name)]
+    return begun or [live for live in runs if live.name.partition("-")[2].startswith(name)]

@@ -1,0 +1,236 @@
+"""The run's end of its socket: it listens on the I/O loop, without a thread of its own.
+
+Invariant: what strangers send never raises, never blocks the loop and never takes more than bounded
+memory; a forked child has no part in it; the file is gone when the run is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+from appl.control import folder, protocol
+from appl.control.peer import is_mine
+from appl.errors import ControlError
+from appl.runtime.crossing import io_thread
+
+Answer = Callable[[dict[str, Any]], Any]
+MOST_VISITORS = 8
+IDLE_S = 60.0
+_AT_ONCE = 65_536
+_QUEUE = 64
+_doors: WeakSet[Door] = WeakSet()
+
+
+class Door:
+    """Where a run can be asked things, by *answer*, which is called on the I/O loop.
+
+    A visitor who says nothing for *idle* seconds is sent away; when there are too many, the one who
+    has been silent longest.
+    """
+
+    def __init__(self, answer: Answer, *, idle: float = IDLE_S) -> None:
+        self._answer, self.idle = answer, idle
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._visitors: OrderedDict[_Visitor, None] = OrderedDict()
+        self._closed = False
+        self._pid = os.getpid()
+        self.path: Path | None = None
+
+    # -- from any thread
+
+    def open(self) -> None:
+        """Listen. Raises ``ControlError`` or ``OSError`` where that is not possible."""
+        folder.sweep()
+        path = folder.own_folder() / folder.new_name()
+        listening = _listen(path)
+        with self._lock:
+            if not self._closed:
+                self._socket, self.path = listening, path
+                self._loop = io_thread().loop
+                _doors.add(self)
+                io_thread().send(lambda: self._attend(listening))
+                return
+        listening.close()
+        path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Send everybody away and remove the file; once."""
+        with self._lock:
+            if self._closed or os.getpid() != self._pid:
+                return
+            self._closed = True
+            path, listening = self.path, self._socket
+        if path is not None and listening is not None:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            io_thread().send(lambda: self._leave(listening))
+
+    # -- on the I/O loop
+
+    def _attend(self, listening: socket.socket) -> None:
+        if listening.fileno() >= 0 and self._loop is not None:
+            self._loop.add_reader(listening.fileno(), self._welcome, listening)
+
+    def _leave(self, listening: socket.socket) -> None:
+        if self._loop is not None and listening.fileno() >= 0:
+            self._loop.remove_reader(listening.fileno())
+        listening.close()
+        for visitor in tuple(self._visitors):
+            visitor.leave()
+
+    def _welcome(self, listening: socket.socket) -> None:
+        for _ in range(_QUEUE):
+            try:
+                visiting, _address = listening.accept()
+            except OSError:
+                return
+            self._let_in(visiting)
+
+    def _let_in(self, visiting: socket.socket) -> None:
+        if not is_mine(visiting):
+            visiting.close()
+            return
+        visiting.setblocking(False)
+        if len(self._visitors) >= MOST_VISITORS:
+            next(iter(self._visitors)).leave()
+        assert self._loop is not None
+        self._visitors[_Visitor(self, visiting, self._loop)] = None
+
+    def heard(self, visitor: _Visitor) -> None:
+        """*visitor* has said something."""
+        self._visitors.move_to_end(visitor)
+
+    def left(self, visitor: _Visitor) -> None:
+        """*visitor* is gone."""
+        self._visitors.pop(visitor, None)
+
+    def reply(self, line: bytes) -> bytes:
+        """The reply to the request *line*."""
+        try:
+            return protocol.reply(self._answer(protocol.read_request(line)))
+        except ControlError as error:
+            return protocol.refusal(error)
+        except Exception as error:  # of ours: its text may hold anything
+            kind = type(error).__name__
+            return protocol.refusal(ControlError(f"the run cannot answer: {kind}", "internal"))
+
+    # -- in a forked child
+
+    def forget(self) -> None:
+        """Close this process's copies; the loop and the file are the parent's."""
+        self._lock = threading.Lock()
+        if self._socket is not None:
+            self._socket.close()
+        for visitor in self._visitors:
+            visitor.socket.close()
+
+
+class _Visitor:
+    """One connection: reads a request, writes its reply, and only then reads on."""
+
+    __slots__ = ("_door", "_in", "_last", "_loop", "_out", "_timer", "socket")
+
+    def __init__(self, door: Door, sock: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+        self._door, self.socket, self._loop = door, sock, loop
+        self._in, self._out = bytearray(), b""
+        self._last = False
+        self._timer = loop.call_later(door.idle, self.leave)
+        loop.add_reader(sock.fileno(), self._read)
+
+    def leave(self) -> None:
+        """Close the connection; once."""
+        self._timer.cancel()
+        number = self.socket.fileno()
+        if number >= 0:
+            self._loop.remove_reader(number)
+            self._loop.remove_writer(number)
+            self.socket.close()
+        self._door.left(self)
+
+    def _read(self) -> None:
+        try:
+            data = self.socket.recv(_AT_ONCE)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.leave()
+            return
+        self._in += data
+        self._next()
+
+    def _next(self) -> None:
+        """Answer the next request that is complete."""
+        end = self._in.find(b"\n")
+        if end < 0 and len(self._in) <= protocol.LONGEST_REQUEST:
+            return
+        if end < 0 or end > protocol.LONGEST_REQUEST:
+            most = protocol.LONGEST_REQUEST
+            error = ControlError(f"a request has at most {most} bytes", "too-long")
+            self._last, self._out = True, protocol.refusal(error)
+        else:
+            line = bytes(self._in[:end])
+            del self._in[: end + 1]
+            self._out = self._door.reply(line)
+        self._door.heard(self)
+        self._timer.cancel()
+        self._timer = self._loop.call_later(self._door.idle, self.leave)
+        self._loop.remove_reader(self.socket.fileno())
+        self._loop.add_writer(self.socket.fileno(), self._write)
+
+    def _write(self) -> None:
+        try:
+            sent = self.socket.send(self._out[:_AT_ONCE])
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.leave()
+            return
+        self._out = self._out[sent:]
+        if self._out:
+            return
+        if self._last:
+            self.leave()
+            return
+        self._loop.remove_writer(self.socket.fileno())
+        self._loop.add_reader(self.socket.fileno(), self._read)
+        if self._in:
+            self._next()
+
+
+def _listen(path: Path) -> socket.socket:
+    """A socket that listens at *path*, which has its name from then on only."""
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    begun = path.with_name(f".{path.name.removesuffix('.sock')}")
+    try:
+        made.setblocking(False)
+        begun.unlink(missing_ok=True)
+        made.bind(str(begun))
+        begun.chmod(0o600)
+        made.listen(_QUEUE)
+        begun.rename(path)
+    except BaseException:
+        made.close()
+        begun.unlink(missing_ok=True)
+        raise
+    return made
+
+
+def _forget() -> None:
+    for door in tuple(_doors):
+        door.forget()
+
+
+os.register_at_fork(after_in_child=_forget)

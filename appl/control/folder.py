@@ -1,0 +1,144 @@
+"""Where the sockets of live runs lie: a folder of the user's own, and names that say whose.
+
+``$APPL_CTL_DIR`` and no other, or ``$XDG_RUNTIME_DIR/appl``, else ``/tmp/appl-UID``. A socket is
+called ``PID-NUMBER.sock``.
+
+Invariant: a folder is used only if it is one, not a link, belongs to this user and nobody else may
+enter it; a socket is removed only by the process that made it, or when nobody answers there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import stat
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+from appl.errors import ControlError
+
+LONGEST_PATH = 103 if sys.platform == "darwin" else 107
+"""Bytes that a path of a socket may have, without the zero behind them."""
+
+_NAME = re.compile(r"([0-9]{1,10})-[0-9]{1,10}\.sock")
+_MOST_LOOKED_AT = 1000
+_numbers = count(1)
+
+
+def candidates() -> list[Path]:
+    """The folders in which runs of this user may be found, the preferred one first."""
+    only = os.environ.get("APPL_CTL_DIR")
+    if only:
+        return [Path(only).absolute()]
+    given = os.environ.get("XDG_RUNTIME_DIR", "")
+    found = [Path(given) / "appl"] if Path(given).is_absolute() else []
+    user = os.geteuid()
+    return list(dict.fromkeys([*found, Path(f"/run/user/{user}/appl"), Path(f"/tmp/appl-{user}")]))
+
+
+def own_folder() -> Path:
+    """The folder for sockets of this process, made if there is none. Raises ``ControlError``."""
+    problems = []
+    for path in candidates():
+        try:
+            _make(path)
+            _check(path)
+            if len(os.fsencode(path / "4194304-1000000.sock")) > LONGEST_PATH:
+                raise ControlError(f"{path} is too long for a socket", "no-folder")
+        except (OSError, ControlError) as error:
+            problems.append(str(error))
+        else:
+            return path
+    raise ControlError(f"there is no folder for the socket: {'; '.join(problems)}", "no-folder")
+
+
+def _make(path: Path) -> None:
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)  # not its parents: who has none has no such folder
+
+
+def _check(path: Path) -> None:
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise ControlError(f"{path} is not a folder", "not-yours")
+    if found.st_uid != os.geteuid():
+        raise ControlError(f"{path} belongs to somebody else", "not-yours")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        path.chmod(0o700)
+
+
+def is_safe(path: Path) -> bool:
+    """Whether *path* is a folder, no link, of this user, that nobody else may enter."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    private = not stat.S_IMODE(found.st_mode) & 0o077
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and private
+
+
+def new_name() -> str:
+    """The name of one more socket of this process."""
+    return f"{os.getpid()}-{next(_numbers)}.sock"
+
+
+def pid_of(path: Path) -> int | None:
+    """The process whose socket *path* is; ``None`` when it is none of ours."""
+    found = _NAME.fullmatch(path.name)
+    return int(found[1]) if found else None
+
+
+def sockets() -> Iterator[Path]:
+    """What looks like sockets of this user's runs."""
+    for folder in candidates():
+        if not is_safe(folder):
+            continue
+        with contextlib.suppress(OSError):
+            for path in sorted(folder.iterdir())[:_MOST_LOOKED_AT]:
+                if pid_of(path) is not None and is_socket(path):
+                    yield path
+
+
+def is_socket(path: Path) -> bool:
+    """Whether *path* is a socket of this user's, and not a link to one."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISSOCK(found.st_mode) and found.st_uid == os.geteuid()
+
+
+def sweep() -> None:
+    """Remove what killed processes have left: nobody answers there, and they are gone."""
+    for path in sockets():
+        pid = pid_of(path)
+        if pid is not None and not _is_alive(pid) and is_deserted(path):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def is_deserted(path: Path) -> bool:
+    """Whether nobody listens at *path*. A run's socket gets its name when it listens already."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,71 @@
+"""What is said through the socket of a run: one JSON document a line, of bounded size.
+
+A request is ``{"v": 1, "do": WORD, …}``, a reply ``{"v": 1, "ok": …}`` or ``{"v": 1, "error":
+{"kind": WORD, "message": TEXT}}``. What ``do`` may be is the table of ``acts``.
+
+Invariant: whatever bytes come, reading them gives a request or a ``ControlError``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from appl.errors import ControlError
+
+VERSION = 1
+LONGEST_REQUEST = 64 * 1024
+LONGEST_REPLY = 8 * 1024 * 1024
+MOST_CALLS = 10_000
+"""The most calls and programs that one reply lists."""
+
+
+def request(do: str, **fields: Any) -> bytes:
+    """A request as a line."""
+    return _line({"v": VERSION, "do": do, **fields})
+
+
+def read_request(line: bytes) -> dict[str, Any]:
+    """The request of *line*. Raises ``ControlError``."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ControlError("this is no JSON document on one line", "bad-request") from None
+    if not isinstance(found, dict) or not isinstance(found.get("do"), str):
+        raise ControlError('a request is {"v": 1, "do": "show", …}', "bad-request")
+    if found.get("v") != VERSION:
+        raise ControlError(f"this run speaks version {VERSION} of the protocol", "version")
+    return found
+
+
+def reply(value: Any) -> bytes:
+    """A reply as a line."""
+    line = _line({"v": VERSION, "ok": value})
+    if len(line) > LONGEST_REPLY:
+        return refusal(ControlError("the reply is too long; ask for fewer calls", "too-long"))
+    return line
+
+
+def refusal(error: ControlError) -> bytes:
+    """An error as a line."""
+    return _line({"v": VERSION, "error": {"kind": error.kind, "message": str(error)}})
+
+
+def read_reply(line: bytes) -> Any:
+    """What a run has answered. Raises ``ControlError``, also the one that the run tells of."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ControlError("the run answered with something that is no JSON", "protocol") from None
+    if not isinstance(found, dict) or found.get("v") != VERSION:
+        raise ControlError("the run speaks another version of the protocol", "version")
+    error = found.get("error")
+    if isinstance(error, dict):
+        raise ControlError(str(error.get("message", "")), str(error.get("kind", "refused")))
+    if "ok" not in found:
+        raise ControlError("the run answered with neither a value nor an error", "protocol")
+    return found["ok"]
+
+
+def _line(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=True, allow_nan=False).encode() + b"\n"

@@ -1,0 +1,188 @@
+"""What a run shows to who looks on: plain data, without content unless that is asked for.
+
+Invariant: no text leaves without the secrets having been taken out; times are seconds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from appl.control.protocol import MOST_CALLS
+from appl.runtime.call import Call
+from appl.runtime.pending import Pending
+from appl.runtime.programs import Program, programs_of
+from appl.runtime.run import Run
+from appl.runtime.scheduling import Holding
+from appl.tracing.secret import Masker
+
+EXCERPT = 200
+LONGEST_TEXT = 256 * 1024
+_MOST_PARTS = 8
+_LONGEST_WORD = 500
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is known of a run: its name, program and trace.
+
+    *masker* takes secrets out of texts; *content* says whether messages may be shown at all.
+    """
+
+    name: str
+    program: str
+    trace: str | None
+    masker: Masker
+    content: bool = True
+    began: float = field(default_factory=time.time)
+
+    def mask(self, text: str) -> str:
+        """*text* without secrets."""
+        return self.masker.text(text, [])
+
+    def text(self, value: object) -> str:
+        """*value* as a short text that may be shown."""
+        return self.mask(str(value)[:LONGEST_TEXT])[:_LONGEST_WORD]
+
+
+def summary(run: Run, about: About) -> dict[str, Any]:
+    """One line about *run*."""
+    counts = Counter(holding.stage for holding in run.holdings())
+    return {**_about(run, about), "counts": _counts(counts)}
+
+
+def _about(run: Run, about: About) -> dict[str, Any]:
+    return {
+        "run": about.name,
+        "program": about.program,
+        "pid": os.getpid(),
+        "trace": about.trace,
+        "began": about.began,
+        "state": "ended" if run.over else "paused" if run.paused else "running",
+    }
+
+
+def _counts(counts: Counter[Any]) -> dict[str, int]:
+    return {stage: counts[stage] for stage in ("worker", "queue", "prompt")}
+
+
+def view(run: Run, about: About, limit: int, content: bool) -> dict[str, Any]:
+    """All that *run* waits for and works on: at most *limit* calls and *limit* programs."""
+    holdings = run.holdings()
+    counts = Counter(holding.stage for holding in holdings)
+    programs = programs_of(run)
+    limit = min(max(limit, 0), MOST_CALLS)
+    shown = content and about.content
+    account = run.root.account
+    return {
+        **_about(run, about),
+        "counts": _counts(counts),
+        "backends": [_load(load) for load in run.scheduler.loads()],
+        "budget": _budget(account) if account is not None else None,
+        "calls": [_call(each, about, shown) for each in holdings[:limit]],
+        "programs": [_program(each, about) for each in itertools.islice(programs, limit)],
+        "more": {
+            "calls": max(len(holdings) - limit, 0),
+            "programs": max(len(programs) - limit, 0),
+        },
+        "content": "shown" if shown else "redacted" if content else "not asked for",
+    }
+
+
+def _load(load: Any) -> dict[str, Any]:
+    return {
+        "backend": load.backend, "limit": load.limit, "most": load.most, "taken": load.taken,
+        "ready": load.ready, "gate_s": round(load.gate_s, 3),
+        "circuit_s": round(load.circuit_s, 3),
+    }  # fmt: skip
+
+
+def _budget(account: Any) -> dict[str, Any]:
+    """Limits, spent and reserved, each by name; costs in the currency of the prices."""
+    limits = dict(zip(("cost", "tokens", "calls"), account.limits, strict=True))
+    amounts = {"limits": limits, "spent": account.spent._asdict()}
+    amounts["reserved"] = account.reserved._asdict()
+    for each in amounts.values():
+        if each["cost"] is not None:
+            each["cost"] /= 1_000_000
+    return amounts
+
+
+def _call(holding: Holding, about: About, content: bool) -> dict[str, Any]:
+    call = holding.call
+    found: dict[str, Any] = {
+        "call": call.address,
+        "stage": holding.stage,
+        "why": holding.why,
+        "backend": holding.backend,
+        "model": about.text(call.model),
+        "priority": call.priority,
+        "file": call.file,
+        "line": call.line,
+    }
+    if holding.stage == "prompt":
+        found["parts"] = _parts(call.blockers())
+    if holding.number:
+        found["number"] = holding.number
+    if holding.attempt:
+        found["attempt"] = holding.attempt
+        found["since_s"] = round(holding.since_s or 0.0, 3)
+    if holding.next_s is not None:
+        found["next_s"] = round(holding.next_s, 3)
+    if holding.error is not None:
+        kind = type(holding.error).__name__
+        found["error"] = {"type": kind, "message": about.text(holding.error)}
+    if call.emit is not None:
+        chunks = call.emit.chunks
+        found["streamed"] = {"pieces": len(chunks), "characters": sum(len(c.text) for c in chunks)}
+    if content:
+        found["prompt"], found["answer"] = _prompt(call, about), _answer(call, about)
+    return found
+
+
+def _parts(pending: Iterable[Pending]) -> list[str]:
+    """What is waited for, each once; at most a few."""
+    addresses = dict.fromkeys(each.address for each in itertools.islice(pending, 1000))
+    return list(itertools.islice(addresses, _MOST_PARTS))
+
+
+def _prompt(call: Call, about: About) -> str | None:
+    """The end of the last message of the prompt; nothing while a part is missing."""
+    if call.messages is None:
+        return None
+    return _excerpt(call.messages.message.content, about)
+
+
+def _answer(call: Call, about: About) -> str | None:
+    """The end of what was streamed so far, but for as much as a secret may have begun."""
+    if call.emit is None:
+        return None
+    pieces = (c.text for c in call.emit.chunks if c.sample == call.emit.first and c.kind == "text")
+    text = "".join(pieces)
+    return _excerpt(text[: max(len(text) - about.masker.longest, 0)], about)
+
+
+def _excerpt(text: str, about: About) -> str:
+    if len(text) > LONGEST_TEXT:
+        return f"({len(text)} characters)"
+    masked = about.mask(text)
+    return masked if len(masked) <= EXCERPT else "…" + masked[-EXCERPT:]
+
+
+def _program(program: Program, about: About) -> dict[str, Any]:
+    pending, place = program.waits_for, program.place
+    found: dict[str, Any] = {
+        "program": program.address,
+        "kind": program.kind,
+        "name": about.text(program.name),
+        "state": "runs" if pending is None else "waits",
+        "for": None if pending is None else pending.last().address,
+    }
+    if place is not None:
+        found["file"], found["line"], found["function"] = place
+    return found

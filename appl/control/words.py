@@ -1,0 +1,160 @@
+"""What a run shows, in words: why each call waits, and what each program waits for.
+
+Invariant: it takes what a run sends, and gives text that is not yet safe for a terminal.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+Data = Mapping[str, Any]
+
+_QUEUE = {
+    "turn": "others go first",
+    "paused": "the run is paused",
+    "gathering": "looked at together with what comes",
+    "budget": "a call waits for the budget, and those behind it with it",
+    "rate": "a call waits for the rate, and those behind it with it",
+    "gate": "the backend asked to be left alone",
+    "circuit": "the backend is taken for dead",
+    "connect": "the backend is being connected with",
+}
+_WORKER = {
+    "connect": "connects with {backend}",
+    "budget": "waits for the budget: it fits only if others use less than they may",
+    "slot": "waits until fewer are on their way to {backend}",
+    "gate": "{backend} asked to be left alone",
+    "circuit": "{backend} is taken for dead",
+    "rate": "as many as may be were asked of {backend} in the period",
+    "paused": "the run is paused",
+    "sample": "waits for an answer to the same question",
+    "retry": "rests after a failure",
+}
+
+
+def reason(call: Data, backends: Iterable[Data] = ()) -> str:
+    """Why *call* is not answered yet."""
+    why, stage = str(call.get("why")), call.get("stage")
+    if stage == "prompt":
+        parts = ", ".join(map(str, call.get("parts") or ()))
+        return f"waits for a part of its prompt: {parts}" if parts else "waits for its prompt"
+    if stage == "queue":
+        return _queued(call, why, backends)
+    return "; ".join([_working(call, why), *_more(call)])
+
+
+def _queued(call: Data, why: str, backends: Iterable[Data]) -> str:
+    if why == "prefix":
+        return "the beginning of its prompt is being computed, once for all"
+    if why == "cache":
+        return "the server's cache has no room for one more prompt"
+    number, level = call.get("number"), call.get("priority")
+    text = _QUEUE.get(why, why)
+    if why == "slot":
+        text = next(
+            map(_slots, (b for b in backends if b.get("backend") == call.get("backend"))), why
+        )
+    priority = f", priority {level}" if level else ""
+    return f"number {number} in the queue{priority}: {text}"
+
+
+def _slots(load: Data) -> str:
+    return f"{load.get('taken')} of at most {load.get('limit')} are on their way"
+
+
+def _working(call: Data, why: str) -> str:
+    backend = call.get("backend") or "the backend"
+    if why != "asked":
+        text = _WORKER.get(why, why).format(backend=backend)
+        left = call.get("next_s")
+        return text if left is None else f"{text}; goes on in {seconds(left)}"
+    since = call.get("since_s")
+    return f"with {backend}" + ("" if since is None else f" for {seconds(since)}")
+
+
+def _more(call: Data) -> Iterator[str]:
+    attempt, streamed, error = call.get("attempt"), call.get("streamed"), call.get("error")
+    if attempt and (attempt > 1 or error):
+        yield f"attempt {attempt}"
+    if streamed and streamed.get("pieces"):
+        yield f"{streamed['pieces']} pieces ({streamed['characters']} characters) so far"
+    if error:
+        yield f"last error: {error.get('type')}: {error.get('message')}"
+
+
+def program(data: Data) -> str:
+    """What a program does."""
+    who = data.get("program") or "the program"
+    does = f"waits for {data.get('for')}" if data.get("state") == "waits" else "runs"
+    return f"{who} ({data.get('kind')} {data.get('name')}) {does}"
+
+
+def source(data: Data) -> str:
+    """File and line of the user's, and the function where it is known."""
+    file, line, function = data.get("file"), data.get("line"), data.get("function")
+    if not file:
+        return ""
+    where = f"{_here(str(file))}:{line}"
+    return f"{where} in {function}" if function else where
+
+
+def _here(file: str) -> str:
+    try:
+        return str(Path(file).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return file
+
+
+def counts(about: Data) -> str:
+    """How many calls are where."""
+    found = about.get("counts") or {}
+    return (
+        f"{found.get('worker', 0)} running, {found.get('queue', 0)} in the queue, "
+        f"{found.get('prompt', 0)} waiting for parts"
+    )
+
+
+def head(view: Data) -> list[str]:
+    """The run, its backends and its budget, a line each."""
+    began = float(view.get("began") or 0.0)
+    lines = [
+        f"{view.get('run')}: {view.get('state')} for {seconds(max(time.time() - began, 0.0))}, "
+        f"process {view.get('pid')}",
+        counts(view),
+        *(_load(each) for each in view.get("backends") or ()),
+    ]
+    return [*lines, *_budget(view.get("budget") or {})]
+
+
+def _load(load: Data) -> str:
+    most = "any number" if load.get("limit") is None else f"at most {load['limit']}"
+    text = f"{load.get('backend')}: {load.get('taken')} on their way ({most} at once)"
+    if load.get("gate_s"):
+        text += f", asked to be left alone for {seconds(load['gate_s'])}"
+    if load.get("circuit_s"):
+        text += f", taken for dead, asked again in {seconds(load['circuit_s'])}"
+    return text
+
+
+def _budget(budget: Data) -> Iterator[str]:
+    limits = budget.get("limits") or {}
+    for name, most in limits.items():
+        if most is not None:
+            spent, reserved = budget["spent"].get(name), budget["reserved"].get(name)
+            yield f"budget of {name}: {spent:g} of {most:g} spent, {reserved:g} reserved"
+
+
+def seconds(value: float) -> str:
+    """A time in a few characters."""
+    if value < 10:
+        return f"{value:.1f} s"
+    whole = round(value)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

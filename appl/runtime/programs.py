@@ -1,0 +1,186 @@
+"""What the programs of a run do: which of them wait, for what, and at which line of the user's.
+
+Invariant: it looks from the I/O thread and changes nothing; what moves meanwhile is seen as it was
+shortly before or after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Literal
+
+from appl.runtime.fiber import Fiber, Hub, Strand, hubs
+from appl.runtime.frame import FRAME, Frame
+from appl.runtime.pending import Pending
+from appl.runtime.task import Task
+
+if TYPE_CHECKING:
+    from appl.runtime.run import Run
+
+_SKIPPED = ("appl", "asyncio", "contextlib", "threading")
+Place = tuple[str, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Code of the user's that waits, or runs while others wait.
+
+    ``address`` is that of the innermost function with one, empty for the outermost program.
+    ``name`` is that of the thread or asyncio task; ``place`` are file, line and function.
+    """
+
+    address: str
+    kind: Literal["thread", "fiber", "task"]
+    name: str
+    waits_for: Pending | None
+    place: Place | None
+
+
+def programs_of(run: Run) -> list[Program]:
+    """What each program of *run* does now."""
+    found: list[Program] = []
+    tasks = {id(task) for task in tasks_of(run)}
+    threads = {run.root.thread, *(frame.thread for frame in _frames(run))}
+    loops = {task.get_loop() for task in (run.task,) if task is not None}
+    awaited = _awaited(run)
+    for hub in hubs():
+        waiting = [strand for strand in hub.waiting() if _frame_of(strand, run) is not None]
+        found += [_program(hub, strand, run) for strand in waiting]
+        if hub.loop is not None:
+            found += _in_loop(hub.loop, tasks, hub.loop in loops, awaited)
+        elif not hub.asleep and hub.thread.ident in threads:
+            found.append(_running(hub))
+    return found
+
+
+def tasks_of(run: Run) -> Iterator[Task]:
+    """The functions that were started in *run* and have not ended, each once."""
+    seen: set[int] = set()
+    todo: list[Pending] = [each for frame in _frames(run) for each in tuple(frame.started)]
+    todo += [task for hub in hubs() if hub.loop is not None for task in _started_in(hub.loop)]
+    while todo:
+        pending = todo.pop()
+        if id(pending) in seen:
+            continue
+        seen.add(id(pending))
+        todo += pending.children or ()
+        if isinstance(pending, Task) and pending.run is run:
+            todo += tuple(pending.frame.started)
+            if not pending.done:
+                yield pending
+
+
+def _frames(run: Run) -> list[Frame]:
+    """The activations that are known: of the run, of scopes, and of all programs that wait."""
+    found = {id(frame): frame for frame in (run.root, *run.scopes, *tuple(run.suspended))}
+    for hub in hubs():
+        for strand in hub.waiting():
+            frame = _frame_of(strand, run)
+            while frame is not None and id(frame) not in found:
+                found[id(frame)] = frame
+                frame = frame.parent
+    return list(found.values())
+
+
+def _frame_of(strand: Strand, run: Run) -> Frame | None:
+    """The activation in which *strand* waits, if it belongs to *run*."""
+    try:
+        context = strand.greenlet.gr_context
+    except ValueError:  # it has just gone on
+        return None
+    frame: Frame | None = context.get(FRAME) if context is not None else None
+    if frame is None and getattr(strand.waits, "run", None) is run:
+        return run.root
+    return frame if frame is not None and frame.run is run else None
+
+
+def _program(hub: Hub, strand: Strand, run: Run) -> Program:
+    frame = _frame_of(strand, run)
+    kind: Literal["fiber", "thread"] = "fiber" if isinstance(strand, Fiber) else "thread"
+    place = _place(strand.greenlet.gr_frame)
+    return Program(frame.address if frame else "", kind, hub.thread.name, strand.waits, place)
+
+
+def _running(hub: Hub) -> Program:
+    frame = sys._current_frames().get(hub.thread.ident or 0)
+    return Program("", "thread", hub.thread.name, None, _place(frame))
+
+
+def _place(frame: FrameType | None) -> Place | None:
+    """Where the user's own code stands, at *frame* or around it."""
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in _SKIPPED:
+            return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+        frame = frame.f_back
+    return None
+
+
+# -- asyncio tasks
+
+
+def _awaited(run: Run) -> dict[int, Pending]:
+    """What asyncio tasks wait for, by the future that each of them awaits."""
+    known: list[Pending] = [holding.call for holding in run.holdings()]
+    known += [each for frame in _frames(run) for each in tuple(frame.started)]
+    known += list(tasks_of(run))
+    return {
+        id(waiter._future): pending
+        for pending in known
+        for waiter in tuple(pending.waiters or ())
+        if hasattr(waiter, "_future")
+    }
+
+
+def _in_loop(
+    loop: asyncio.AbstractEventLoop, tasks: set[int], home: bool, awaited: dict[int, Pending]
+) -> Iterator[Program]:
+    for aio in _all_tasks(loop):
+        own = _own(aio)
+        pending = awaited.get(id(getattr(aio, "_fut_waiter", None)))
+        if (own is not None and id(own) in tasks) or (pending is not None and home):
+            address = own.address if own is not None else ""
+            yield Program(address, "task", aio.get_name(), pending, _awaits_at(aio.get_coro()))
+
+
+def _started_in(loop: asyncio.AbstractEventLoop) -> Iterator[Task]:
+    return (own for aio in _all_tasks(loop) if (own := _own(aio)) is not None)
+
+
+def _all_tasks(loop: asyncio.AbstractEventLoop) -> Iterable[asyncio.Task[Any]]:
+    try:
+        return asyncio.all_tasks(loop)
+    except RuntimeError:  # they come and go faster than they can be counted
+        return ()
+
+
+def _own(aio: asyncio.Task[Any]) -> Task | None:
+    """The function of a program that runs as *aio*."""
+    for callback, *_ in getattr(aio, "_callbacks", None) or ():
+        owner = getattr(callback, "__self__", None)
+        if isinstance(owner, Task):
+            return owner
+    return None
+
+
+def _awaits_at(coro: Any) -> Place | None:
+    """The innermost line of the user's in a coroutine that waits."""
+    found = None
+    while coro is not None:
+        frame = getattr(coro, "cr_frame", None) or getattr(coro, "gi_frame", None)
+        if frame is None:
+            break
+        found = _place_here(frame) or found
+        coro = getattr(coro, "cr_await", None) or getattr(coro, "gi_yieldfrom", None)
+    return found
+
+
+def _place_here(frame: FrameType) -> Place | None:
+    module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    if module in _SKIPPED:
+        return None
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name

@@ -1,0 +1,46 @@
+"""A run that can be reached by ``appl ctl``: its name, its secrets, and the door to it.
+
+Invariant: a run goes on as well where no door can be opened.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from appl.control import About, Acts, Door
+from appl.errors import ControlError
+from appl.runtime.crossing import io_thread
+from appl.tracing.secret import Masker
+
+if TYPE_CHECKING:
+    from appl.session.opening import Session, Tell
+    from appl.tracing import Recorder
+
+
+def open_door(session: Session, say: Tell, recorder: Recorder | None) -> Door:
+    """The door to the run of *session*, which opens on the I/O loop; whoever closes it, may.
+
+    Where it cannot be opened, *say* is told if somebody has asked for it.
+    """
+    door = Door(Acts(session.run, _about(session, recorder)).answer)
+
+    def opens() -> None:
+        try:
+            door.open()
+        except (ControlError, OSError) as error:
+            if session.config.origin("ctl") != "default":
+                say(f"appl: `appl ctl` cannot reach this run: {error}")
+
+    io_thread().send(opens)
+    return door
+
+
+def _about(session: Session, recorder: Recorder | None) -> About:
+    config, program = session.config, session.entry.program
+    return About(
+        name=recorder.path.stem if recorder is not None else program,
+        program=program,
+        trace=str(recorder.path.absolute()) if recorder is not None else None,
+        masker=recorder.masker if recorder is not None else Masker(),
+        content=config.privacy == "full" and config.redact is None,
+    )
