@@ -48,7 +48,7 @@ class Chromium:
         command = f'exec "$0" "$@" 3<&{read} 4>&{write}'
         arguments = [*_FLAGS, f"--user-data-dir={folder}", "about:blank"]
         self._process = subprocess.Popen(
-            ["sh", "-c", command, found, *arguments],
+            ["bash", "-c", command, found, *arguments],
             pass_fds=(read, write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(read)

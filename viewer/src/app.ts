@@ -2,6 +2,7 @@
 
 import type { CallDoc, MessageDoc, RunInfo, RunKey } from "./data";
 import type { Source } from "./source";
+import { visible } from "./dom";
 import { Table } from "./table";
 
 const SOON_MS = 50;
@@ -80,7 +81,7 @@ export class App {
   /** Says something to those who listen to the page instead of looking at it. */
   announce(text: string): void {
     const region = document.getElementById("status");
-    if (region) region.textContent = text;
+    if (region) region.textContent = visible(text);
   }
 
   /** Reads all there is, and goes on as long as there may be more. */

@@ -1,0 +1,31 @@
+"""The viewer as axe-core judges it: every view, light and dark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import AXE, Serve, Show
+from large import large_trace
+from test_browser import VIEWS, visit
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_nothing(
+    path: Path, tmp_path: Path, serve: Serve, show: Show, dark: bool
+) -> None:
+    other = large_trace(tmp_path / "other.trace", 60, seed=2)
+    page = show(serve(large_trace(path, 60), other).url + "#/calls/3", dark=dark)
+    page.until("document.querySelector('#reader').dataset.row == '3'")
+    page.js(AXE.read_text("utf-8") + "; 0")
+    assert page.js("axe.run().then(({passes}) => passes.length)") > 20
+    found = {}
+    for view in VIEWS:
+        visit(page, view)
+        if view == "diff":
+            page.until("document.querySelectorAll('main [role=option]').length > 0")
+        found[view] = page.js(
+            "axe.run(document, {resultTypes: ['violations']}).then(({violations}) => violations.map("
+            "each => each.id + ': ' + each.nodes.map(node => node.html + node.failureSummary).join('; ').slice(0, 900)))"
+        )
+    assert found == {view: [] for view in VIEWS}
