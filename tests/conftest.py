@@ -22,6 +22,7 @@ PARTS = {
     "equivalence": "properties",
     "kills": "kills and faults",
     "faults": "kills and faults",
+    "cluster": "kills and faults",
     "providers": "kills and faults",
     "serving": "kills and faults",
     "sglang": "kills and faults",

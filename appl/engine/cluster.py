@@ -6,6 +6,7 @@ or a local Ray that was there before stays.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import queue
@@ -18,6 +19,9 @@ from appl.engine.station import Station
 from appl.errors import InvalidOption, WorkerLost
 
 _END = b""
+_QUIET = {"log_to_driver": False, "logging_level": "error"}
+_CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""The variable by which Ray is told whether other machines may reach it, despite its name."""
 
 
 class Ray:
@@ -50,10 +54,13 @@ class Ray:
 
     def open(self) -> None:
         """Attach to the cluster."""
-        self._ray = ray = _imported()
-        self._started = not ray.is_initialized()
-        if self._started:
-            ray.init(**{**_settings(self._init), **self._init})
+        local = "address" not in self._init and not os.environ.get("RAY_ADDRESS")
+        with _on_loopback() if local else contextlib.nullcontext():
+            self._ray = ray = _imported()
+            self._started = not ray.is_initialized()
+            if self._started:
+                own = {"include_dashboard": False} if local else {}
+                ray.init(**{**_QUIET, **own, **self._init})
         self.workers = self._wanted or max(int(ray.cluster_resources().get("CPU", 1)), 1)
 
     def close(self) -> None:
@@ -87,12 +94,19 @@ def _imported() -> Any:
         ) from error
 
 
-def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """How a local Ray is started: quiet, and without a dashboard that listens to the network."""
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
-    if "address" in given or os.environ.get("RAY_ADDRESS"):
-        return quiet
-    return {**quiet, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+@contextlib.contextmanager
+def _on_loopback() -> Iterator[None]:
+    """A Ray that is imported and started inside listens on this machine only.
+
+    By default it listens on every network of the machine, for whoever asks it to run something.
+    """
+    before = os.environ.get(_CLUSTERS)
+    os.environ[_CLUSTERS] = before or "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_CLUSTERS]
 
 
 class _Hand:

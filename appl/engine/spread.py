@@ -95,6 +95,7 @@ class Spread:
         self.run_of: Run = self._caller.run
         self.first = self._caller.counts.get(self._name, 0)
         self.account: Account | None = self._caller.account
+        self.words: dict[str, str] = {}  # in place of secrets of workers, by name
         self.witnesses: dict[int, Witness] = {}  # of items that have begun; on the I/O loop
         self._again: deque[_Unit] = deque()
         self._hired: list[_Hired] = []
@@ -388,7 +389,6 @@ class _Desk:
         self._unpacker = Unpacker()
         self._loans: dict[int, Loan] = {}
         self._asking: dict[int, asyncio.Task[None]] = {}
-        self._secrets: dict[str, str] = {}
         self._ended = False
 
     # -- as a listener, on any thread
@@ -433,7 +433,13 @@ class _Desk:
         self._run.emit(event)
 
     def _concealed(self, words: dict[str, str]) -> None:
-        self._run.conceal(words)
+        """The driver may have another secret of that name, and so may other workers."""
+        known = self._spread.words
+        for name, word in words.items():
+            if word not in known.values():
+                same = sum(each.startswith(f"{name} of a worker") for each in known)
+                known[f"{name} of a worker" + (f" ({same + 1})" if same else "")] = word
+        self._run.conceal(known)
 
     def _over(self, index: int, well: bool, payload: bytes, shown: str) -> None:
         self._spread.witnesses.pop(self._spread.first + index, None)
