@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ def add(commands: Any) -> None:
         "that was probably not meant: waits that serialise calls, prompts that cannot share a "
         "prefix, text that lands in the prompt by accident, answers that nothing reads. "
         "A comment `# appl: ignore[rule]` on a line silences a rule there.",
-        epilog="exit codes: 0 nothing found; 1 something found; 2 wrong usage",
+        epilog="exit codes: 0 nothing found; 1 something found; 2 wrong usage; 3 --replayable: a "
+        "replay differs",
     )
     parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help="files or folders")
     parser.add_argument(
@@ -48,12 +50,31 @@ def add(commands: Any) -> None:
         "sarif: for code scanning; default: text",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="the same as --format json")
+    audit = parser.add_argument_group("whether a program is the same again")
+    audit.add_argument(
+        "--replayable", metavar="file.py:function",
+        help="run this program instead: record it, then replay it with another hash seed, other "
+        "random numbers, another and a frozen clock, and other latencies, each in a process of its "
+        "own, and report what was not declared; its arguments stand after --",
+    )  # fmt: skip
+    audit.add_argument(
+        "--backend", default="embedded", metavar="NAME",
+        help="who answers when it is recorded (default: the embedded model, for nothing)",
+    )  # fmt: skip
+    audit.add_argument(
+        "--seconds", type=float, default=120.0, metavar="S",
+        help="how long one run of it may take (default: 120)",
+    )  # fmt: skip
     parser.set_defaults(command=command)
 
 
 def command(given: argparse.Namespace) -> int:
     """Check the files; the exit code."""
     with guarded(given.json) as failure:
+        if given.replayable is not None:
+            audit: Any = importlib.import_module("appl.cli.replayable")
+            failure.code = audit.command(given)
+            return failure.code
         if given.rules:
             _list_rules(given.json)
             return exits.OK

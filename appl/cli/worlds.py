@@ -1,0 +1,236 @@
+"""A program in a process of its own, in a world that differs in what the program did not declare.
+
+Invariant: with the same world nothing that a program could read of clock, dice and hashes differs
+from one process to the next; ``appl`` itself measures its times by clocks that are left alone.
+
+``World`` is one choice of these; ``spawned`` runs a program in it, recorded or answered from a
+trace, and tells what came of it. The process is ``python -m appl.cli.worlds``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from appl import session as sessions
+from appl.cli.display import Plain
+from appl.cli.failure import describe
+from appl.cli.run import to_stderr
+from appl.cli.terminal import as_json
+from appl.cli.trace.again import Program
+from appl.config import load as load_config
+from appl.errors import TraceError
+from appl.session import Entry, Session
+from appl.tracing import Replayer, Trace
+
+_EPOCH = 1_700_000_000.0  # a day in 2023 on which every recording takes place
+_LONGEST_LAG_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a program sees without having declared it.
+
+    ``hashes`` is the seed of hashes, ``dice`` that of random numbers. The clock is ``shift``
+    seconds ahead, and stands still if it is ``frozen``. ``lag`` seeds the delays of answers, and
+    ``switch`` is how long a thread runs, in seconds; ``real`` leaves clock and dice alone.
+    """
+
+    hashes: int = 1
+    dice: int = 1
+    shift: float = 0.0
+    frozen: bool = False
+    lag: int = 0
+    switch: float = 0.005
+    real: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it: the value as JSON text, or an error as ``failure.describe`` gives it."""
+
+    value: str | None
+    error: dict[str, Any] | None
+    calls: int
+    diverged: bool = False
+
+
+def spawned(
+    program: Program, world: World, trace: Path, *, record: str | None = None, seconds: float = 120,
+    folder: Path | None = None,
+) -> Outcome:  # fmt: skip
+    """Run *program* in *world*: answered from *trace*, or by the backend *record* into *trace*.
+
+    *folder* is where it runs. Past *seconds* it is ended.
+    """
+    with tempfile.TemporaryDirectory() as made:
+        result = Path(made) / "result.json"
+        order = {
+            "program": asdict(program), "world": asdict(world), "trace": str(trace),
+            "record": record, "result": str(result),
+        }  # fmt: skip
+        command = [sys.executable, "-m", "appl.cli.worlds", json.dumps(order)]
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": str(world.hashes),
+            "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in _own_path()),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        try:
+            done = subprocess.run(
+                command, env=environment, cwd=folder, capture_output=True, timeout=seconds,
+                stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return _lost("Timeout", f"it had not ended after {seconds:g} s")
+        if not result.exists():
+            said = done.stderr.decode("utf-8", "replace")[-2000:]
+            return _lost("ProcessDied", f"its process ended with {done.returncode}: {said}")
+        return Outcome(**json.loads(result.read_text("utf-8")))
+
+
+def _own_path() -> list[str]:
+    """Where this process found appl and its backends, before what the environment names."""
+    found = [str(Path(__file__).parents[2])]
+    told = os.environ.get("PYTHONPATH", "")
+    return [*found, *(str(Path(each).resolve()) for each in told.split(os.pathsep) if each)]
+
+
+def _lost(kind: str, message: str) -> Outcome:
+    return Outcome(None, {"type": kind, "message": message, "notes": [], "traceback": []}, 0)
+
+
+# -- inside the process
+
+
+@contextlib.contextmanager
+def entered(world: World) -> Iterator[None]:
+    """Live in *world*: for a process that does nothing else."""
+    sys.setswitchinterval(world.switch)
+    if not world.real:
+        random.seed(world.dice)
+        os.urandom = vars(random)["_urandom"] = _urandom(world.dice)
+        _set_clock(world)
+    yield
+
+
+_BETWEEN = frozenset(["random", "secrets", "uuid", "tempfile"])
+
+
+def _urandom(seed: int) -> Callable[[int], bytes]:
+    """Bytes for each module that asks: what appl draws for itself changes nobody else's."""
+    streams: dict[str, random.Random] = {}
+
+    def drawn(size: int) -> bytes:
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_globals.get("__name__") in _BETWEEN:
+            frame = frame.f_back
+        name = str(frame.f_globals.get("__name__"))
+        return streams.setdefault(name, random.Random(f"{seed} {name}")).randbytes(size)
+
+    return drawn
+
+
+def _set_clock(world: World) -> None:
+    began, start = time.monotonic(), _EPOCH + world.shift
+
+    def now() -> float:
+        return start + (0.0 if world.frozen else time.monotonic() - began)
+
+    real = datetime.datetime
+
+    class Now(real):  # type: ignore[misc, valid-type]
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return cls.fromtimestamp(now(), tz)
+
+        @classmethod
+        def utcnow(cls) -> Any:
+            return cls.fromtimestamp(now(), datetime.UTC).replace(tzinfo=None)
+
+        @classmethod
+        def today(cls) -> Any:
+            return cls.now()
+
+    class Today(datetime.date):
+        @classmethod
+        def today(cls) -> Any:
+            return cls.fromtimestamp(now())
+
+    Now.__name__, Today.__name__ = "datetime", "date"
+    time.time, time.time_ns = now, lambda: int(now() * 1e9)
+    vars(datetime).update(datetime=Now, date=Today)
+
+
+class Lagging(Replayer):
+    """A replayer whose answers are a little late, each by another while."""
+
+    def __init__(self, trace: Trace, seed: int) -> None:
+        super().__init__(trace)
+        self._dice = random.Random(seed) if seed else None
+
+    def on_quiet(self, final: bool = True) -> bool:
+        """Let go the next answer, after a while in which undeclared timers go on."""
+        if self._dice is not None:
+            time.sleep(self._dice.random() * _LONGEST_LAG_S)
+        return super().on_quiet(final)
+
+
+def _done(order: dict[str, Any]) -> dict[str, Any]:
+    told = order["program"]
+    told |= {"argv": tuple(told["argv"]), "words": tuple(told["words"])}
+    program = Program(**told)
+    counted, path = Plain(quiet=True), Path(order["trace"])
+    value: Any = None
+    error: BaseException | None = None
+    try:
+        with to_stderr(True), entered(World(**order["world"])):
+            if order["record"] is not None:
+                value = program.run(lambda: _recording(program, order["record"], path, counted))
+            else:
+                value = _replayed(program, path, order["world"]["lag"], counted)
+    except BaseException as found:
+        error = found
+    return {
+        "value": None if error is not None else as_json(value),
+        "error": None if error is None else describe(error),
+        "calls": counted.counts.started,
+        "diverged": isinstance(error, TraceError),
+    }
+
+
+def _recording(program: Program, backend: str, path: Path, counted: Plain) -> Session:
+    kind = cast(Any, program.kind)
+    entry = Entry(kind, program.file, program.function, program.argv, program.argc)
+    config = load_config({"backend": backend, "trace": True, "privacy": "full"} if backend else {})
+    return sessions.make_session(
+        config, entry=entry, instruments=[counted], path=path, say=lambda line: None
+    )
+
+
+def _replayed(program: Program, path: Path, lag: int, counted: Plain) -> Any:
+    replayer = Lagging(Trace.open(path, home=load_config().home), lag)
+    with sessions.checked(replayer):
+        return program.run(lambda: sessions.replay_session(replayer, instruments=[counted]))
+
+
+def main() -> None:
+    """The process: what to do is its argument."""
+    order = json.loads(sys.argv[1])
+    result = Path(order["result"])
+    result.write_text(json.dumps(_done(order)), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
