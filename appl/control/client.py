@@ -118,9 +118,8 @@ def find(name: str | None = None) -> Live:
         some = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
         said = "several runs are live" if name is None else f"{name!r} means {len(names)} live runs"
         raise ControlError(f"{said}: {some}; say which one", "ambiguous")
-    raise ControlError(
-        f"no live run is {name!r}{nearest(str(name), names, 0.3)}; {_HINT}", "no-run"
-    )
+    words = [word for live in names for word in (live.partition("-")[2], live)]
+    raise ControlError(f"no live run is {name!r}{nearest(str(name), words)}; {_HINT}", "no-run")
 
 
 def _matching(name: str, runs: Iterable[Live]) -> list[Live]:

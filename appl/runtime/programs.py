@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterable, Iterator
+from contextvars import Context
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
@@ -89,13 +90,15 @@ def _frames(run: Run) -> list[Frame]:
 def _frame_of(strand: Strand, run: Run) -> Frame | None:
     """The activation in which *strand* waits, if it belongs to *run*."""
     try:
-        context = strand.greenlet.gr_context
+        context: Context | None = strand.greenlet.gr_context
     except ValueError:  # it has just gone on
         return None
-    frame: Frame | None = context.get(FRAME) if context is not None else None
-    if frame is None and getattr(strand.waits, "run", None) is run:
+    frame = context.get(FRAME) if context is not None else None
+    if frame is None and getattr(strand.waits, "run", None) == run:
         return run.root
-    return frame if frame is not None and frame.run is run else None
+    if frame is None or frame.run is not run:
+        return None
+    return frame
 
 
 def _program(hub: Hub, strand: Strand, run: Run) -> Program:
