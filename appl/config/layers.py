@@ -15,6 +15,7 @@ from typing import Any
 from appl.config import former, schedule
 from appl.config.aliases import Alias, alias_from
 from appl.config.files import find_file
+from appl.config.readers import Unshown
 from appl.config.values import KEYS, Config, Secret
 from appl.errors import ConfigError, nearest
 
@@ -59,9 +60,8 @@ class _Layers:
         try:
             self.values[key] = KEYS[key].read(raw)
         except ValueError as error:
-            raise ConfigError(
-                f"{written or f'{origin}: {key}'} must be {error}, got {raw!r}"
-            ) from None
+            got = "" if isinstance(error, Unshown) else f", got {raw!r}"
+            raise ConfigError(f"{written or f'{origin}: {key}'} must be {error}{got}") from None
         self.origins[key] = origin
 
     def _models(self, table: object, origin: str) -> None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from appl.errors import nearest
 
@@ -16,6 +17,10 @@ _ON = ("on", "true", "yes", "1")
 _OFF = ("off", "false", "no", "0")
 _LENGTH = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?\s*[smhdw]")
 _SIZE = re.compile(r"[0-9]{1,12}(\.[0-9]{1,3})?\s*[kmgt]?i?b?", re.IGNORECASE)
+
+
+class Unshown(ValueError):
+    """What is wrong with a value that may hold a key, so that it is not shown."""
 
 
 def text(raw: object) -> str:
@@ -92,6 +97,16 @@ def size(raw: object) -> str:
     if isinstance(raw, bool | float) or not _SIZE.fullmatch(shown):
         raise ValueError("a size, as in 500MB or 2GB")
     return shown
+
+
+def url(raw: object) -> str:
+    """An address of a server, without a key in it."""
+    parts = urlsplit(raw) if isinstance(raw, str) else None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("a URL, as in http://localhost:4318")
+    if parts.username or parts.password or parts.query:
+        raise Unshown("a URL without a key, which belongs into the environment")
+    return str(raw)
 
 
 def path(raw: object) -> Path:

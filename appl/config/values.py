@@ -23,6 +23,7 @@ from appl.config.readers import (
     switch,
     switch_or_name,
     text,
+    url,
     whole,
 )
 from appl.errors import ConfigError
@@ -62,7 +63,7 @@ KEYS: dict[str, Key] = {
             "privacy", one_of("full", "redacted", "digests"), "full", "what a trace holds of texts"
         ),
         Key("redact", text, None, "'module:function' that a message passes before it is stored"),
-        Key("otel", text, None, "where spans of runs are sent as they end: an OTLP/HTTP endpoint"),
+        Key("otel", url, None, "where spans of runs are sent as they end: an OTLP/HTTP endpoint"),
         Key("keep_age", length, None, "how old runs may get before gc removes them, as 30d"),
         Key("keep_runs", whole, None, "how many runs gc leaves"),
         Key("keep_size", size, None, "how much all runs may take before gc removes some, as 2GB"),

@@ -110,6 +110,9 @@ class Session:
         finally:
             for backend in (self.backend, *self.others.values()):
                 _aclose(backend)
+        if self.config.otel is not None and self.path is not None:
+            telling = importlib.import_module("appl.session.telling")
+            telling.send_spans(self.path, self.config.otel, self.run.tell)
         if self.config.gc and self.path is not None:
             importlib.import_module("appl.tracing.keeping.tidying").tidy(self.config)
 

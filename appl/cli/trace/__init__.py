@@ -6,6 +6,7 @@ from typing import Any
 
 from appl.cli.trace import (
     diff,
+    export,
     export_test,
     gc,
     importing,
@@ -19,7 +20,9 @@ from appl.cli.trace import (
     view,
 )
 
-_COMMANDS = (ls, show, view, replay, resume, export_test, diff, verify, importing, share, rm, gc)
+_COMMANDS = (
+    ls, show, view, replay, resume, export, export_test, diff, verify, importing, share, rm, gc,
+)  # fmt: skip
 
 
 def add(commands: Any) -> None:

@@ -1,0 +1,120 @@
+"""``appl trace export``: a recorded run in the form of other tools, or sent to them.
+
+Invariant: texts leave the trace only where they were asked for, or where the form is for reading
+them (Markdown, JSON lines); keys come from the environment alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from appl.cli.failure import guarded
+from appl.cli.target import UsageError
+from appl.cli.terminal import as_json, say
+from appl.cli.terminal import out as print_out
+from appl.cli.trace.named import run_path
+from appl.cli.trace.several import command_of
+from appl.tracing import Trace
+
+_EPILOG = """\
+FILE may be - for stdout. --otel takes the base URL of any OTLP/HTTP collector; keys are read from
+OTEL_EXPORTER_OTLP_HEADERS. Content (prompts, answers, errors) is left out of spans and timelines
+unless --content is given. One HTML file for reading: appl trace view --html FILE.
+"""
+_FORMS = ("otel_file", "chrome", "jsonl", "markdown")
+
+
+def add(commands: Any) -> None:
+    """Add the command to those of ``appl trace``."""
+    parser = command_of(
+        commands,
+        "export",
+        "write or send a run in the form of other tools",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    parser.add_argument("--otel", metavar="URL", help="send OpenTelemetry spans to a collector")
+    parser.add_argument("--otel-file", metavar="FILE", help="OpenTelemetry spans as OTLP's JSON")
+    parser.add_argument("--chrome", metavar="FILE", help="a timeline for Perfetto or Chrome")
+    parser.add_argument("--jsonl", metavar="FILE", help="everything, as JSON lines")
+    parser.add_argument("--markdown", metavar="FILE", help="a transcript")
+    parser.add_argument("--content", action="store_true", help="put texts into spans and timelines")
+    parser.add_argument(
+        "--openinference", action="store_true", help="add OpenInference's attributes to spans"
+    )
+    parser.add_argument("--salvage", action="store_true", help="export what is before the damage")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> int:
+    """Export the run; the exit code."""
+    with guarded(given.json) as failure:
+        wanted = [form for form in _FORMS if getattr(given, form)]
+        if not wanted and not given.otel:
+            raise UsageError("say where to: --otel URL, or --otel-file, --chrome, --jsonl, …; "
+                             "--help lists all")  # fmt: skip
+        trace = Trace.open(run_path(given.run), salvage=given.salvage)
+        made = {form: _write(trace, form, getattr(given, form), given) for form in wanted}
+        sent = _send(trace, given) if given.otel else None
+        if given.json and "-" not in made.values():
+            print_out(as_json({"files": made, "spans_sent": sent}))
+    return failure.code
+
+
+def _send(trace: Trace, given: argparse.Namespace) -> int:
+    otlp = importlib.import_module("appl.tracing.exporting.otlp")  # for this form only
+    spans = importlib.import_module("appl.tracing.exporting.spans")
+    every = spans.spans_of(trace, content=given.content, inference=given.openinference)
+    taken: int = otlp.send(every, given.otel)
+    if not given.json:
+        say(f"appl: sent {taken} of {len(every.spans)} spans, trace {every.trace_id.hex()}")
+    return taken
+
+
+def _lines(trace: Trace, form: str, given: argparse.Namespace) -> Iterable[str]:
+    if form == "jsonl":
+        tape = importlib.import_module("appl.tracing.tape")
+        return (line.rstrip("\n") for line in tape.write(trace, full=True))
+    if form == "otel_file":
+        return _otlp_lines(trace, given)
+    module = importlib.import_module(f"appl.tracing.exporting.{form}")
+    lines: Iterable[str]
+    lines = module.lines(trace, content=given.content) if form == "chrome" else module.lines(trace)
+    return lines
+
+
+def _otlp_lines(trace: Trace, given: argparse.Namespace) -> Iterator[str]:
+    """One export request a line, as a collector's file receiver reads them."""
+    otlp = importlib.import_module("appl.tracing.exporting.otlp")
+    spans = importlib.import_module("appl.tracing.exporting.spans")
+    every = spans.spans_of(trace, content=given.content, inference=given.openinference)
+    return (json.dumps(request) for request in otlp.requests(every))
+
+
+def _write(trace: Trace, form: str, name: str, given: argparse.Namespace) -> str:
+    lines = _lines(trace, form, given)
+    if name == "-":
+        for line in lines:
+            sys.stdout.write(line.encode("utf-8", "backslashreplace").decode() + "\n")
+        sys.stdout.flush()
+        return name
+    path = Path(name)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(path, flags, 0o600)
+    except FileExistsError:
+        raise UsageError(f"{path} exists already; give another name, or remove it") from None
+    with os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
+        for line in lines:
+            file.write(line + "\n")
+    if not given.json:
+        say(f"appl: wrote {path}")
+    return name

@@ -1,0 +1,1 @@
+"""Recorded runs in the forms of others: OpenTelemetry, OpenInference, Chrome, Markdown."""

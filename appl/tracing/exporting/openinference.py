@@ -1,0 +1,88 @@
+"""The attributes that OpenInference's viewers, as Phoenix, look for, beside those of OpenTelemetry.
+
+Invariant: as everywhere, texts are in them only with *content*, and usage only where it was paid.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from appl.prompt import Message, ToolCall
+from appl.tracing import sampling
+from appl.tracing.exporting import conventions as names
+from appl.tracing.tooluse import ToolUse
+from appl.tracing.trace import Call
+
+Value = str | bool | int | float
+
+
+def tool(used: ToolUse, content: bool) -> dict[str, Value]:
+    """Those of a tool's call."""
+    found: dict[str, Value] = {names.KIND: names.TOOL, names.OI_TOOL: used.name}
+    if content:
+        found[names.OI_TOOL_PARAMETERS] = found[names.OI_IN] = used.arguments
+        if used.message is not None:
+            found[names.OI_OUT] = used.message.shown
+    return found
+
+
+def call(asked: Call, content: bool, cost: float | None) -> dict[str, Value]:
+    """Those of a model's call that cost *cost* units of currency."""
+    response = asked.response
+    found: dict[str, Value] = {names.KIND: names.LLM}
+    model = (response.model if response else "") or asked.model
+    if model:
+        found[names.OI_MODEL] = model
+    given = sampling.parameters(asked.sampling)
+    plain = {key: given[key] for key in names.REQUEST if key in given}
+    found[names.OI_PARAMETERS] = json.dumps(given if content else plain, sort_keys=True)
+    if response is not None and asked.source is None:
+        found |= _usage(asked, cost)
+    if content:
+        found |= _messages(names.OI_INPUT, asked.messages or ())
+        if asked.messages is not None:
+            found[names.OI_IN] = asked.messages.message.shown
+        if response is not None:
+            said = [
+                Message("assistant", each.text, (), each.tool_calls) for each in response.samples
+            ]
+            found |= _messages(names.OI_OUTPUT, said)
+            found[names.OI_OUT] = response.text
+    return found
+
+
+def _usage(asked: Call, cost: float | None) -> dict[str, Value]:
+    assert asked.response is not None
+    used = asked.response.usage
+    both = (used.prompt_tokens, used.completion_tokens)
+    total = None if None in both else sum(count or 0 for count in both)
+    known = {
+        names.OI_PROMPT_TOKENS: used.prompt_tokens,
+        names.OI_ANSWER_TOKENS: used.completion_tokens,
+        names.OI_CACHED_TOKENS: used.cached_tokens,
+        names.OI_TOTAL_TOKENS: total,
+        names.OI_COST: cost,
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _messages(prefix: str, messages: Iterable[Message]) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for number, message in enumerate(messages):
+        at = f"{prefix}.{number}."
+        found[at + names.OI_ROLE] = message.role
+        found[at + names.OI_CONTENT] = "".join(map(str, message.parts))
+        if message.tool_call_id:
+            found[at + names.OI_CALL_ID] = message.tool_call_id
+        for index, each in enumerate(message.tool_calls):
+            found |= _called(f"{at}{names.OI_CALLS}.{index}.", each)
+    return found
+
+
+def _called(at: str, each: ToolCall) -> dict[str, Value]:
+    return {
+        at + names.OI_TOOL_ID: each.id,
+        at + names.OI_TOOL_NAME: each.name,
+        at + names.OI_TOOL_ARGUMENTS: each.arguments,
+    }

@@ -1,0 +1,320 @@
+"""A recorded run as spans: its scopes, tools and calls, with what led to what as links.
+
+Invariant: the same trace gives the same spans with the same ids, every time. Without *content* no
+text of a prompt, an answer, a tool or an error is in them. A call that another run answered for
+says nothing of usage: its tokens were counted there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from appl.prompt import digest_of
+from appl.tracing import costs, sampling
+from appl.tracing.exporting import conventions as names
+from appl.tracing.exporting import openinference
+from appl.tracing.exporting.texts import output_data, said_data
+from appl.tracing.secret import Masker
+from appl.tracing.tooluse import ToolUse
+from appl.tracing.trace import Call, Scope, Trace, jsonable
+
+Value = str | bool | int | float | Sequence[str]
+Attributes = dict[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class SpanEvent:
+    """Something at one time within a span; ``at`` is in nanoseconds since 1970."""
+
+    name: str
+    at: int
+    attributes: Attributes
+
+
+@dataclass(slots=True)
+class Span:
+    """A piece of work, from ``start`` to ``end`` in nanoseconds since 1970.
+
+    ``links`` are the ids of spans whose answers it used.
+    """
+
+    identity: bytes
+    parent: bytes | None
+    name: str
+    kind: Literal["internal", "client"]
+    start: int
+    end: int
+    attributes: Attributes = field(default_factory=dict)
+    events: list[SpanEvent] = field(default_factory=list)
+    links: list[bytes] = field(default_factory=list)
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """All spans of a run, parents before children, and the id that they share."""
+
+    trace_id: bytes
+    spans: list[Span]
+    service: str
+
+
+def spans_of(trace: Trace, *, content: bool = False, inference: bool = False) -> Spans:
+    """The spans of *trace*; with *content* also texts, with *inference* OpenInference's names."""
+    return _Maker(trace, content, inference).all()
+
+
+def trace_id(trace: Trace) -> bytes:
+    """16 bytes that are the run's own, from when and where it began."""
+    first = trace.incarnations[0] if trace.incarnations else None
+    about = (
+        [str(first.wall), str(first.monotonic), first.host, str(first.pid)]
+        if first
+        else [trace.path.stem]
+    )
+    return digest_of("appl-otel-trace", str(trace.header.get("program")), *about)
+
+
+class _Maker:
+    def __init__(self, trace: Trace, content: bool, inference: bool) -> None:
+        self._trace, self._content, self._inference = trace, content, inference
+        self._id = trace_id(trace)
+        self._prices = costs.prices_of(trace.header)
+        self._masker = Masker()
+        self._known: dict[str, Span] = {}
+        self._last = max(
+            (trace.wall(c.ended, c.incarnation) for c in trace.calls if c.ended is not None),
+            default=trace.wall(0),
+        )
+
+    def all(self) -> Spans:
+        trace = self._trace
+        root = self._root()
+        made = [root]
+        for scope in trace.scopes:
+            made.append(self._scope(scope, root))
+        every: list[Call | ToolUse] = [*trace.calls, *trace.tools.values()]
+        for each in sorted(every, key=lambda each: each.position):
+            made.append(
+                self._call(each, root) if isinstance(each, Call) else self._tool(each, root)
+            )
+        self._stretch(made)
+        for span in made:
+            span.attributes = {key: self._clean(value) for key, value in span.attributes.items()}
+        return Spans(self._id, made, str(trace.header.get("program") or "appl"))
+
+    def _clean(self, value: Value) -> Value:
+        """*value* without the secrets of this environment; the recorder took out those of its."""
+        if isinstance(value, str):
+            return self._masker.text(value, [])
+        return [self._masker.text(v, []) for v in value] if isinstance(value, list) else value
+
+    def _identity(self, sort: str, address: str) -> bytes:
+        return digest_of(self._id, sort, address)[:8]
+
+    def _above(self, address: str, root: Span) -> Span:
+        """The span of the nearest scope or tool around *address*."""
+        while address:
+            address = address.rpartition("/")[0]
+            if address in self._known:
+                return self._known[address]
+        return root
+
+    @staticmethod
+    def _stretch(made: list[Span]) -> None:
+        """Let what holds other spans last until the last of them has ended."""
+        by_id = {span.identity: span for span in made}
+        for span in reversed(made):
+            above = by_id.get(span.parent) if span.parent is not None else None
+            if above is not None and above.kind == "internal":
+                above.end, above.start = max(above.end, span.end), min(above.start, span.start)
+
+    def _root(self) -> Span:
+        trace, began = self._trace, self._trace.wall(0)
+        program = str(trace.header.get("program") or "run")
+        about: Attributes = {
+            names.OPERATION: names.INVOKE,
+            names.RUN: trace.path.stem,
+            names.STATE: trace.reason or trace.state,
+            names.WORKFLOW: program,
+        }
+        span = Span(
+            self._identity("run", ""), None, f"run {program}", "internal", began, began, about
+        )
+        self._fail(span, trace.error)
+        if self._inference:
+            span.attributes[names.KIND] = names.CHAIN
+        return span
+
+    def _scope(self, scope: Scope, root: Span) -> Span:
+        at = self._trace.wall(scope.at, scope.incarnation)
+        about: Attributes = {names.ADDRESS: scope.address, names.FUNCTION: scope.name}
+        about |= _place(scope.file, scope.line)
+        if self._content and scope.metadata:
+            about[names.METADATA] = json.dumps(jsonable(scope.metadata))
+        if self._inference:
+            about[names.KIND] = names.CHAIN
+        above = self._above(scope.address, root).identity
+        span = Span(
+            self._identity("scope", scope.address), above, scope.name, "internal", at, at, about
+        )
+        self._known[scope.address] = span
+        return span
+
+    def _times(self, each: Call | ToolUse) -> tuple[int, int]:
+        """Start and end; what is still in flight has lasted until the last that was heard."""
+        wall = self._trace.wall
+        ended = None if each.ended is None else wall(each.ended, each.incarnation)
+        started = ended if each.started is None else wall(each.started, each.incarnation)
+        if started is None:
+            started = self._last
+        return started, max(started, self._last if ended is None else ended)
+
+    def _tool(self, used: ToolUse, root: Span) -> Span:
+        start, end = self._times(used)
+        about: Attributes = {
+            names.OPERATION: names.EXECUTE_TOOL,
+            names.TOOL_NAME: used.name,
+            names.TOOL_TYPE: "function",
+            names.ADDRESS: used.address,
+            names.OUTCOME: used.outcome or "in flight",
+            **_place(used.file, used.line),
+        }
+        result = used.message.content if used.message is not None else None
+        if self._content:
+            about[names.TOOL_ARGUMENTS] = used.arguments
+            if result is not None:
+                about[names.TOOL_RESULT] = result
+        if self._inference:
+            about |= openinference.tool(used, self._content)
+        span = Span(
+            self._identity("tool", used.address), self._above(used.address, root).identity,
+            f"{names.EXECUTE_TOOL} {used.name}", "internal", start, end, about,
+        )  # fmt: skip
+        self._fail(span, used.error)
+        if used.message is not None and used.message.has_error:
+            span.error = "the tool reported an error"
+        self._known[used.address] = span
+        return span
+
+    def _call(self, call: Call, root: Span) -> Span:
+        start, end = self._times(call)
+        about = self._asked(call)
+        if call.response is not None:
+            about |= self._answered(call)
+        if self._content:
+            about |= self._texts(call)
+        if self._inference:
+            about |= openinference.call(call, self._content, self._paid(call))
+        span = Span(
+            self._identity("call", call.address), self._above(call.address, root).identity,
+            f"{names.CHAT} {call.model}".strip(), "client", start, end, about,
+            links=[self._identity("call", edge) for edge in call.edges
+                   if edge in self._trace.by_address],
+        )  # fmt: skip
+        span.events = list(self._attempts(call))
+        self._fail(span, call.error)
+        return span
+
+    def _asked(self, call: Call) -> Attributes:
+        head = self._trace.header
+        given = sampling.parameters(call.sampling)
+        about: Attributes = {
+            names.OPERATION: names.CHAT,
+            names.PROVIDER: str(head.get("backend") or "appl"),
+            names.ADDRESS: call.address,
+            names.OUTCOME: call.outcome or "in flight",
+            **_place(call.file, call.line),
+        }
+        if call.model:
+            about[names.REQUEST_MODEL] = call.model
+        for key, name in names.REQUEST.items():
+            if isinstance(given.get(key), int | float):
+                about[name] = given[key]
+        if call.n > 1:
+            about[names.CHOICE_COUNT] = call.n
+        if call.cuts or call.shown:
+            about[names.STREAM] = True
+        if given.get("schema") is not None:
+            about[names.OUTPUT_TYPE] = "json"
+        if call.masked:
+            about[names.MASKED] = sorted(set(call.masked))
+        if call.source is not None:
+            about[names.SOURCE] = call.source
+            if call.of:
+                about[names.OF] = call.of
+        return about
+
+    def _answered(self, call: Call) -> Attributes:
+        response = call.response
+        assert response is not None
+        about: Attributes = {names.FINISH_REASONS: [s.finish_reason for s in response.samples]}
+        if response.model:
+            about[names.RESPONSE_MODEL] = response.model
+        if response.reused:
+            about[names.KEPT] = response.reused
+        if call.source is not None:
+            return about
+        used = response.usage
+        for name, count in (
+            (names.INPUT_TOKENS, used.prompt_tokens),
+            (names.OUTPUT_TOKENS, used.completion_tokens),
+            (names.CACHED_TOKENS, used.cached_tokens),
+        ):
+            if count is not None:
+                about[name] = count
+        paid = self._paid(call)
+        return about if paid is None else {**about, names.COST: paid}
+
+    def _paid(self, call: Call) -> float | None:
+        """What the answer cost in units of currency, where that is known and it was paid here."""
+        known = [
+            cost
+            for kind, usage, cost in costs.entries(call, self._prices)
+            if kind == "spent" and call.response is not None and usage is call.response.usage
+        ]
+        return known[-1] / 1e6 if known and known[-1] is not None else None
+
+    def _texts(self, call: Call) -> Attributes:
+        about: Attributes = {}
+        if call.messages is not None:
+            about[names.INPUT_MESSAGES] = json.dumps([said_data(m) for m in call.messages])
+        if call.response is not None:
+            about[names.OUTPUT_MESSAGES] = json.dumps(output_data(call.response))
+        given = sampling.parameters(call.sampling)
+        if isinstance(given.get("stop"), list):
+            about[names.STOP] = [str(each) for each in given["stop"]]
+        if given.get("tools"):
+            about[names.TOOL_DEFINITIONS] = json.dumps(given["tools"])
+        return about
+
+    def _attempts(self, call: Call) -> Iterator[SpanEvent]:
+        for each in call.attempts:
+            if each.at is None:
+                continue
+            about: Attributes = {names.ATTEMPT_NUMBER: each.number}
+            if each.error is not None:
+                about[names.ERROR_TYPE] = type(each.error).__name__
+                if self._content:
+                    about[names.EXCEPTION_MESSAGE] = self._masker.text(str(each.error), [])
+            yield SpanEvent(names.ATTEMPT, self._trace.wall(each.at, call.incarnation), about)
+
+    def _fail(self, span: Span, error: BaseException | None) -> None:
+        if error is None:
+            return
+        kind = type(error).__name__
+        told = self._masker.text(str(error), []) if self._content else ""
+        span.error = told or kind
+        span.attributes[names.ERROR_TYPE] = kind
+        about: Attributes = {names.EXCEPTION_TYPE: kind}
+        if told:
+            about[names.EXCEPTION_MESSAGE] = told
+        span.events.append(SpanEvent(names.EXCEPTION, span.end, about))
+
+
+def _place(file: str | None, line: int | None) -> Attributes:
+    found: Attributes = {names.FILE: file} if file else {}
+    return found if line is None else {**found, names.LINE: line}

@@ -1,0 +1,45 @@
+"""Messages in the JSON form of OpenTelemetry's generative AI conventions.
+
+Invariant: images and sounds are named, and their bytes are not in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from appl.backend import Response
+from appl.prompt import Message, ToolCall
+
+
+def said_data(message: Message) -> dict[str, Any]:
+    """One message of a prompt."""
+    if message.role == "tool":
+        part = {"type": "tool_call_response", "id": message.tool_call_id, "response": message.shown}
+        return {"role": "tool", "parts": [part]}
+    parts: list[dict[str, Any]] = [
+        {"type": "text", "content": part}
+        if isinstance(part, str)
+        else {"type": part.kind, "content": str(part)}
+        for part in message.parts
+    ]
+    parts += [_called(call) for call in message.tool_calls]
+    found: dict[str, Any] = {"role": message.role, "parts": parts}
+    return {**found, "name": message.name} if message.name else found
+
+
+def output_data(response: Response) -> list[dict[str, Any]]:
+    """The samples of an answer."""
+    found = []
+    for sample in response.samples:
+        parts: list[dict[str, Any]] = []
+        if sample.reasoning:
+            parts.append({"type": "reasoning", "content": sample.reasoning})
+        if sample.text:
+            parts.append({"type": "text", "content": sample.text})
+        parts += [_called(call) for call in sample.tool_calls]
+        found.append({"role": "assistant", "parts": parts, "finish_reason": sample.finish_reason})
+    return found
+
+
+def _called(call: ToolCall) -> dict[str, Any]:
+    return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
