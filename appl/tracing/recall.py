@@ -22,7 +22,7 @@ from appl.tracing import explain
 from appl.tracing.explain import Site
 from appl.tracing.recorder import home
 from appl.tracing.replayer import DELIVERED, Go, Key, Turn, by_key, showing, turns_of
-from appl.tracing.tally import Amount, Tally
+from appl.tracing.tally import Tally
 from appl.tracing.tooluse import End, ToolUse
 from appl.tracing.trace import Call, Trace
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from appl.runtime.effects import Effects
     from appl.runtime.run import Run
 
-PATIENCE_S = 2.0
-"""How long a run in which somebody might still move is watched before it is taken for quiet."""
-
 
 class Recall:
     """Gives recorded answers to the calls of a run; subclasses decide which, and what is live.
 
     Give it to a run as ``recorded`` and as an instrument. ``tally`` counts what was asked and what
-    was there; ``error`` is the first divergence, also one that the program caught.
+    was there; ``error`` is the first divergence, also one that the program caught. ``patience_s`` is
+    how long a run in which somebody might still move is watched before it is taken for quiet.
     """
+
+    patience_s = 2.0
 
     def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
         self.trace = trace if isinstance(trace, Trace) else Trace.open(trace, home=home())
@@ -48,7 +48,7 @@ class Recall:
         self.claimed: set[str] = set()
         self._turns = turns_of(self.trace)
         self._seen = by_key(self.trace.observations)
-        self.tally = Tally(Amount(), Amount())
+        self.tally = Tally()
         self._sites: dict[str, Site] = {}
         self._parked: list[tuple[Turn, int, Go]] = []
         self._postponed: list[Go] = []
@@ -152,8 +152,8 @@ class Recall:
             self._still_since = now
             quiet = self.run.quiet
             if quiet is not None:
-                quiet.look_in(PATIENCE_S)
-        return now - self._still_since >= PATIENCE_S
+                quiet.look_in(self.patience_s)
+        return now - self._still_since >= self.patience_s
 
     def refuse(self, call: Asked, error: TraceError) -> bool:
         """End *call* with *error*, and every later one that would be live."""
@@ -222,7 +222,7 @@ class Recall:
 
     # -- the effects
 
-    def later(self, action: Go) -> bool:
+    def later(self, action: Go, address: str = "") -> bool:
         """Have *action* done when live things may happen; false when they may now."""
         with self._lock:
             self._postponed.append(action)

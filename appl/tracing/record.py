@@ -9,19 +9,20 @@ kind  fields
 H     header, a map
 I     number, pid, host, reason, wall clock ns, monotonic ns      a process begins to write
 T     id, text                                                    a file name
+U     id, file, line                                              a source line
 X     id, parent, leaf, name, file, line, at, metadata if any     a scope; parent: id or address
 B     id, index, bytes                                            a piece of a long text
 G     id, kind, url or nil, bytes, MIME type, detail or nil       an image or a sound
 M     id, role, content, more                                     a message; more: see below
 L     id, message, text, more                                     that message with text at its end
-N     id, parent or nil, message, digest                          a prompt: its last message
+N     id, parent or nil, message, digest, from                    a prompt: its last message
 P     id, model, canonical JSON                                   sampling parameters
 S     id, scope, name, ordinal, kind, prompt, params, n, sample, content digest, edges, file,
       line, at, timeout                                           a call is started
 D     call, attempt, at                                           an attempt is dispatched
 A     call, attempt, error, at, wait                              an attempt failed, and one follows
 C     call, count, at                                             so many chunks delivered
-E     call, status, value, at, lengths, texts                     0 answered, 1 failed, 2 cancelled
+E     call, status, value, at, lengths, texts, about              0 answered, 1 failed, 2 cancelled
 V     call or tool call, at                                       delivered to its program
 F     id, scope, leaf, tool, arguments, effect, file, line, at    a tool is called
 R     tool call, status, message or error, at                     its result; status as in E
@@ -35,11 +36,15 @@ $     sealed bytes, names, record                                 what is shown 
 Times are microseconds since the monotonic clock of the incarnation. A call is referred to by its
 id, or by its address when it has none. ``more`` is a map, and missing where it would be empty:
 ``media`` (offset and id of each), ``calls`` (id, name and arguments of each), ``of`` (the id of the
-tool call that is answered), ``name``, ``error``. An error is its type, the nearest one known here,
-message, arguments, and where there is any, a map of what else it says. A sample of an answer is
-text, finish reason and tokens; where there are any, tool calls and reasoning follow. ``lengths``
-are those of the chunks of a streamed answer, else missing, and ``texts`` what one that failed, or
-was cancelled, had said.
+tool call that is answered), ``name``, ``error``, and in an L, ``from``: where its text comes from,
+as length, origin, length, origin, …, of what is added (of the whole, where the message before is an
+M). An origin is the id of a line or a call, an address, or nil; in an N, where the message is an M,
+``from`` is likewise. An error is its type, the nearest one known here, message, arguments, and
+where there is any, a map of what else it says. A sample of an answer is text, finish reason and
+tokens; where there are any, tool calls and reasoning follow. ``lengths`` are those of the chunks of
+a streamed answer, else missing, and ``texts`` what one that failed, or was cancelled, had said.
+``about`` is a map, and missing where it would be empty: ``first`` (when the first chunk came),
+``source`` and ``of`` (see ``event.Source``).
 """
 
 from __future__ import annotations

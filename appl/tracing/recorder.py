@@ -50,6 +50,7 @@ from appl.runtime.event import (
     Warned,
 )
 from appl.tracing import chunks, codec, keys, record
+from appl.tracing.allowance import unlimited
 from appl.tracing.privacy import Mode, Redact, Veil
 from appl.tracing.secret import MASKED, Masker
 from appl.tracing.store import QUEUE_BYTES, Committed, Durability, Fault, Writer
@@ -366,7 +367,7 @@ class Recorder:
 
     def _unsaved(self) -> str:
         """What is lost when the process ends now, in words."""
-        records = [r for item in self._writer.unsaved() for r in codec.unpack(item)]
+        records = [r for item in self._writer.unsaved() for r in codec.unpack(item, unlimited())]
         answers = [
             r for r in (_inner(r) for r in records) if r[0] == "E" and r[2] == record.ANSWERED
         ]
@@ -622,9 +623,10 @@ class Recorder:
     def _call_ended(self, event: CallEnded) -> None:
         response = event.response
         if response is not None and self._redact is None and _is_short(response):
-            self._totals.add(response)
+            self._count(event, response)
             data, at = record.response_data(response), self._at(event.at)
-            later = (chunks.lengths(event.chunks), *self._about_end(event)) if event.chunks else ()
+            later = (chunks.lengths(event.chunks),) if event.chunks else ()
+            later = (*later, *self._about_end(event))
             self._put("E", self._call(event.address), record.ANSWERED, data, at, *later)
         else:
             self._ended_otherwise(event)
@@ -632,7 +634,8 @@ class Recorder:
     def _ended_otherwise(self, event: CallEnded) -> None:
         masks = list[str]()
         status, value = self._outcome(event, masks)
-        later = (*self._stream(event, masks), *self._about_end(event)) if event.chunks else ()
+        later = self._stream(event, masks) if event.chunks else ()
+        later = (*later, *self._about_end(event))
         fields = ("E", self._call(event.address), status, value, self._at(event.at), *later)
         self._writer.append(_packed(fields, masks))
 
@@ -642,8 +645,19 @@ class Recorder:
 
     def _about_end(self, event: CallEnded) -> tuple[dict[str, Any], ...]:
         """What else there is to say about a call that ended."""
+        about: dict[str, Any] = {}
         first = self._firsts.pop(event.address, None)
-        return ({"first": self._at(first)},) if first is not None else ()
+        if first is not None:
+            about["first"] = self._at(first)
+        if event.source is not None:
+            about |= {"source": event.source.kind, "of": event.source.of}
+        return (about,) if about else ()
+
+    def _count(self, event: CallEnded, response: Response) -> None:
+        if event.source is None:
+            self._totals.add(response)
+        else:
+            self._totals.recall(response)
 
     def _stream(self, event: CallEnded, masks: list[str]) -> tuple[Any, ...]:
         """The chunks of an answer; what they said is kept where there is no answer."""
@@ -660,7 +674,7 @@ class Recorder:
 
     def _outcome(self, event: CallEnded, masks: list[str]) -> tuple[int, Any]:
         if event.response is not None:
-            self._totals.add(event.response)
+            self._count(event, event.response)
             data = record.response_data(event.response, lambda text: self._answer(text, masks))
             if masks and self._redact is not None:
                 untold = [(text, reason, None, *more) for text, reason, _, *more in data[0]]
@@ -672,7 +686,10 @@ class Recorder:
             self._totals.cancelled += 1
             # from outside: the program does not cancel it again in a replay, but hears of it again
             return (record.FAILED if error.outside else record.CANCELLED), value
-        self._totals.failed += 1
+        if event.source is not None:
+            self._totals.recall(None)
+        else:
+            self._totals.failed += 1
         return record.FAILED, value
 
     def _answer(self, text: str | bytes, masks: list[str]) -> Any:

@@ -5,7 +5,7 @@ Invariant: plain sums; money and tokens count what is known, and ``unknown`` ans
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from appl.backend import Response
@@ -41,8 +41,8 @@ class Amount:
 class Tally:
     """Calls that were asked live, and those that a record answered."""
 
-    live: Amount
-    reused: Amount
+    live: Amount = field(default_factory=Amount)
+    reused: Amount = field(default_factory=Amount)
 
     def line(self) -> str:
         """Both in one line: ``3 of 412 calls live, 0.02 of 1.90``."""

@@ -328,11 +328,10 @@ class Trace:
 
     def totals(self) -> Totals:
         """The sums over all calls."""
-        sums = Totals(calls=len(self.calls))
-        names = ("prompt_tokens", "completion_tokens", "cached_tokens")
-        sums.tokens, sums.unknown = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
+        sums = no_totals()
+        sums.calls = len(self.calls)
         for call in self.calls:
-            _add(sums, call)
+            add_to(sums, call)
         for call in self.earlier:
             _add_earlier(sums, call)
         return sums
@@ -380,7 +379,14 @@ class Trace:
         }
 
 
-def _add(sums: Totals, call: Call) -> None:
+def no_totals() -> Totals:
+    """The sums over nothing."""
+    names = ("prompt_tokens", "completion_tokens", "cached_tokens")
+    return Totals(tokens=dict.fromkeys(names, 0), unknown=dict.fromkeys(names, 0))
+
+
+def add_to(sums: Totals, call: Call) -> None:
+    """Count *call* in *sums*, but for their ``calls``."""
     outcome: str = call.outcome or "in_flight"
     setattr(sums, outcome, getattr(sums, outcome) + 1)
     if call.source is not None:
@@ -785,6 +791,8 @@ class Builder:
         if about is not None:
             later = later[:-1]
             call.first = optional(int, about.get("first"))
+            call.source = optional(str, about.get("source"))
+            call.of = optional(str, about.get("of"))
         if later:
             self._stream(call, *later)
 
