@@ -16,34 +16,43 @@ from appl.config import Config
 from appl.runtime.event import Instrument
 from appl.runtime.models import Models, models_from
 from appl.runtime.run import Run
+from appl.runtime.scheduling.policy import Policy
 from appl.session.answering import Choice
 from appl.session.entry import script
 from appl.session.opening import Session
 from appl.tracing import Replayer, Trace, profile_from
+from appl.tracing.fuzzer import Fuzzer
 
 
-def replay_session(replayer: Replayer, *, instruments: Iterable[Instrument] = ()) -> Session:
+def replay_session(
+    replayer: Replayer | Fuzzer,
+    *,
+    instruments: Iterable[Instrument] = (),
+    policy: Policy | None = None,
+) -> Session:
     """A run that *replayer* answers, with the recorded settings; nothing is recorded."""
     head = replayer.trace.header
     seed = _number(head.get("seed"))
     run = Run(
         replayer.backend, instruments=[*instruments, replayer], effects=replayer.effects,
-        model=_word(head.get("model")), models=_models(replayer), seed=seed,
+        model=_word(head.get("model")), models=models_in(replayer.trace, replayer.backend.profile),
+        seed=seed,
         temperature=_recorded(head, "temperature"), max_tokens=_recorded(head, "max_tokens"),
+        policy=policy,
     )  # fmt: skip
     choice = Choice(str(head.get("backend", "")), run.model, True)
     return Session(Config(), choice, script("api"), seed or 0, run, replayer.backend)
 
 
-def _models(replayer: Replayer) -> Models | None:
-    """The names for models as they were when the run was recorded."""
-    head = replayer.trace.header
+def models_in(trace: Trace, profile: Profile) -> Models | None:
+    """The names for models as they were when *trace* was recorded."""
+    head = trace.header
     backend = _word(head.get("backend")) or ""
     places = head.get("places")
     others: dict[str, Profile | Exception] = {}
     if isinstance(places, Mapping):
         others = {str(name): profile_from(data) for name, data in places.items()}
-    return models_from(head.get("models"), replayer.backend.profile, backend, others)
+    return models_from(head.get("models"), profile, backend, others)
 
 
 @contextlib.contextmanager

@@ -8,10 +8,12 @@ from appl.cli.trace import (
     diff,
     export,
     export_test,
+    fuzz,
     gc,
     importing,
     ls,
     replay,
+    rerun,
     resume,
     rm,
     share,
@@ -21,7 +23,8 @@ from appl.cli.trace import (
 )
 
 _COMMANDS = (
-    ls, show, view, replay, resume, export, export_test, diff, verify, importing, share, rm, gc,
+    ls, show, view, replay, resume, rerun, export, export_test, fuzz, diff, verify, importing, share, rm,
+    gc,
 )  # fmt: skip
 
 

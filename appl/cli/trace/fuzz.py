@@ -1,0 +1,218 @@
+"""``appl trace fuzz``: a recorded run under other orders and with faults, for nothing.
+
+Invariant: nothing is asked live, no tool runs; each run is told by its seed and repeats with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import sys
+import sysconfig
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from appl import session as sessions
+from appl.cli import exits
+from appl.cli.display import Plain
+from appl.cli.failure import describe, guarded
+from appl.cli.run import to_stderr
+from appl.cli.terminal import as_json, one_line, out, say, term_safe
+from appl.cli.trace.again import Program, recorded
+from appl.cli.trace.named import run_path
+from appl.cli.trace.several import counted
+from appl.config import load as load_config
+from appl.errors import ApplError
+from appl.runtime.scheduling.policy import Policy
+from appl.testing_clock import VirtualClock
+from appl.tracing import Replayer, Trace
+from appl.tracing.fuzzer import Fuzzer, NoAnswer, Plan, plan
+
+_TOLD = 3
+_PYTHON = sysconfig.get_paths()["stdlib"]
+_REPLAYS = ("usual causes", "next:", "same:", "nearest")  # what is said of replays alone
+
+
+def add(commands: Any) -> None:
+    """Add the command to those of ``appl trace``."""
+    parser = commands.add_parser(
+        "fuzz",
+        help="try a recorded run with other orders and with faults, for nothing",
+        description="Run a recorded program many times, answered from its trace: with answers and "
+        "timers in other orders (even seeds), and with faults of the backend at one call (odd "
+        "seeds: a 429, a timeout, a stream that breaks off, an answer that breaks the protocol, an "
+        "answer that ends in the middle; once, or at each attempt). Reports the prompts and values "
+        "that depended on the order, and the failures that nobody handled. No token is paid and no "
+        "tool runs.",
+        epilog="exit codes: 0 nothing found, but for lasting faults that end the program; 1 "
+        "something found, or with --strict also such faults",
+    )
+    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    parser.add_argument("script_arguments", nargs="*", metavar="-- ARGUMENT")
+    parser.add_argument(
+        "--seeds", type=int, default=40, metavar="N", help="the seeds 0 to N-1 (default: 40)"
+    )
+    parser.add_argument("--seed", type=int, metavar="S", help="this seed alone")
+    parser.add_argument(
+        "--strict", action="store_true", help="a lasting fault that ends the program is a finding"
+    )
+    parser.add_argument(
+        "--program", metavar="file.py:function", help="run this instead of the recorded program"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
+    parser.set_defaults(command=command)
+
+
+@dataclass(slots=True)
+class Finding:
+    """What one seed brought to light. ``kind`` is ``order``, ``fault`` or ``unhandled``.
+
+    ``unhandled`` is a fault that lasts and ends the program with that very error.
+    """
+
+    plan: Plan
+    kind: str
+    text: str
+    address: str = ""
+    details: str = ""
+    seeds: list[int] = field(default_factory=list)
+
+    def as_data(self) -> dict[str, Any]:
+        """The finding as JSON-ready data."""
+        return {
+            "kind": self.kind, "text": self.text, "address": self.address or None,
+            "details": self.details or None, "seeds": self.seeds, "plan": self.plan.told,
+        }  # fmt: skip
+
+
+def command(given: argparse.Namespace) -> int:
+    """Fuzz the run; the exit code."""
+    with guarded(given.json) as failure:
+        trace = Trace.open(run_path(given.run), home=load_config().home)
+        program = recorded(trace, given.program, tuple(given.script_arguments))
+        seeds = range(given.seeds) if given.seed is None else [given.seed]
+        tell = (lambda line: None) if given.json else say
+        tell(f"appl: {counted(len(seeds), 'run')} of {counted(len(trace.calls), 'call')}, 0 tokens")
+        with _quiet():
+            expected = _expected(trace, program)
+        findings: dict[tuple[str, ...], Finding] = {}
+        unclear = 0
+        for number, seed in enumerate(seeds, 1):
+            with _quiet():
+                found = list(_tried(trace, program, plan(trace, seed), expected))
+            unclear += any(each.kind == "unclear" for each in found)
+            for each in found:
+                if each.kind != "unclear":
+                    findings.setdefault(_key(each), each).seeds.append(seed)
+            if number % 20 == 0 and number < len(seeds):
+                tell(f"appl: {number} runs, {counted(len(findings), 'finding')}")
+        failure.code = _report(list(findings.values()), unclear, given)
+    return failure.code
+
+
+def _key(found: Finding) -> tuple[str, ...]:
+    """What is told once: an order by the prompt, a lasting fault by its kind."""
+    where = found.address if found.kind != "unhandled" else ""
+    return found.kind, where, found.plan.fault or "", "" if where else found.text.split(" at ")[0]
+
+
+def _report(findings: list[Finding], unclear: int, given: argparse.Namespace) -> int:
+    counting = [each for each in findings if given.strict or each.kind != "unhandled"]
+    if given.json:
+        data = {"findings": [each.as_data() for each in findings], "unclear": unclear}
+        out(as_json(data, indent=2))
+    else:
+        for each in sorted(findings, key=lambda each: each.kind):
+            seeds = ", ".join(map(str, each.seeds[:_TOLD])) + ("…" if each.seeds[_TOLD:] else "")
+            word = "seed" if len(each.seeds) == 1 else "seeds"
+            out(term_safe(f"{each.kind}: {each.text} ({word} {seeds})"))
+            if each.details:
+                out(term_safe("  " + each.details))
+        counts = Counter(each.kind for each in findings)
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+        more = f"; {counted(unclear, 'run')} went where nothing was recorded" if unclear else ""
+        say(f"appl: {kinds or 'nothing found'}{more}")
+        if findings:
+            say(f"appl: `appl trace fuzz {given.run} --seed {findings[0].seeds[0]}` repeats one")
+    return exits.FAILED if counting else exits.OK
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """What the program prints is not shown, and the path of its imports does not grow."""
+    path = list(sys.path)
+    try:
+        with to_stderr(True), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        sys.path[:] = path
+
+
+def _expected(trace: Trace, program: Program) -> str:
+    """The value of the run as it was recorded. Raises ``DivergenceError``."""
+    replayer = Replayer(trace)
+    with sessions.checked(replayer):
+        return as_json(program.run(lambda: sessions.replay_session(replayer)))
+
+
+def _tried(trace: Trace, program: Program, plan: Plan, expected: str) -> Iterator[Finding]:
+    clock = VirtualClock()
+    fuzzer = Fuzzer(trace, plan, clock)
+    policy = Policy(clock=clock)
+    value, error = None, None
+    try:
+        value = as_json(
+            program.run(
+                lambda: sessions.replay_session(
+                    fuzzer, instruments=[Plain(quiet=True)], policy=policy
+                )
+            )
+        )
+    except Exception as found:
+        error = found
+    if fuzzer.unknown or isinstance(error, NoAnswer):
+        yield Finding(plan, "unclear", "")
+    elif plan.fault is None:
+        yield from _of_order(plan, fuzzer, value, expected, error)
+    else:
+        yield from _of_fault(plan, value, expected, error)
+
+
+def _of_order(
+    plan: Plan, fuzzer: Fuzzer, value: str | None, expected: str, error: Exception | None
+) -> Iterator[Finding]:
+    for address, text in list(fuzzer.changed.items())[:1]:  # the others may follow from it
+        lines = [line for line in text.splitlines()[1:] if not line.strip().startswith(_REPLAYS)]
+        said = f"the prompt of {address} depended on the order"
+        yield Finding(plan, "order", said, address, "\n".join(lines).lstrip())
+    if error is not None:
+        yield Finding(plan, "order", f"the program failed: {_said(error)}", details=_where(error))
+    elif value != expected and not fuzzer.changed:
+        text = f"the value depended on the order: {one_line(value or '', 60)}"
+        yield Finding(plan, "order", text)
+
+
+def _of_fault(
+    plan: Plan, value: str | None, expected: str, error: Exception | None
+) -> Iterator[Finding]:
+    if error is not None:
+        own = plan.lasting or plan.fault == "garbled"
+        kind = "unhandled" if own and isinstance(error, ApplError) else "fault"
+        text = f"{plan.told}, ends the program: {_said(error)}"
+        yield Finding(plan, kind, text, plan.address, _where(error))
+    elif value != expected and not plan.lasting and plan.fault != "garbled":
+        yield Finding(plan, "fault", f"{plan.told}, changed the value", plan.address)
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {one_line(str(error), 100)}"
+
+
+def _where(error: Exception) -> str:
+    """The last line of the user's program that led to *error*."""
+    lines: list[str] = describe(error)["traceback"]
+    at = [n for n, line in enumerate(lines) if line.startswith('  File "') and _PYTHON not in line]
+    return "\n".join(lines[at[-1] : at[-1] + 2]).strip() if at else ""
