@@ -29,6 +29,7 @@ PARTS = {
     "examples": "examples",
     "compat": "examples",
     "docs": "docs and browser",
+    "viewer": "docs and browser",
 }
 _seconds: dict[str, float] = defaultdict(float)
 

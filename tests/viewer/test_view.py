@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 from large import large_trace
 from made import USAGE, answer, asked, call, end, now, small_trace, start
 
+from appl import gen, ppl
 from appl.backend import Usage
 from appl.errors import BackendBusy, TraceError
 from appl.prompt import Message
 from appl.runtime.event import AttemptFailed, ToolEnded, ToolStarted
+from appl.runtime.run import Run
+from appl.testing import Scripted
 from appl.tracing import Recorder, Trace
 from appl.tracing.viewer import View, Views
 from appl.tracing.viewer.packing import as_json
@@ -135,6 +138,42 @@ def test_the_origin_of_a_piece_of_prompt_is_the_call_that_said_it(path: Path) ->
         ]  # fmt: skip
 
 
+@ppl
+def writes() -> str:
+    "Who wrote it?"
+    author = gen()
+    f"Then {author} it was."
+    return str(gen())
+
+
+def test_the_origin_of_a_piece_is_its_source_line_or_its_call(path: Path) -> None:
+    recorder = Recorder(path)
+    with Run(Scripted(["Mira Holt", "done"]), instruments=[recorder], gate=recorder.gate):
+        assert str(writes()) == "done"
+    recorder.close()
+    with closing(whole(path)) as view:
+        told = view.document("call", {"row": "1"})
+        (message,) = view.document("messages", {"ids": ",".join(map(str, told["messages"]))})
+        pieces = [
+            (message["text"][start:stop].strip(), row, where.rpartition(":")[0])
+            for _, start, stop, row, where in told["spans"]
+        ]
+        assert ("Mira Holt", 0, __file__) in pieces
+        assert [text for text, row, _ in pieces if row < 0] == ["Who wrote it?", "Then", "it was."]
+
+
+def test_times_of_a_later_process_go_on_from_those_of_the_first(path: Path) -> None:
+    recorder = Recorder(path)
+    call(recorder, "/gen.0", "one")
+    recorder.close()
+    recorder = Recorder(path, append=True)
+    call(recorder, "/gen.1", "two")
+    recorder.close()
+    with closing(whole(path)) as view:
+        first, second = (table([view.document("rows", {})])[f"/gen.{i}"] for i in (0, 1))
+        assert first["ended"] <= second["started"] <= second["ended"]
+
+
 def test_tools_are_rows_too(path: Path) -> None:
     recorder = Recorder(path)
     recorder.on_event(ToolStarted("/t.0", "look", '{"a": 1}', "pure", "tools.py", 3, now()))
@@ -217,10 +256,12 @@ def test_the_critical_path_goes_back_over_answers_and_order(path: Path) -> None:
     end(recorder, "/gen.2", answer("done"))
     recorder.close()
     with closing(whole(path)) as view:
-        steps = view.document("critical", {})
-        assert [step["row"] for step in steps][-1] == 2
-        times = [time for step in steps for time in (step["started"], step["ended"])]
-        assert times == sorted(times)
+        path_ = view.document("critical", {})
+        segments = path_["segments"]
+        assert segments[-1][-1] == 2
+        ends = [start + took for _, start, took, _ in segments]
+        assert [start for _, start, _, _ in segments[1:]] == ends[:-1]
+        assert sum(path_["kinds"].values()) == path_["duration"] == ends[-1] - segments[0][1]
 
 
 def test_search_finds_in_addresses_prompts_and_answers(path: Path) -> None:

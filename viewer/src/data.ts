@@ -135,12 +135,15 @@ export interface PrefixTree {
   node: number[];
 }
 
-export interface Step {
-  row: number;
-  started: number;
-  asked: number;
-  ended: number;
-  by: string;
+/** `[kind, start, length, row]`; times in microseconds, row -1 for none. */
+export type Segment = [string, number, number, number];
+
+export interface CriticalPath {
+  duration: number;
+  kinds: Record<string, number>;
+  segments: Segment[];
+  /** `[row, row of the call that it waited for without need, gain in microseconds]` */
+  waits: [number, number, number][];
 }
 
 export interface Found {

@@ -1,7 +1,8 @@
 /** Where the data comes from: the server of `appl trace view`, or the page itself. */
 
 import type {
-  CallDoc, Changes, Comparison, Costs, Found, MessageDoc, PrefixTree, RunInfo, RunKey, Scopes, Step,
+  CallDoc, Changes, Comparison, Costs, CriticalPath, Found, MessageDoc, PrefixTree, RunInfo,
+  RunKey, Scopes,
 } from "./data";
 
 export interface Source {
@@ -14,7 +15,7 @@ export interface Source {
   call(key: RunKey, row: number): Promise<CallDoc>;
   messages(key: RunKey, numbers: number[]): Promise<MessageDoc[]>;
   prefixes(key: RunKey): Promise<PrefixTree>;
-  critical(key: RunKey): Promise<Step[]>;
+  critical(key: RunKey): Promise<CriticalPath>;
   costs(key: RunKey): Promise<Costs>;
   search(key: RunKey, text: string, from: number): Promise<Found>;
   diff(): Promise<Comparison>;
@@ -30,7 +31,7 @@ export class Server implements Source {
     this.ask(`${key}/scopes?since=${since}`);
   call = (key: RunKey, row: number): Promise<CallDoc> => this.ask(`${key}/call?row=${row}`);
   prefixes = (key: RunKey): Promise<PrefixTree> => this.ask(`${key}/prefixes`);
-  critical = (key: RunKey): Promise<Step[]> => this.ask(`${key}/critical`);
+  critical = (key: RunKey): Promise<CriticalPath> => this.ask(`${key}/critical`);
   costs = (key: RunKey): Promise<Costs> => this.ask(`${key}/costs`);
   diff = (): Promise<Comparison> => this.ask("diff");
   search = (key: RunKey, text: string, from: number): Promise<Found> =>
@@ -71,7 +72,7 @@ export class Embedded implements Source {
   run = (key: RunKey): Promise<RunInfo> => this.block(`${key}/run`);
   rows = (key: RunKey, since: number): Promise<Changes> => this.block(`${key}/rows/${since}`);
   prefixes = (key: RunKey): Promise<PrefixTree> => this.block(`${key}/prefixes`);
-  critical = (key: RunKey): Promise<Step[]> => this.block(`${key}/critical`);
+  critical = (key: RunKey): Promise<CriticalPath> => this.block(`${key}/critical`);
   costs = (key: RunKey): Promise<Costs> => this.block(`${key}/costs`);
   diff = (): Promise<Comparison> => this.block("diff");
 

@@ -5,6 +5,7 @@ Invariant: the steps are in the order of time and do not overlap.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any
 
 from appl.tracing.tooluse import ToolUse
@@ -14,56 +15,52 @@ from appl.tracing.viewer.rows import Rows
 Step = Call | ToolUse
 
 
-def critical(rows: Rows) -> list[dict[str, Any]]:
-    """The steps of the path, first one first: each has its row, times in microseconds since the
-    run began, and ``by``: ``data`` when the next step's prompt holds its answer, else ``order``."""
-    ended = sorted(
-        (
-            each
-            for each in _steps(rows.trace)
-            if each.ended is not None and each.started is not None
-        ),
-        key=lambda each: each.ended or 0,
-    )
-    path: list[dict[str, Any]] = []
-    at, by = (ended[-1] if ended else None), "end"
+def critical(rows: Rows) -> dict[str, Any]:
+    """The path: its ``duration`` and time by kind in microseconds, and its segments as kind, start,
+    length and row."""
+    segments: list[tuple[str, int, int, int]] = []
+    for row, started, asked, ended in _path(rows):
+        if segments and started > (last := segments[-1][1] + segments[-1][2]):
+            segments.append(("program", last, started - last, row))
+        segments.append(("queue", started, asked - started, row))
+        segments.append(("answer", asked, ended - asked, row))
+    kinds: dict[str, int] = {}
+    for kind, _, took, _ in segments:
+        kinds[kind] = kinds.get(kind, 0) + took
+    return {"duration": sum(kinds.values()), "kinds": kinds, "segments": segments, "waits": []}
+
+
+def _path(rows: Rows) -> list[tuple[int, int, int, int]]:
+    """Row, start, dispatch and end of each call of the path, first one first."""
+    ended = sorted(_ended(rows.trace), key=lambda step: step.ended or 0)
+    path: list[tuple[int, int, int, int]] = []
+    at = ended[-1] if ended else None
     while at is not None:
-        path.append({
-            "row": rows.number[at.address], "started": at.started, "ended": at.ended, "by": by,
-            "asked": _asked(at),
-        })  # fmt: skip
-        at, by = _before(at, ended, rows.trace)
+        started, end = at.started or 0, at.ended or 0
+        path.append((rows.number[at.address], started, min(_asked(at), end), end))
+        at = _before(at, ended, rows.trace)
     return path[::-1]
 
 
-def _steps(trace: Trace) -> list[Step]:
-    return [*trace.by_address.values(), *trace.tools.values()]
+def _ended(trace: Trace) -> list[Step]:
+    steps: list[Step] = [*trace.by_address.values(), *trace.tools.values()]
+    return [each for each in steps if each.started is not None and each.ended is not None]
 
 
-def _asked(step: Step) -> int | None:
-    if isinstance(step, ToolUse):
-        return step.started
-    return next((each.at for each in step.attempts if each.at is not None), step.started)
+def _asked(step: Step) -> int:
+    times = (each.at for each in step.attempts) if isinstance(step, Call) else ()
+    return next((at for at in times if at is not None), step.started or 0)
 
 
-def _before(step: Step, ended: list[Step], trace: Trace) -> tuple[Step | None, str]:
-    """What *step* waited for last before it could start."""
-    used = [trace.by_address.get(edge) for edge in step.edges] if isinstance(step, Call) else []
-    made = [
-        each for each in used
-        if each is not None and each.ended is not None and each.ended <= (step.ended or 0)
-        and each.started is not None and each.started < (step.started or 0)
-    ]  # fmt: skip
+def _before(step: Step, ended: list[Step], trace: Trace) -> Step | None:
+    """What *step* waited for last before it could start: an answer in its prompt, or any end."""
     start = step.started or 0
-    low, high = 0, len(ended)
-    while low < high:
-        middle = (low + high) // 2
-        if (ended[middle].ended or 0) <= start:
-            low = middle + 1
-        else:
-            high = middle
-    last = ended[low - 1] if low else None
-    best = max(made, key=lambda each: each.ended or 0, default=None)
-    if best is not None and (last is None or (best.ended or 0) >= (last.ended or 0)):
-        return best, "data"
-    return last, "order"
+    last = bisect_right(ended, start, key=lambda each: each.ended or 0)
+    while last and (ended[last - 1].started or 0) >= start:
+        last -= 1  # one that took no time at all
+    found = [ended[last - 1]] if last else []
+    for edge in step.edges if isinstance(step, Call) else ():
+        made = trace.by_address.get(edge)
+        if made is not None and made.ended is not None and (made.started or 0) < start:
+            found.append(made)
+    return max(found, key=lambda each: min(each.ended or 0, start), default=None)

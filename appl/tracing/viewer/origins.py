@@ -1,13 +1,14 @@
-"""Where the pieces of a prompt come from: the calls whose answers stand in it.
+"""Where the pieces of a prompt come from: source lines, and calls whose answers stand in it.
 
-Invariant: spans lie within their message, in order, and do not overlap; none is claimed whose text
-is not the answer of a call that the prompt was made of.
+Invariant: pieces lie within their message, in order, and do not overlap; what was not recorded is
+claimed only of text that is the answer of a call that the prompt was made of.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from appl.tracing.spans import Span
 from appl.tracing.trace import Call, Trace
 
 
@@ -23,14 +24,27 @@ class Origin:
 
 
 def origins(call: Call, trace: Trace) -> list[Origin]:
-    """The pieces of the prompt of *call* that are answers of others, first message first."""
-    if call.messages is None or not call.edges:
+    """The pieces of the prompt of *call* whose origin is known, first message first.
+
+    Where none was recorded, as for messages that were given as a whole, answers of calls that the
+    prompt was made of are looked for in its text.
+    """
+    if call.messages is None:
         return []
     answers = {text: made for edge in call.edges for text, made in _answers(trace, edge)}
     found: list[Origin] = []
-    for number, message in enumerate(call.messages):
-        found += _within(number, message.content, answers)
+    for number, (link, spans) in enumerate(zip(call.messages.links(), call.spans(), strict=True)):
+        if any(span.where for span in spans):
+            found += [_of_span(number, span, trace) for span in spans if span.where]
+        elif answers:
+            found += _within(number, link.message.content, answers)
     return found
+
+
+def _of_span(number: int, span: Span, trace: Trace) -> Origin:
+    where = f"{span.file}:{span.line}" if span.file else ""
+    made = trace.by_address.get(span.call or "")
+    return Origin(number, span.start, span.end, span.call or "", made.where if made else where)
 
 
 def _answers(trace: Trace, address: str) -> list[tuple[str, Call]]:

@@ -6,7 +6,7 @@ cursor 0 on has the same table as one who looks later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from appl.backend import Usage
@@ -94,10 +94,11 @@ class Rows:
         response = call.response
         used = response.usage if response is not None else _NOTHING
         asked = next((each.at for each in call.attempts if each.at is not None), None)
+        since = self._since(call)
         return (
             self.string(call.kind), self.string(call.model), self._file(call.file),
-            _known(call.line), _outcome(call.outcome), _known(call.started), _known(asked),
-            _known(call.ended), len(call.attempts),
+            _known(call.line), _outcome(call.outcome), since(call.started), since(asked),
+            since(call.ended), len(call.attempts),
             sum(1 for each in call.attempts if each.error is not None),
             _known(used.prompt_tokens), _known(used.completion_tokens),
             _known(used.cached_tokens), _known(response.cost if response else None),
@@ -108,11 +109,18 @@ class Rows:
     def _tool(self, used: ToolUse) -> tuple[int, ...]:
         failed = used.message is not None and used.message.has_error
         outcome = 2 if failed else _outcome(used.outcome)
+        since = self._since(used)
         return (
             self.string("tool"), self.string(used.name), self._file(used.file), _known(used.line),
-            outcome, _known(used.started), _known(used.started), _known(used.ended),
+            outcome, since(used.started), since(used.started), since(used.ended),
             1, 0, -1, -1, -1, -1, 1, 0, 0, -1,
         )  # fmt: skip
+
+    def _since(self, each: Call | ToolUse) -> Callable[[int | None], int]:
+        """What turns times of the process that began *each* into times since the run began."""
+        trace = self.trace
+        before = (trace.wall(0, each.incarnation) - trace.wall(0)) // 1000
+        return lambda at: -1 if at is None else max(at + before, 0)
 
     def _file(self, file: str | None) -> int:
         return -1 if file is None else self.string(file)

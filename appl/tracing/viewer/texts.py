@@ -52,7 +52,6 @@ class Texts:
     def _call(self, call: Call) -> dict[str, Any]:
         response = call.response
         links = call.messages.links() if call.messages is not None else []
-        number = self._rows.number
         return {
             "kind": call.kind,
             "model": call.model,
@@ -64,15 +63,7 @@ class Texts:
             "content": tagged(call.content),
             "outcome": call.outcome or OUTCOMES[0],
             "messages": [self.number(link) for link in links],
-            "spans": [
-                [
-                    span.message,
-                    *_units(links[span.message].message.content, span.start, span.end),
-                    number.get(span.address, -1),
-                    span.where,
-                ]
-                for span in origins(call, self._rows.trace)
-            ],
+            "spans": self._spans(call, links),
             "samples": [_sample(sample) for sample in response.samples] if response else [],
             "scores": list(response.scores) if response and response.scores else None,
             "chunks": len(call.cuts),
@@ -83,6 +74,15 @@ class Texts:
             "source": call.source,
             "of": call.of,
         }
+
+    def _spans(self, call: Call, links: list[Messages]) -> list[list[Any]]:
+        """Message, start, end, row of the call that said it (-1: none), and source line."""
+        number, found = self._rows.number, []
+        for each in origins(call, self._rows.trace):
+            start, end = _units(links[each.message].message.content, each.start, each.end)
+            row = number.get(each.address, -1)
+            found.append([each.message, start, end, row, each.where or each.address])
+        return found
 
     def _tool(self, used: ToolUse) -> dict[str, Any]:
         return {

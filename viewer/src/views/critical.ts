@@ -1,16 +1,22 @@
 /** The critical path: what the end of the run waited for, step by step, and where the time went. */
 
 import type { App, View } from "../app";
-import type { Step } from "../data";
+import type { CriticalPath, Segment } from "../data";
 import { fill, h, visible } from "../dom";
 import { duration, many, share } from "../format";
 import { List } from "../list";
 
-const BECAUSE: Record<string, string> = {
-  data: "its answer was needed",
-  order: "the program went on",
-  end: "the run ended",
+const WORDS: Record<string, string> = {
+  queue: "waits to be sent",
+  retry: "failed attempts",
+  prefill: "until the first piece",
+  decode: "is answered",
+  answer: "is answered",
+  tool: "tool runs",
+  delivery: "answer waits for the program",
+  program: "program",
 };
+const WAITS = 20;
 
 export class Critical implements View {
   readonly name = "critical";
@@ -18,7 +24,9 @@ export class Critical implements View {
   readonly element: HTMLElement;
   private readonly list: List;
   private readonly sums = h("p", { class: "note", role: "status" });
-  private steps: Step[] = [];
+  private segments: Segment[] = [];
+  private longest = 1;
+  private readonly waits = h("div", { class: "waits-list" });
   private version = -1;
   private busy = false;
 
@@ -27,18 +35,18 @@ export class Critical implements View {
       label: "Steps of the critical path",
       role: "listbox",
       className: "steps",
-      count: () => this.steps.length,
+      count: () => this.segments.length,
       render: (index, entry) => this.render(index, entry),
-      chosen: (index) => app.choose(this.steps[index]?.row ?? -1),
+      chosen: (index) => app.choose(this.segments[index]?.[3] ?? -1),
     });
     this.element = h(
       "section",
       { class: "view", "aria-label": "Critical path" },
-      h("div", { class: "bar" }, this.sums),
+      h("div", { class: "bar" }, this.sums, this.waits),
       h(
         "div",
         { class: "entry head steps", "aria-hidden": "true" },
-        ...["Call", "Before it", "Waited", "Answered", "Then"].map((name) => h("span", {}, name)),
+        ...["At", "Takes", "", "What", "Call"].map((name) => h("span", {}, name)),
       ),
       this.list.element,
     );
@@ -58,8 +66,7 @@ export class Critical implements View {
     this.busy = true;
     this.version = this.app.table.version;
     try {
-      this.steps = await this.app.source.critical("a");
-      this.sum();
+      this.take(await this.app.source.critical("a"));
     } catch (error) {
       fill(this.sums, String(error));
     } finally {
@@ -68,40 +75,49 @@ export class Critical implements View {
     this.list.update();
   }
 
-  private sum(): void {
-    let waited = 0;
-    let answered = 0;
-    let before = 0;
-    this.steps.forEach((step, i) => {
-      waited += step.asked - step.started;
-      answered += step.ended - step.asked;
-      before += this.gap(i);
-    });
-    const all = waited + answered + before;
+  private take(path: CriticalPath): void {
+    this.segments = path.segments;
+    this.longest = Math.max(1, ...path.segments.map(([, , took]) => took));
+    const kinds = Object.entries(path.kinds).sort(([, one], [, other]) => other - one);
+    const parts = kinds.map(([kind, took]) => `${word(kind)} ${share(took, path.duration)}`);
     fill(
       this.sums,
-      `${many(this.steps.length, "call")} in a row take ${duration(all)}: ` +
-        `${share(answered, all)} being answered, ${share(waited, all)} waiting to be sent, ` +
-        `${share(before, all)} in the program between them`,
+      `${duration(path.duration)} in ${many(path.segments.length, "step")}: ${parts.join(", ")}`,
+    );
+    const list = path.waits.slice(0, WAITS).map(([row, after, gain]) =>
+      h(
+        "li",
+        {},
+        h("a", { href: `#/critical/${row}` }, this.address(row)),
+        ` waits for ${this.address(after)} without needing its answer; side by side they would save about ${duration(gain)}`,
+      ),
+    );
+    fill(
+      this.waits,
+      list.length ? h("details", {}, h("summary", {}, `${many(list.length, "wait")} for order alone`), h("ul", {}, ...list)) : null,
     );
   }
 
-  private gap(index: number): number {
-    const step = this.steps[index];
-    const last = this.steps[index - 1];
-    return step && last ? Math.max(0, step.started - last.ended) : 0;
+  private address(row: number): string {
+    return visible(this.app.table.address[row] ?? "");
   }
 
   private render(index: number, entry: HTMLElement): void {
-    const step = this.steps[index];
-    if (!step) return;
+    const [kind, start, took, row] = this.segments[index] ?? ["", 0, 0, -1];
+    const bar = h("span", { class: "took", "aria-hidden": "true" });
+    bar.style.width = `${(100 * took) / this.longest}%`;
     entry.classList.add("steps");
+    if (row >= 0 && row === this.app.chosen) entry.classList.add("chosen");
     entry.append(
-      h("span", { class: "address" }, visible(this.app.table.address[step.row] ?? "")),
-      h("span", { class: "number" }, duration(this.gap(index))),
-      h("span", { class: "number" }, duration(step.asked - step.started)),
-      h("span", { class: "number" }, duration(step.ended - step.asked)),
-      h("span", {}, BECAUSE[step.by] ?? visible(step.by)),
+      h("span", { class: "number" }, duration(start)),
+      h("span", { class: "number" }, duration(took)),
+      h("span", {}, bar),
+      h("span", {}, word(kind)),
+      h("span", { class: "address" }, this.address(row)),
     );
   }
+}
+
+function word(kind: string): string {
+  return WORDS[kind] ?? visible(kind);
 }

@@ -124,10 +124,10 @@ export class Diff implements View {
     const { a, b } = this.app;
     const ticket = ++this.ticket;
     if (!b || !this.found) return;
+    this.app.choose(this.found.a[index] ?? -1);
     const one = await whole(a, this.found.a[index] ?? -1);
     const other = await whole(b, this.found.b[index] ?? -1);
     if (ticket !== this.ticket) return;
-    this.app.choose(this.found.a[index] ?? -1);
     fill(this.detail, h("h2", { class: "address" }, this.address(index)), ...compared(one, other));
     this.detail.scrollTop = 0;
   }

@@ -195,7 +195,7 @@ export class Graph implements View {
           },
           visible(table.address[row] ?? ""),
         );
-        node.style.insetInlineStart = `${x * (WIDTH + GAP)}px`;
+        node.style.left = `${x * (WIDTH + GAP)}px`;
         node.style.top = `${y * HEIGHT}px`;
         box.append(node);
       }),

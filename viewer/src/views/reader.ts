@@ -6,6 +6,7 @@ import { fill, h, visible, type Child } from "../dom";
 import { count, duration, money, share } from "../format";
 
 const LONG = 20_000;
+const EDGES = 50;
 
 export class Reader {
   readonly element: HTMLElement;
@@ -151,8 +152,22 @@ export function message(run: Run, said: MessageDoc, spans: SpanDoc[]): HTMLEleme
     { class: `message role-${ROLES.includes(said.role) ? said.role : "other"}` },
     h("h4", {}, visible(title)),
     body,
+    sources(said, spans),
     ...(said.calls ?? []).map(toolCall),
   );
+}
+
+/** The lines of the program that said the message, for those who cannot point at its pieces. */
+function sources(said: MessageDoc, spans: SpanDoc[]): Child {
+  const known = spans.filter(([, , , , where]) => where);
+  if (!known.length) return null;
+  const list = h("ol", { class: "sources" });
+  for (const [, start, stop, , where] of known.slice(0, EDGES)) {
+    const begin = said.text.slice(start, Math.min(stop, start + 60)).replace(/\s+/g, " ");
+    list.append(h("li", {}, h("code", {}, visible(where)), ` ${visible(begin)}`));
+  }
+  if (known.length > EDGES) list.append(h("li", {}, `and ${count(known.length - EDGES)} more`));
+  return h("details", {}, h("summary", {}, "Where its text is from"), list);
 }
 
 const ROLES = ["system", "user", "assistant", "tool"];
@@ -252,8 +267,6 @@ export function text(said: string): HTMLElement {
   }
   return body;
 }
-
-const EDGES = 50;
 
 function edges(run: Run, title: string, rows: number[]): Child {
   if (!rows.length) return null;
