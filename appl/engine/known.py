@@ -170,8 +170,9 @@ class Known:
 
     # -- calls
 
-    def begin(self, run: Run) -> Effects:
-        """What is seen of the world, as far as it is known."""
+    def begin(self, run: Run, live: Effects) -> Effects:
+        """What is seen of the world: what is known, and else what *live* sees."""
+        self._live = live
         return self
 
     def amend(self, call: Call) -> None:

@@ -291,7 +291,8 @@ def test_streams_come_over_as_they_were_cut(tmp_path):
         seen = program()
     assert [text.replace("|", "") for text in seen] == ["ABCDEF", "XYZ"]
     assert replay(tmp_path / "trace", program) == seen
-    lengths = [len(list(call.chunks())) for call in Trace.open(tmp_path / "trace").calls]
+    told = Trace.open(tmp_path / "trace").by_address
+    lengths = [len(list(told[f"/streaming.{i}/gen.0"].chunks())) for i in range(2)]
     assert lengths == [6, 3]
 
 

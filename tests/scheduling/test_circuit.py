@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from appl import gen, ppl
@@ -49,6 +51,44 @@ def test_a_dead_backend_is_probed_by_one_call_and_then_asked_by_all() -> None:
         assert fan(50) == ["yes"] * 50
     assert 4 <= len([when for when in log if 0 < when < 20]) <= 12  # 1 + 2 + 4 + 4 + … seconds
     assert len(log) < 50 + 12 + 50
+
+
+class Unreached(Late):
+    """A backend that cannot be connected with before it is *up*."""
+
+    def __init__(self, clock: VirtualClock, up: float) -> None:
+        super().__init__(lambda _: "yes", clock, 0.001)
+        self._up, self.probes = up, list[float]()
+
+    async def connect(self) -> None:
+        self.probes.append(self.clock.now())
+        await self.clock.sleep(0.1)
+        if self.clock.now() < self._up:
+            raise BackendUnavailable("nobody listens")
+
+
+def test_failures_to_connect_open_the_circuit_and_one_call_looks_again() -> None:
+    clock = VirtualClock()
+    circuit = Circuit(failures=3, pause_s=2, cap_s=8)
+    policy = Policy(
+        clock=clock, circuit=circuit, retries=Retries(attempts=5, base_s=0, patience_s=100)
+    )
+    backend = Unreached(clock, 20.0)
+    with running(backend, policy=policy):
+        assert fan(30) == ["yes"] * 30
+    pauses = [round(b - a - 0.1) for a, b in itertools.pairwise(backend.probes)]
+    assert pauses == [0, 0, 2, 4, 8, 8]
+
+
+def test_who_cannot_connect_for_long_gives_up() -> None:
+    clock = VirtualClock()
+    policy = Policy(clock=clock, retries=Retries(attempts=9, base_s=0, patience_s=10))
+    with (
+        pytest.raises((CircuitOpen, BackendUnavailable)),
+        running(Unreached(clock, 1e9), policy=policy),
+    ):
+        fan(30)
+    assert clock.now() < 60
 
 
 def test_who_has_waited_long_enough_for_a_dead_backend_gives_up() -> None:

@@ -264,6 +264,14 @@ def test_the_cheapest_goes_first() -> None:
     assert ask(dear) == ("near", "near/n")  # which is better than nothing
 
 
+def test_what_the_request_would_cost_decides_and_not_the_sum_of_prices() -> None:
+    prices = {"n": Price(1.0, 10.0), "f": Price(4.0, 4.0)}  # long answers, or long prompts
+    for text, most, cheapest in (("x", 1000, "far"), ("x" * 9000, 10, "near")):
+        two = Two(names=preferring("cost"), prices=prices)
+        with two.run():
+            assert str(gen("both", messages=text, max_tokens=most)) == cheapest
+
+
 def test_one_without_a_price_goes_last() -> None:
     two = Two(names=preferring("cost"), prices={"f": Price(100.0, 100.0)})
     assert ask(two)[0] == "far"
@@ -284,6 +292,44 @@ def test_the_quickest_goes_first_as_far_as_is_known() -> None:
     slower = Two(names=preferring("latency"), delays=(2.0, 4.0))
     with slower.run():
         assert program() == ["near", "far", "near", "near"]
+
+
+def test_a_slow_backend_gets_a_second_look_now_and_then() -> None:
+    slow = [10.0]
+    delay: Any = lambda _: slow[0]  # noqa: E731
+    two = Two(names=preferring("latency"), delays=(delay, 2.0))
+
+    @ppl
+    def program() -> list[str]:
+        "x"
+        first = [str(gen("both")) for _ in range(300)]
+        slow[0] = 1.0
+        return first + [str(gen("both")) for _ in range(300)]
+
+    with two.run():
+        said = program()
+    looks = [i for i, each in enumerate(said[:300]) if each == "near"]
+    assert looks == [0, 246]  # after fifty times the ten seconds that it took
+    then = said[300:].index("near")
+    assert then <= 251
+    quick = said[300 + then :]
+    assert quick.count("far") <= 1 + len(quick) // 30, (
+        "and now it is the other's turn to be looked at"
+    )
+
+
+def test_the_second_look_goes_by_one_call_alone() -> None:
+    two = Two(names=preferring("latency"), delays=(10.0, 0.5))
+
+    @ppl
+    def program() -> list[str]:
+        "x"
+        first = [str(gen("both")) for _ in range(1100)]
+        return first[-200:] + [str(each) for each in [gen("both") for _ in range(50)]]
+
+    with two.run():
+        said = program()
+    assert said.count("near") <= 2
 
 
 # -- what may be asked

@@ -375,19 +375,33 @@ class Attempts:
     async def _connected(
         self, connect: Callable[[], Coroutine[Any, Any, None]], asking: _Asking
     ) -> None:
-        """Wait until the backend was probed, once for all calls, or again after a failure."""
+        """Wait until the backend was probed, once for all calls, or again after a failure.
+
+        A failure counts once for the circuit; while that is open, one call sees if it has passed.
+        """
+        probe = False
+        if self._breaker.open:
+            with self._waiting(asking, "circuit"), _timed(asking.call):
+                probe = await self._breaker.enter(self.patience_s(asking.call))
         connecting = self._probing(connect)
-        asking.waits = "connect"
+        asking.waits, asking.probing = "connect", probe
         try:
             await asyncio.shield(connecting)
         except BackendError as error:
             if self._connecting is connecting:
                 self._connecting = None
+                self._breaker.failed(error, probe)
             asking.number, asking.shared = next(asking.numbers), True
             raise copy.copy(error) from None  # each call adds its own note
+        except BaseException:
+            self._breaker.left(probe)
+            raise
         finally:
             asking.waits = None
-        self._connect = None
+        asking.probing = False
+        if self._connect is not None or probe:
+            self._connect = None
+            self._breaker.answered()
 
     async def probed(self) -> None:
         """Wait until the backend was probed; if that fails, calls find it out for themselves."""

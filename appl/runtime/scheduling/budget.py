@@ -262,12 +262,12 @@ class Prices:
         """The tokens of the prompt: counted where the backend can, else estimated."""
         if self._caching is not None:
             return len(self._caching.prompt_tokens(request))
-        return math.ceil(_estimate(request) * self._ratio)
+        return math.ceil(estimated(request) * self._ratio)
 
     def _learn(self, request: Request, tokens: int) -> None:
         """Text that takes more tokens than was thought makes the next estimates larger."""
         if self._caching is None and not any(m.media for m in request.messages or ()):
-            self._ratio = max(self._ratio, tokens / _estimate(request))
+            self._ratio = max(self._ratio, tokens / estimated(request))
 
     def _longest(self, request: Request, prompt: int) -> int:
         sampling, context = request.sampling, self._profile.context
@@ -301,7 +301,7 @@ class Prices:
         return math.ceil(prompt * price.prompt + cached * (price.cached or 0) + answer)
 
 
-def _estimate(request: Request) -> int:
+def estimated(request: Request) -> int:
     """How many tokens a prompt has: a third of its bytes, and some around each message."""
     sampling = request.sampling
     size = sum(map(_tokens, sampling.tools)) + _tokens(sampling.schema or "")

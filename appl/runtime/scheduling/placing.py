@@ -13,17 +13,18 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from statistics import median
 from typing import TYPE_CHECKING, cast
 
-from appl.backend import Backend, Response
+from appl.backend import Backend, Request, Response
 from appl.errors import BackendError, BackendUnavailable
 from appl.runtime.call import Call
 from appl.runtime.event import AttemptFailed
 from appl.runtime.pending import Outcome, Pending
 from appl.runtime.scheduling.attempts import Attempts
-from appl.runtime.scheduling.budget import Account
+from appl.runtime.scheduling.budget import Account, estimated
 from appl.runtime.scheduling.holding import Holding, Load
 from appl.runtime.scheduling.policy import Allowance, Policy
 from appl.runtime.scheduling.scheduler import Scheduler, incomplete, when_prepared
@@ -34,6 +35,13 @@ if TYPE_CHECKING:
 
 _MEASURED = 32
 """How many of a backend's last answers say how long it takes."""
+_ANSWER = 256
+"""The tokens of an answer of which nobody says how long it may be, for comparing prices."""
+_AGAIN_S = 30.0
+_AGAIN_TIMES = 50
+_AGAIN_CALLS = 10
+"""When a backend is measured anew: after so many seconds, so many times the seconds that it takes,
+and so many calls to others; whichever is longest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +89,19 @@ class Way(Attempts):
         """Nobody waits for a dead backend who may go to another."""
         return 0.0 if cast(Leg, call).others else super().patience_s(call)
 
-    def price(self, model: str) -> float:
-        """What a million tokens of prompt and a million of answers cost; infinite if unknown."""
+    def now(self) -> float:
+        """The time that its limits go by."""
+        return self._clock.now()
+
+    def price(self, model: str, request: Request) -> float:
+        """What *request* may cost if *model* is asked, in millionths; infinite if unknown."""
         prices = self.policy.prices or getattr(self.backend, "prices", None) or {}
         price = prices.get(model) or prices.get("")
-        return math.inf if price is None else float(price.prompt + price.answer)
+        if price is None:
+            return math.inf
+        longest = request.sampling.max_tokens
+        answer = (_ANSWER if longest is None else longest) * max(request.n, 1)
+        return float(estimated(request) * price.prompt + answer * price.answer)
 
 
 class Leg(Call):
@@ -162,7 +178,8 @@ class Placing:
         self._desk = next(iter(self._ways.values())).desk  # they share it
         self._incomplete: set[Call] = set()
         self._took: dict[Spot, deque[float]] = {}
-        self._asked: dict[Spot, int] = {}
+        self._asked: dict[Spot, tuple[float, int]] = {}  # when, and at which of all calls
+        self._sent = 0
 
     @property
     def busy(self) -> bool:
@@ -175,11 +192,15 @@ class Placing:
 
     def _place(self, call: Call) -> None:
         route = self._models.route(call.model)
-        self.send(Leg(call, self, self._ranked(route)))
+        assert call.request is not None
+        self.send(Leg(call, self, self._ranked(route, call.request)))
 
     def send(self, leg: Leg) -> None:
         """Hand *leg* to the scheduler of its backend."""
-        self._asked[leg.spot] = self._asked.get(leg.spot, 0) + 1
+        if self._due(leg.spot):
+            self._took.pop(leg.spot, None)  # how it was then says little about how it is
+        self._sent += 1
+        self._asked[leg.spot] = self._ways[leg.spot.backend].now(), self._sent
         self._schedulers[leg.spot.backend].ready(leg)
 
     def recall(self, call: Call, response: Response, requests: int) -> None:
@@ -234,22 +255,31 @@ class Placing:
         """Charge *account*, too, for what is sent from now on."""
         self._desk.late = account
 
-    def _ranked(self, route: Route) -> tuple[Spot, ...]:
+    def _ranked(self, route: Route, request: Request) -> tuple[Spot, ...]:
         spots = route.spots
         if len(spots) == 1:
             return spots
-        if route.prefer != "order":
-            spots = tuple(
-                sorted(spots, key=self._price if route.prefer == "cost" else self._took_s)
-            )
+        if route.prefer == "cost":
+            spots = tuple(sorted(spots, key=partial(self._price, request)))
+        elif route.prefer == "latency":
+            spots = tuple(sorted(spots, key=self._took_s))
         return tuple(sorted(spots, key=lambda spot: self._ways[spot.backend].away))
 
-    def _price(self, spot: Spot) -> float:
-        return self._ways[spot.backend].price(spot.model)
+    def _price(self, request: Request, spot: Spot) -> float:
+        return self._ways[spot.backend].price(spot.model, request)
 
     def _took_s(self, spot: Spot) -> float:
-        """The median of its last answers; one that was never asked goes first, to be measured."""
+        """The median of its last answers; one that is to be measured goes first, by one call."""
+        if spot not in self._asked or self._due(spot):
+            return -1.0
         took = self._took.get(spot)
-        if took:
-            return median(took)
-        return math.inf if self._asked.get(spot) else -1.0
+        return median(took) if took else math.inf
+
+    def _due(self, spot: Spot) -> bool:
+        """Whether it was not asked for so long that it may have become quicker."""
+        if spot not in self._asked:
+            return False
+        (at, number), took = self._asked[spot], self._took.get(spot)
+        rest = max(_AGAIN_S, _AGAIN_TIMES * median(took) if took else 0.0)
+        away = self._ways[spot.backend].now() - at
+        return self._sent - number >= _AGAIN_CALLS and away >= rest
