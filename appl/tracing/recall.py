@@ -44,6 +44,8 @@ class Recall:
 
     def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
         self.trace = trace if isinstance(trace, Trace) else Trace.open(trace, home=home())
+        if not self.trace.opened:
+            raise SecretInRecord(explain.locked(self.trace))
         self.error: TraceError | None = None
         self.claimed: set[str] = set()
         self._turns = turns_of(self.trace)
@@ -193,9 +195,9 @@ class Recall:
     def on_admit(self, address: str, go: Go) -> None:
         """A call waits for a part of its prompt: *go* ends it if it was ended from outside then."""
         found = self.trace.by_address.get(address)
-        if found is None or found.started is not None or found.outcome != "cancelled":
+        if found is None or found.started is not None or found.outcome != "failed":
             return
-        if address in self._turns:  # which one that the program cancelled is not
+        if isinstance(found.error, CallCancelled):  # which is no failure when the program did it
             self.park(self._turns[address], go)
 
     def on_failed(self, address: str, go: Go) -> bool:

@@ -11,7 +11,7 @@ from appl.backend import Emit, Request, Response
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Retries
-from appl.tracing import block
+from appl.tracing import block, home
 from appl.tracing.appender import Appender
 from appl.tracing.resumer import Resumer, in_doubt
 from appl.tracing.trace import Trace
@@ -58,7 +58,7 @@ def resume(
 ) -> tuple[Any, Counting, Resumer]:
     """Go on with program *seed* from its trace; its values, what was asked, and who answered."""
     live = Counting(rehearsal.backend(seed + 7))
-    trace = Trace.open(path)
+    trace = Trace.open(path, home=home())
     doubtful = [at for at, used in trace.tools.items() if in_doubt(used, trace.reason)]
     recalled = resumer(trace, rerun=doubtful)
     appender = Appender(recalled, durability="process")
