@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import json
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -215,6 +219,33 @@ def test_watching_goes_on_until_the_run_is_over(other: Any) -> None:
     assert all(json.loads(line)["run"] for line in rest.splitlines())
 
 
+@pytest.mark.parametrize("waiting", [A, C], ids=["with the backend", "in the queue"])
+def test_a_run_that_goes_on_after_a_crash_keeps_what_was_cancelled(
+    other: Any, tmp_path: Path, waiting: str
+) -> None:
+    (tmp_path / "appl.toml").write_text('durability = "process"\n')
+    run = other("prog.py:main")
+    run.has(A, B)
+    ctl("cancel", waiting)
+    if waiting == A:
+        run.has(C)
+    run.release(B)
+    eventually(lambda: B not in {each["call"] for each in data("show")["calls"]})
+    (path,) = (tmp_path / ".appl" / "runs").glob("*.trace")
+    eventually(lambda: Trace.open(path).by_address[B].outcome == "answered")
+    run.process.kill()
+    run.end()
+    left = C if waiting == A else A
+    again = other("prog.py:main")
+    again.has(left)
+    again.release(left)
+    code, out, err = again.end()
+    values = [line for line in out.splitlines() if not line.startswith("asked")]
+    assert code == 0, err
+    assert values["abc".index("a" if waiting == A else "c")] == "cancelled"
+    assert values.count("cancelled") == 1
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
 def test_nothing_is_left_of_a_run_that_was_broken_off(other: Any, home: Path, sent: int) -> None:
     run = other("prog.py:main")
@@ -314,3 +345,27 @@ def test_what_a_run_says_reaches_no_terminal_raw(other: Any, tmp_path: Path) -> 
     shown = "\n".join(_view_lines(view))
     assert "\x1b" not in shown and "\x07" not in shown
     assert live.name
+
+
+def test_on_a_terminal_it_is_redrawn_in_place(other: Any) -> None:
+    run = other("prog.py:main")
+    run.has(A, B)
+    path = os.pathsep.join([str(ROOT), str(ROOT / "backends")])
+    mine, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "appl", "ctl", "show", "--watch"],
+        env={**os.environ, "PYTHONPATH": path, "TERM": "xterm"}, stdout=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    seen = b""
+    while b"waits for" not in seen:
+        seen += os.read(mine, 65_536)
+    run.release(A, B, C)
+    assert run.end()[0] == 0
+    with contextlib.suppress(OSError):  # the terminal is gone with its last program
+        while piece := os.read(mine, 65_536):
+            seen += piece
+    assert watching.wait(PATIENCE_S) == 0
+    os.close(mine)
+    assert b"\x1b[" in seen and A.encode() in seen
