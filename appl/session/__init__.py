@@ -33,6 +33,7 @@ from appl.session.opening import (
 from appl.session.process import hosted, process_run, process_session
 from appl.session.recording import Recording
 from appl.session.replaying import checked, replay_session, replayed
+from appl.session.rerunning import predicted, prediction_session, rerun, rerun_session
 
 __all__ = [
     "Choice",
@@ -51,6 +52,8 @@ __all__ = [
     "make_backend",
     "make_session",
     "open_run",
+    "predicted",
+    "prediction_session",
     "process_run",
     "process_session",
     "program_digests",
@@ -58,6 +61,8 @@ __all__ = [
     "recorded_config",
     "replay_session",
     "replayed",
+    "rerun",
+    "rerun_session",
     "resume_session",
     "resumed",
     "script",

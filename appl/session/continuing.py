@@ -46,7 +46,7 @@ def resumed(
     ``session.recalled`` is who answers: see ``appl.tracing.Resumer``. Raises ``ProgramChanged``,
     ``DivergenceError``, ``InDoubtEffect``, ``TraceLocked``.
     """
-    resumer = Resumer(_opened(trace, overrides), edited=edited, rerun=rerun, assume=assume)
+    resumer = Resumer(opened(trace, overrides), edited=edited, rerun=rerun, assume=assume)
     session = resume_session(resumer, overrides, instruments=instruments, say=say)
     with settled(resumer):
         try:
@@ -69,7 +69,8 @@ def settled(recall: Recall | None) -> Iterator[None]:
         raise recall.error
 
 
-def _opened(trace: Trace | str | os.PathLike[str], overrides: Mapping[str, Any]) -> Trace:
+def opened(trace: Trace | str | os.PathLike[str], overrides: Mapping[str, Any]) -> Trace:
+    """The trace itself, or read from its path, with the key that lies at home."""
     if isinstance(trace, Trace):
         return trace
     return Trace.open(trace, home=settings.load(overrides).home)

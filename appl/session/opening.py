@@ -57,7 +57,8 @@ def tell(line: str) -> None:
 class Session:
     """An open run with what belongs to it: settings, backend, and the recording if there is one.
 
-    ``others`` are further backends that names for models lead to.
+    ``others`` are further backends that names for models lead to. ``parent`` names the run that
+    this one runs again.
     """
 
     config: Config
@@ -69,6 +70,7 @@ class Session:
     recording: Recording | None = None
     redact: Redact | None = None
     others: Mapping[str, Backend] = field(default_factory=dict)
+    parent: Mapping[str, Any] | None = None
     _closed: bool = field(default=False, repr=False)
     _door: Any = field(default=None, repr=False)
 
@@ -283,7 +285,7 @@ def header(session: Session) -> dict[str, Any]:
         "git": git_commit(Path(entry.file).parent if entry.file else Path.cwd()),
         "versions": versions(),
         "seed": session.seed,
-        "parent": None,
+        "parent": session.parent,
         "profile": profile_data(session.backend.profile),
         **_places(session),
     }

@@ -10,7 +10,7 @@ from typing import Any
 
 from appl.backend import Request
 from appl.prompt import Message, Messages
-from appl.tracing.spans import spans_of
+from appl.tracing.spans import Span, spans_of
 from appl.tracing.textdiff import common
 from appl.tracing.trace import Call, Trace
 
@@ -83,7 +83,8 @@ def _place(now: Messages | None, index: int, at: int) -> str:
     part = 0
     every = spans_of(now)
     for number, spans in enumerate(every):
-        for span in spans or [None]:
+        nothing: list[Span | None] = [None]
+        for span in spans or nothing:
             part += 1
             inside = span is None or at < span.end or span is spans[-1]
             if number == index and inside:

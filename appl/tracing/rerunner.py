@@ -14,6 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from appl.backend import Request, Response, Sample, Sampling, Usage
@@ -57,7 +58,8 @@ class RerunReport:
 
     ``live`` were asked; so many others were answered as recorded at their place (``reused``),
     elsewhere in their frame (``shifted``), anywhere (``moved``), or by the user (``pinned``).
-    ``removed`` were recorded and not asked for. ``tally`` is what it took.
+    ``removed`` were recorded and not asked for. ``tools`` ran. ``tally`` is what it took, ``path``
+    where it is recorded.
     """
 
     live: list[LiveCall] = field(default_factory=list)
@@ -68,6 +70,7 @@ class RerunReport:
     removed: list[str] = field(default_factory=list)
     tools: list[str] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
+    path: Path | None = None
 
     def as_data(self) -> dict[str, Any]:
         """The report as JSON-ready data."""
@@ -405,8 +408,9 @@ class Rerunner(Recall):
         if used is None or used.outcome != "answered" or used.differs(name, arguments):
             return False
         self.check_masked(used)
-        self._running.discard(address)
-        self.report.tools.remove(address)
+        if address in self._running:
+            self._running.discard(address)
+            self.report.tools.remove(address)
         self.end_tool(used, at_once, end)
         return True
 
@@ -415,7 +419,7 @@ class Rerunner(Recall):
         super().on_event(event)
         if isinstance(event, ToolStarted):
             self._tools.add(event.address)
-            if event.effect != "program":
+            if event.effect not in ("program", "refused"):
                 self._running.add(event.address)
                 self.report.tools.append(event.address)
         elif isinstance(event, CallEnded | ToolEnded) and event.address in self._running:

@@ -31,6 +31,10 @@ class Amount:
         self.cost += response.cost or 0
         self.unpriced += response.cost is None
 
+    def shown(self) -> str:
+        """The amount for a human: money where it is known, else tokens."""
+        return money(self.cost) if self.cost else f"{self.tokens} tokens"
+
     def as_data(self) -> dict[str, Any]:
         """The amount as JSON-ready data; a cost that nobody knows is null, not 0."""
         known = not self.unpriced or self.cost

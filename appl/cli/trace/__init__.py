@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from appl.cli.trace import (
+    cost,
+    critical,
     diff,
     export,
     export_test,
@@ -18,13 +20,15 @@ from appl.cli.trace import (
     rm,
     share,
     show,
+    stuck,
     verify,
     view,
+    whatif,
 )
 
 _COMMANDS = (
-    ls, show, view, replay, resume, rerun, export, export_test, fuzz, diff, verify, importing, share, rm,
-    gc,
+    ls, show, critical, whatif, cost, stuck, view, replay, resume, rerun, export, export_test,
+    fuzz, diff, verify, importing, share, rm, gc,
 )  # fmt: skip
 
 

@@ -1,0 +1,174 @@
+"""``appl trace rerun``: a program runs again after an edit, and only what differs is asked.
+
+Invariant: the earlier run is only read; what is asked, and what was there, is a run of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from appl import session as sessions
+from appl.cli.display import Display, display
+from appl.cli.failure import Failure, guarded
+from appl.cli.overrides import pairs, require_trust, settings_of, with_settings
+from appl.cli.run import to_stderr
+from appl.cli.target import UsageError
+from appl.cli.terminal import as_json, one_line, out, say, show
+from appl.cli.trace import again
+from appl.cli.trace.named import run_path
+from appl.config import load as load_config
+from appl.session import Entry, Session
+from appl.tracing import Trace
+from appl.tracing.predictor import Predictor
+from appl.tracing.rerunner import Rerunner
+
+_WIDTH = 200
+
+
+def add(commands: Any) -> None:
+    """Add the command to those of ``appl trace``."""
+    parser = commands.add_parser(
+        "rerun",
+        help="run an edited program again, and ask only what differs",
+        description="Run a recorded program again as it is now. A call that asks what was asked "
+        "before gets the recorded answer: at its place, else in its frame, else anywhere; the "
+        "others are asked. The run gets a trace of its own. CALL is an address as `appl trace "
+        "show` prints it, or a pattern with * and ?. The arguments of a script are not recorded; "
+        "give them after --.",
+    )
+    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    parser.add_argument("script_arguments", nargs="*", metavar="-- ARGUMENT")
+    parser.add_argument(
+        "--program", metavar="file.py:function", help="run this instead of the recorded program"
+    )
+    parser.add_argument(
+        "--edited", action="store_true", help="say nothing about files that were changed"
+    )
+    parser.add_argument(
+        "--pin", action="append", default=[], metavar="CALL=TEXT",
+        help="answer this call with TEXT; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="CALL.OPTION=VALUE", dest="sets",
+        help="ask with another option, or another model; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--keep-failures", action="store_true", help="calls that failed then fail again, unasked"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only say which calls would be asked, and their cost"
+    )
+    parser.add_argument("--trace", metavar="FILE", dest="trace_file", help="record into this file")
+    parser.add_argument("--trust", action="store_true", help="also a run that is not one's own")
+    with_settings(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
+    parser.add_argument("--quiet", action="store_true", help="show no progress and no totals")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> int:
+    """Run the program again; the exit code."""
+    with guarded(given.json) as failure:
+        trace = Trace.open(run_path(given.run), home=load_config().home)
+        require_trust(trace, given.trust)
+        program = again.recorded(trace, given.program, tuple(given.script_arguments))
+        if not given.edited and not given.json:
+            _note_changes(trace)
+        options = {
+            "pins": pairs(given.pin, "--pin", "CALL=TEXT"),
+            "sets": _sets(given.sets),
+            "keep_failures": given.keep_failures,
+        }
+        if given.dry_run:
+            _predict(Predictor(trace, **options), program, given)
+        else:
+            _rerun(Rerunner(trace, **options), program, given, failure)
+    return failure.code
+
+
+def _sets(words: list[str]) -> dict[str, Any]:
+    return {key: _value(text) for key, text in pairs(words, "--set", "CALL.OPTION=VALUE").items()}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _note_changes(trace: Trace) -> None:
+    changed = sessions.changed_files(trace.header)
+    if changed:
+        names = ", ".join(sessions.shown(Path(name)) for name in changed)
+        say(f"appl: changed since {trace.path.stem}: {names}")
+
+
+def _predict(predictor: Predictor, program: again.Program, given: argparse.Namespace) -> None:
+    error: Exception | None = None
+    try:
+        with to_stderr(True):
+            program.run(lambda: sessions.prediction_session(predictor, settings_of(given)))
+    except Exception as stopped:  # a guess may not suit the program
+        error = stopped
+    found = predictor.prediction(error)
+    _check_used(predictor)
+    if given.json:
+        out(as_json(found.as_data()))
+    else:
+        out("\n".join(one_line(line, _WIDTH) for line in found.lines()))
+
+
+def _rerun(
+    rerunner: Rerunner, program: again.Program, given: argparse.Namespace, failure: Failure
+) -> None:
+    shower = display(quiet=given.quiet or given.json)
+    path = Path(given.trace_file) if given.trace_file else None
+    if path is not None and path.exists():
+        raise UsageError(f"{path} exists already; a run is recorded into a new file")
+    opened: list[Session] = []
+
+    def opener() -> Session:
+        opened.append(_opened(rerunner, program, given, shower, path))
+        failure.session, failure.counts = opened[0], shower.counts
+        return opened[0]
+
+    with shower, to_stderr(given.json), sessions.settled(rerunner):
+        value = program.run(opener)
+    report = rerunner.finish()
+    report.path = opened[0].path
+    _check_used(rerunner)
+    if given.json:
+        where = str(report.path) if report.path else None
+        told = {**report.as_data(), "trace": where, "parent": str(rerunner.trace.path)}
+        out(as_json({"value": value, "run": told}))
+        return
+    text = show(value)
+    if text:
+        out(text)
+    for line in () if given.quiet else report.lines():
+        say(f"appl: {one_line(line, _WIDTH)}")
+
+
+def _opened(
+    rerunner: Rerunner,
+    program: again.Program,
+    given: argparse.Namespace,
+    shower: Display,
+    path: Path | None,
+) -> Session:
+    kind: Any = program.kind
+    entry = Entry(kind, program.file, program.function, program.argv, program.argc)
+    return sessions.rerun_session(
+        rerunner, settings_of(given), entry=entry, path=path, instruments=[shower],
+        say=shower.tell,
+    )  # fmt: skip
+
+
+def _check_used(rerunner: Rerunner) -> None:
+    unused = rerunner.unused()
+    if unused:
+        say(f"appl: no call was {', '.join(unused)}; `appl trace show` lists them")

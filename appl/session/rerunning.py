@@ -1,0 +1,145 @@
+"""Programs that run again after an edit: a new trace, for which only what differs is asked.
+
+Invariant: the earlier trace is only read; the new one names it, and needs it for nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from appl.backend import Emit, Profile, Request, Response
+from appl.config import Config
+from appl.errors import RunError
+from appl.runtime.event import Instrument
+from appl.runtime.models import Models
+from appl.runtime.run import Run
+from appl.session.answering import Choice
+from appl.session.continuing import opened, recorded_config, settled
+from appl.session.entry import Entry, script
+from appl.session.opening import Session, Tell, make_session, tell
+from appl.session.replaying import models_in
+from appl.tracing import Trace, profile_from
+from appl.tracing.predictor import Prediction, Predictor
+from appl.tracing.rerunner import Rerunner, RerunReport
+
+
+@contextlib.contextmanager
+def rerun(
+    trace: Trace | str | os.PathLike[str],
+    *,
+    pins: Mapping[str, str] | None = None,
+    sets: Mapping[str, Any] | None = None,
+    keep_failures: bool = False,
+    into: str | os.PathLike[str] | None = None,
+    instruments: Iterable[Instrument] = (),
+    say: Tell = tell,
+    **overrides: Any,
+) -> Iterator[RerunReport]:
+    """A block that asks only what the run of *trace* does not answer.
+
+    It is recorded as a run of its own, at *into* or among the others. *pins* are answers by
+    address, or pattern of addresses; *sets* are options by ``CALL.option``; *overrides* settings.
+    The report is complete when the block is over.
+    """
+    rerunner = Rerunner(opened(trace, overrides), pins=pins, sets=sets, keep_failures=keep_failures)
+    path = Path(into) if into is not None else None
+    session = rerun_session(rerunner, overrides, path=path, instruments=instruments, say=say)
+    with settled(rerunner):
+        try:
+            with session.run:
+                yield rerunner.report
+        finally:
+            session.close()
+            rerunner.finish().path = session.path
+
+
+def rerun_session(
+    rerunner: Rerunner,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    entry: Entry | None = None,
+    path: Path | None = None,
+    instruments: Iterable[Instrument] = (),
+    say: Tell = tell,
+) -> Session:
+    """A session with a trace of its own, which *rerunner* answers first; not entered."""
+    session = make_session(
+        recorded_config(rerunner.trace, overrides), entry=entry or script("api"), path=path,
+        instruments=instruments, say=say, recorded=rerunner,
+    )  # fmt: skip
+    session.parent = parent(rerunner.trace)
+    return session
+
+
+def parent(trace: Trace) -> dict[str, Any]:
+    """What the header of a trace says about the one that it comes from."""
+    with trace.path.open("rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32))
+    return {"run": trace.path.stem, "digest": f"b2:{digest.hexdigest()}"}
+
+
+@contextlib.contextmanager
+def predicted(
+    trace: Trace | str | os.PathLike[str],
+    *,
+    pins: Mapping[str, str] | None = None,
+    sets: Mapping[str, Any] | None = None,
+    keep_failures: bool = False,
+    instruments: Iterable[Instrument] = (),
+    **overrides: Any,
+) -> Iterator[Prediction]:
+    """A block in which nobody is asked, and at whose end it is known what :func:`rerun` would ask.
+
+    An error of the program ends what can be known, and is part of the prediction.
+    """
+    predictor = Predictor(
+        opened(trace, overrides), pins=pins, sets=sets, keep_failures=keep_failures
+    )
+    found, error = Prediction(), None
+    session = prediction_session(predictor, overrides, instruments=instruments)
+    try:
+        with session.run:
+            yield found
+    except Exception as stopped:
+        error = stopped
+    ended = predictor.prediction(error)
+    for name in found.__slots__:
+        setattr(found, name, getattr(ended, name))
+
+
+def prediction_session(
+    predictor: Predictor,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    instruments: Iterable[Instrument] = (),
+) -> Session:
+    """A run that *predictor* answers alone; nothing is recorded."""
+    trace = predictor.trace
+    config: Config = recorded_config(trace, overrides)
+    nobody = _Nobody(profile_from(trace.header.get("profile")))
+    models: Models | None = models_in(trace, nobody.profile)
+    run = Run(
+        nobody, instruments=[*instruments, predictor], models=models, model=config.model,
+        temperature=config.temperature, max_tokens=config.max_tokens, seed=config.seed,
+        recorded=predictor,
+    )  # fmt: skip
+    choice = Choice(str(trace.header.get("backend", "")), run.model, True)
+    return Session(config, choice, script("api"), config.seed or 0, run, nobody)
+
+
+class _Nobody:
+    """A backend that is never asked; its *profile* says what the recorded one could do."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        raise RunError(f"{request.address} was to be predicted, not asked")
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
