@@ -393,18 +393,17 @@ class Recorder:
         return self._calls.get(address) or address
 
     def _scope(self, event: ScopeEntered) -> None:
-        number, parts = next(self._ids), list[bytes]()
+        number = next(self._ids)
         parent: int | str = self._scopes.get(event.parent) or event.parent
         name = event.address.rpartition("/")[2] if event.parent else event.address
         if f"{event.parent}/{name}" != event.address:
             parent, name = "", event.address
-        file = self._file(event.file, parts)
+        file = self._file(event.file)
         at = self._at(event.at)
         masks = list[str]()
         about = self._about(event, masks) if event.metadata else ()
         fields = ("X", number, parent, name, event.name, file, event.line, at, *about)
-        parts.append(_packed(fields, masks))
-        self._writer.append(b"".join(parts))
+        self._writer.append(_packed(fields, masks))
         self._scopes.put(event.address, number)
 
     def _about(self, event: ScopeEntered, masks: list[str]) -> tuple[Any, ...]:
@@ -413,13 +412,14 @@ class Recorder:
         except (TypeError, ValueError):  # not plain data: it was only meant to be looked at
             return (self._long(repr(event.metadata), masks),)
 
-    def _file(self, file: str | None, parts: list[bytes]) -> int | None:
+    def _file(self, file: str | None) -> int | None:
+        """The number of *file*, which is queued before anybody can find it: threads share it."""
         if file is None:
             return None
         number = self._texts.get(file)
         if number is None:
             number = next(self._ids)
-            parts.append(codec.pack(("T", number, file)))
+            self._put("T", number, file)
             self._texts.put(file, number)
         return number
 
@@ -428,7 +428,7 @@ class Recorder:
         learned: list[Learned] = []
         prompt = self._prompt(request.messages, parts, learned)
         params = self._parameters(request, parts, learned)
-        file = self._file(event.file, parts)
+        file = self._file(event.file)
         scope, _, name = request.address.rpartition("/")
         edges = [self._call(address) for address in event.edges[:_MAX_EDGES]] if event.edges else ()
         number = next(self._ids)
@@ -456,7 +456,7 @@ class Recorder:
         for link in reversed(fresh):
             message = self._said(link, parts, learned)
             parent, number = number, next(self._ids)
-            of = () if link.is_roped else self._origins(link.spans, parts)
+            of = () if link.is_roped else self._origins(link.spans)
             parts.append(codec.pack(("N", number, parent, message, link.digest, *of)))
             learned.append((self._nodes, (link.digest, link.trail), number))
         return number
@@ -479,7 +479,7 @@ class Recorder:
             new.insert(0, rope)  # of the message that goes on, the origins are told here
         masks = list[str]()
         more = self._more(link.outline, masks) if not link.outline.bare else {}
-        for origins in self._origins(joined((len(r.added), r.spans) for r in new), parts):
+        for origins in self._origins(joined((len(r.added), r.spans) for r in new)):
             more["from"] = origins
         number, stored = next(self._ids), self._long(added, masks)
         fields = ("L", number, base, stored, more) if more else ("L", number, base, stored)
@@ -487,37 +487,37 @@ class Recorder:
         learned.append((self._ropes, link.rope, number))
         return number
 
-    def _origins(self, spans: Spans, parts: list[bytes]) -> tuple[list[Any], ...]:
+    def _origins(self, spans: Spans) -> tuple[list[Any], ...]:
         """What the records say of *spans*: lengths and numbers in turn, or nothing."""
         if len(spans) == 2:
-            one = self._origin(spans[1], parts)
+            one = self._origin(spans[1])
             return () if one is None else ([spans[0], one],)
         found: list[Any] = []
         for length, origin in zip(spans[::2], spans[1::2], strict=True):
-            number = self._origin(origin, parts)
+            number = self._origin(origin)
             if found and found[-1] == number:
                 found[-2] += length
             else:
                 found += (length, number)
         return (found,) if len(found) > 2 or (found and found[1] is not None) else ()
 
-    def _origin(self, origin: Origin, parts: list[bytes]) -> int | str | None:
+    def _origin(self, origin: Origin) -> int | str | None:
         if not isinstance(origin, tuple):
             return self._call(origin) if origin is not None else None
         key = (id(origin[0]), origin[1])
         known = self._sites.get(key)
         if known is None:
             file, line = line_of(origin) or ("", 0)
-            known = origin[0], self._line(file, line, parts)  # held, so that its id stays its own
+            known = origin[0], self._line(file, line)  # held, so that its id stays its own
             self._sites[key] = known
         return known[1]
 
-    def _line(self, file: str, line: int, parts: list[bytes]) -> int:
+    def _line(self, file: str, line: int) -> int:
         number = self._lines.get((file, line))
         if number is None:
-            of = self._file(file, parts)
+            of = self._file(file)
             number = next(self._ids)
-            parts.append(codec.pack(("U", number, of, line)))
+            self._put("U", number, of, line)
             self._lines[file, line] = number
         return number
 
@@ -700,16 +700,15 @@ class Recorder:
         self._put("V", self._call(event.address), self._at(event.at))
 
     def _tool_started(self, event: ToolStarted) -> None:
-        parts, masks = list[bytes](), list[str]()
+        masks = list[str]()
         scope, _, leaf = event.address.rpartition("/")
-        file, number = self._file(event.file, parts), next(self._ids)
+        file, number = self._file(event.file), next(self._ids)
         arguments = self._long(self._arguments(event, masks), masks)
         fields = (
             "F", number, self._scopes.get(scope) or scope, leaf, event.name, arguments,
             event.effect, file, event.line, self._at(event.at),
         )  # fmt: skip
-        parts.append(_packed(fields, masks))
-        self._writer.append(b"".join(parts))
+        self._writer.append(_packed(fields, masks))
         self._calls.put(event.address, number)
 
     def _arguments(self, event: ToolStarted, masks: list[str]) -> str:
