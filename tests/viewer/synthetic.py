@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from appl.tracing.viewer.packing import as_json
 from appl.tracing.viewer.rows import NUMBERS, OUTCOMES, PAGE
 
 
@@ -19,6 +20,9 @@ class Synthetic:
         if name == "runs":
             return ["a"]
         return getattr(self, name.removeprefix("a/"))(asked)
+
+    def json(self, name: str, asked: Mapping[str, str]) -> bytes:
+        return as_json(self.document(name, asked))
 
     def run(self, asked: Mapping[str, str]) -> dict[str, Any]:
         empty: dict[str, Any] = dict.fromkeys(("reason", "error", "began", "damage"), "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import re
 import stat
 from contextlib import closing
@@ -10,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from hostile import MARK, hostile_trace
-from made import small_trace
+from made import call, small_trace
 
 import appl.tracing.viewer
 from appl.errors import TraceWriteError
+from appl.tracing import Recorder
 from appl.tracing.viewer import View, Views, export, page
 
 ROOT = Path(__file__).parents[2]
@@ -121,3 +124,21 @@ def test_an_export_is_for_its_owner_alone_and_all_or_nothing(path: Path, tmp_pat
         with pytest.raises(TraceWriteError, match=r"cannot write .*nowhere"):
             export(Views(view), tmp_path / "nowhere" / "run.html")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["run.html", "runs"]
+
+
+def test_a_secret_that_is_known_by_now_is_masked_on_the_way_out(path: Path, tmp_path: Path) -> None:
+    secret = 'sk-"é\\canary-77'
+    recorder = Recorder(path, {"program": secret})
+    call(recorder, f"/{secret}.0/gen.0", f"say {secret}", f"said {secret}")
+    recorder.close()
+    with closing(View(path)) as view:
+        views = Views(view)
+        views.masker.add({"LATER_KEY": secret})
+        for name in ("run", "rows", "scopes", "call", "prefixes"):
+            assert b"canary" not in views.json(f"a/{name}", {})
+        assert b"[secret LATER_KEY]" in views.json("a/messages", {"ids": "0"})
+        export(views, tmp_path / "run.html")
+    text = (tmp_path / "run.html").read_text("utf-8")
+    blocks = re.findall(r"data-name=\"[^\"]*\">([^<]*)<", text)
+    assert blocks
+    assert not any(b"canary" in gzip.decompress(base64.b64decode(block)) for block in blocks)

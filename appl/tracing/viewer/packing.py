@@ -1,6 +1,7 @@
 """Plain data as JSON that a browser reads without loss, and as text that stands in a page.
 
-Invariant: what comes out is ASCII; packed text has no character that means something in HTML.
+Invariant: what comes out is ASCII, and holds no secret of the environment; packed text has no
+character that means something in HTML.
 """
 
 from __future__ import annotations
@@ -10,16 +11,33 @@ import gzip
 import json
 from typing import Any
 
+from appl.tracing.secret import Masker
+
 _EXACT = 1 << 53
 
 
-def as_json(value: Any) -> bytes:
-    """*value* as JSON; numbers that JSON or a browser lacks become text."""
+def as_json(value: Any, masker: Masker | None = None) -> bytes:
+    """*value* as JSON; numbers that JSON or a browser lacks become text, and so do the secrets that
+    *masker* knows."""
     try:
-        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+        data = _dumped(value)
     except ValueError:
-        text = json.dumps(exact(value), allow_nan=False, separators=(",", ":"))
-    return text.encode("ascii")
+        data = _dumped(exact(value))
+    if masker is not None and masker.finds(data):
+        return _dumped(_masked(exact(value), masker))
+    return data
+
+
+def _dumped(value: Any) -> bytes:
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def _masked(value: Any, masker: Masker) -> Any:
+    if isinstance(value, str):
+        return masker.text(value, [])
+    if isinstance(value, dict):
+        return {masker.text(key, []): _masked(item, masker) for key, item in value.items()}
+    return [_masked(item, masker) for item in value] if isinstance(value, list) else value
 
 
 def exact(value: Any) -> Any:
@@ -35,6 +53,6 @@ def exact(value: Any) -> Any:
     return value
 
 
-def packed(value: Any) -> str:
+def packed(value: Any, masker: Masker | None = None) -> str:
     """*value* as compressed JSON in base64, the same for the same value."""
-    return base64.b64encode(gzip.compress(as_json(value), 6, mtime=0)).decode("ascii")
+    return base64.b64encode(gzip.compress(as_json(value, masker), 6, mtime=0)).decode("ascii")

@@ -94,21 +94,23 @@ def _parts(blocks: Iterator[tuple[str, str]]) -> Iterator[str]:
 
 def _blocks(views: Views) -> Iterator[tuple[str, str]]:
     """All documents by name, in a form that needs no server."""
-    yield "runs", packed(views.document("runs", {}))
+    masker = views.masker
+    yield "runs", packed(views.document("runs", {}), masker)
     for name, view in views.runs.items():
         view.read()
         for only in ("run", "scopes", "prefixes", "critical", "costs"):
-            yield f"{name}/{only}", packed(view.document(only, {}))
+            yield f"{name}/{only}", packed(view.document(only, {}), masker)
         since, more = 0, True
         while more:
             changes = view.document("rows", {"since": str(since)})
-            yield f"{name}/rows/{since}", packed(changes)
+            yield f"{name}/rows/{since}", packed(changes, masker)
             since, more = changes["next"], changes["more"]
         for start in range(0, len(view.rows), PAGE):
             rows = range(start, min(start + PAGE, len(view.rows)))
-            yield f"{name}/calls/{start // PAGE}", packed([view.texts.call(row) for row in rows])
+            calls = [view.texts.call(row) for row in rows]
+            yield f"{name}/calls/{start // PAGE}", packed(calls, masker)
         for start in range(0, len(view.texts), PAGE):
             numbers = range(start, min(start + PAGE, len(view.texts)))
-            yield f"{name}/messages/{start // PAGE}", packed(view.texts.messages(numbers))
+            yield f"{name}/messages/{start // PAGE}", packed(view.texts.messages(numbers), masker)
     if "b" in views.runs:
-        yield "diff", packed(views.document("diff", {}))
+        yield "diff", packed(views.document("diff", {}), masker)

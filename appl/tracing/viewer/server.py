@@ -13,7 +13,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from urllib.parse import parse_qsl, urlsplit
 
-from appl.tracing.viewer.packing import as_json
 from appl.tracing.viewer.page import page, policy
 from appl.tracing.viewer.view import Views
 
@@ -108,11 +107,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             asked = dict(parse_qsl(query, keep_blank_values=True))
-            found = self.server.views.document(name, asked)
+            found = self.server.views.json(name, asked)
         except KeyError:
             self._refuse(404, "there is no such document")
             return
-        self._send(200, "application/json", as_json(found))
+        self._send(200, "application/json", found)
 
     def _refused_method(self) -> None:
         self.close_connection = True

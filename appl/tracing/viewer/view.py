@@ -16,10 +16,11 @@ from typing import Any
 from appl.errors import TraceError
 from appl.tracing import costs
 from appl.tracing.following import Following
+from appl.tracing.secret import Masker
 from appl.tracing.trace import jsonable
 from appl.tracing.viewer.comparing import comparison
 from appl.tracing.viewer.critical import critical
-from appl.tracing.viewer.packing import exact
+from appl.tracing.viewer.packing import as_json, exact
 from appl.tracing.viewer.prefixes import Prefixes
 from appl.tracing.viewer.rows import OUTCOMES, Rows
 from appl.tracing.viewer.search import Search
@@ -145,6 +146,11 @@ class Views:
 
     def __init__(self, a: View, b: View | None = None) -> None:
         self.runs = {"a": a} if b is None else {"a": a, "b": b}
+        self.masker = Masker()
+
+    def json(self, name: str, asked: Asked) -> bytes:
+        """The document *name* as JSON without secrets. Raises ``KeyError``."""
+        return as_json(self.document(name, asked), self.masker)
 
     def document(self, name: str, asked: Asked) -> Any:
         """The document *name*: ``a/rows``, ``b/call``, ``runs``, ``diff``. Raises ``KeyError``."""
