@@ -25,7 +25,7 @@ def test_a_private_trace_that_was_cut_is_resumed_and_then_replays(here: Path, se
     answered = {call.address for call in before.calls if call.outcome == "answered"}
     values, live, _ = resume(seed, path)
     assert not answered & set(live.asked)
-    found, again = replay(seed, path, schedule=seed)
+    found, _ = replay(seed, path, schedule=seed)
     assert found == values
     for request in live._backend.requests:
         for message in request.messages or ():

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from appl.cli import exits
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, say
@@ -50,6 +51,9 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--openinference", action="store_true", help="add OpenInference's attributes to spans"
     )
+    parser.add_argument(
+        "--follow", action="store_true", help="with --otel, send what ends until the run is over"
+    )
     parser.add_argument("--salvage", action="store_true", help="export what is before the damage")
     parser.set_defaults(command=command)
 
@@ -61,6 +65,12 @@ def command(given: argparse.Namespace) -> int:
         if not wanted and not given.otel:
             raise UsageError("say where to: --otel URL, or --otel-file, --chrome, --jsonl, …; "
                              "--help lists all")  # fmt: skip
+        if given.follow and (not given.otel or wanted):
+            raise UsageError(
+                "--follow sends spans of a run that goes on: give it with --otel alone"
+            )
+        if given.follow:
+            return _follow(run_path(given.run), given)
         trace = Trace.open(run_path(given.run), salvage=given.salvage)
         made = {form: _write(trace, form, getattr(given, form), given) for form in wanted}
         sent = _send(trace, given) if given.otel else None
@@ -77,6 +87,19 @@ def _send(trace: Trace, given: argparse.Namespace) -> int:
     if not given.json:
         say(f"appl: sent {taken} of {len(every.spans)} spans, trace {every.trace_id.hex()}")
     return taken
+
+
+def _follow(path: Path, given: argparse.Namespace) -> int:
+    otlp = importlib.import_module("appl.tracing.exporting.otlp")
+    live = importlib.import_module("appl.tracing.exporting.live")
+    taken, encode = 0, otlp.encoder()
+    for spans in live.follow(path, content=given.content, inference=given.openinference):
+        taken += otlp.send(spans, given.otel, encode=encode)
+    if given.json:
+        print_out(as_json({"files": {}, "spans_sent": taken}))
+    else:
+        say(f"appl: sent {taken} spans; the run is over")
+    return exits.OK
 
 
 def _lines(trace: Trace, form: str, given: argparse.Namespace) -> Iterable[str]:

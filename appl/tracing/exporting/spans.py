@@ -38,7 +38,7 @@ class SpanEvent:
 class Span:
     """A piece of work, from ``start`` to ``end`` in nanoseconds since 1970.
 
-    ``links`` are the ids of spans whose answers it used.
+    ``links`` are the ids of spans whose answers it used. ``whole`` says that nothing can be added.
     """
 
     identity: bytes
@@ -51,6 +51,7 @@ class Span:
     events: list[SpanEvent] = field(default_factory=list)
     links: list[bytes] = field(default_factory=list)
     error: str | None = None
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,9 @@ class _Maker:
                 self._call(each, root) if isinstance(each, Call) else self._tool(each, root)
             )
         self._stretch(made)
+        over = trace.state != "running"
         for span in made:
+            span.whole = over or span.whole
             span.attributes = {key: self._clean(value) for key, value in span.attributes.items()}
         return Spans(self._id, made, str(trace.header.get("program") or "appl"))
 
@@ -142,8 +145,9 @@ class _Maker:
             names.WORKFLOW: program,
         }
         span = Span(
-            self._identity("run", ""), None, f"run {program}", "internal", began, began, about
-        )
+            self._identity("run", ""), None, f"run {program}", "internal", began, began, about,
+            whole=False,
+        )  # fmt: skip
         self._fail(span, trace.error)
         if self._inference:
             span.attributes[names.KIND] = names.CHAIN
@@ -159,8 +163,9 @@ class _Maker:
             about[names.KIND] = names.CHAIN
         above = self._above(scope.address, root).identity
         span = Span(
-            self._identity("scope", scope.address), above, scope.name, "internal", at, at, about
-        )
+            self._identity("scope", scope.address), above, scope.name, "internal", at, at, about,
+            whole=False,
+        )  # fmt: skip
         self._known[scope.address] = span
         return span
 
@@ -193,6 +198,7 @@ class _Maker:
         span = Span(
             self._identity("tool", used.address), self._above(used.address, root).identity,
             f"{names.EXECUTE_TOOL} {used.name}", "internal", start, end, about,
+            whole=used.outcome is not None,
         )  # fmt: skip
         self._fail(span, used.error)
         if used.message is not None and used.message.has_error:
@@ -214,6 +220,7 @@ class _Maker:
             f"{names.CHAT} {call.model}".strip(), "client", start, end, about,
             links=[self._identity("call", edge) for edge in call.edges
                    if edge in self._trace.by_address],
+            whole=call.outcome is not None,
         )  # fmt: skip
         span.events = list(self._attempts(call))
         self._fail(span, call.error)
