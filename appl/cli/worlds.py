@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import importlib.util
 import json
 import os
 import random
@@ -68,17 +69,19 @@ class Outcome:
 
 def spawned(
     program: Program, world: World, trace: Path, *, record: str | None = None, seconds: float = 120,
-    folder: Path | None = None,
+    folder: Path | None = None, moved: tuple[Path, Path] | None = None,
 ) -> Outcome:  # fmt: skip
     """Run *program* in *world*: answered from *trace*, or by the backend *record* into *trace*.
 
-    *folder* is where it runs. Past *seconds* it is ended.
+    *folder* is where it runs. What it would import from below the first of *moved* it imports from
+    below the second. Past *seconds* it is ended.
     """
     with tempfile.TemporaryDirectory() as made:
         result = Path(made) / "result.json"
         order = {
             "program": asdict(program), "world": asdict(world), "trace": str(trace),
             "record": record, "result": str(result),
+            "moved": [str(each) for each in moved or ()],
         }  # fmt: skip
         command = [sys.executable, "-m", "appl.cli.worlds", json.dumps(order)]
         environment = {
@@ -86,6 +89,7 @@ def spawned(
             "PYTHONHASHSEED": str(world.hashes),
             "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in _own_path()),
             "PYTHONDONTWRITEBYTECODE": "1",
+            "APPL_HOME": str(load_config().home.resolve()),
         }
         try:
             done = subprocess.run(
@@ -192,6 +196,8 @@ def _done(order: dict[str, Any]) -> dict[str, Any]:
     told |= {"argv": tuple(told["argv"]), "words": tuple(told["words"])}
     program = Program(**told)
     counted, path = Plain(quiet=True), Path(order["trace"])
+    if order["moved"]:
+        _move(*map(Path, order["moved"]))
     value: Any = None
     error: BaseException | None = None
     try:
@@ -208,6 +214,19 @@ def _done(order: dict[str, Any]) -> dict[str, Any]:
         "calls": counted.counts.started,
         "diverged": isinstance(error, TraceError),
     }
+
+
+def _move(old: Path, new: Path) -> None:
+    """Have what lies below *old* imported from below *new*, but for appl itself."""
+    own = {str(Path(__file__).parents[2]), *_backends()}
+    for number, each in enumerate(sys.path):
+        if each not in own and Path(each).is_relative_to(old):
+            sys.path[number] = str(new / Path(each).relative_to(old))
+
+
+def _backends() -> list[str]:
+    found = importlib.util.find_spec("appl_backends")
+    return [str(Path(each).parent) for each in (found and found.submodule_search_locations) or ()]
 
 
 def _recording(program: Program, backend: str, path: Path, counted: Plain) -> Session:

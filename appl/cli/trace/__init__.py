@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from appl.cli.trace import (
+    bisect,
     cost,
     critical,
     diff,
@@ -28,7 +29,7 @@ from appl.cli.trace import (
 
 _COMMANDS = (
     ls, show, critical, whatif, cost, stuck, view, replay, resume, rerun, export, export_test,
-    fuzz, diff, verify, importing, share, rm, gc,
+    fuzz, bisect, diff, verify, importing, share, rm, gc,
 )  # fmt: skip
 
 

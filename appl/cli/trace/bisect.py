@@ -1,0 +1,237 @@
+"""``appl trace bisect``: the first commit of a program that asks something else, for nothing.
+
+Invariant: the user's checkout, index and branches are left alone: commits are looked at in a work
+tree of their own, in a folder that is then removed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from appl.cli import exits
+from appl.cli.failure import guarded
+from appl.cli.target import UsageError
+from appl.cli.terminal import as_json, out, say, term_safe
+from appl.cli.trace.again import Program, recorded
+from appl.cli.trace.named import run_path
+from appl.cli.worlds import Outcome, World, spawned
+from appl.config import load as load_config
+from appl.tracing import Trace
+
+_SHORT = 10
+
+
+def add(commands: Any) -> None:
+    """Add the command to those of ``appl trace``."""
+    parser = commands.add_parser(
+        "bisect",
+        help="find the commit since which a recorded program asks something else",
+        description="Replay a recorded run with the program as it was at commits between a good "
+        "and a bad one, and find the first at which a prompt differs. No token is paid. The "
+        "commits are checked out in a folder of their own; the checkout is left alone. Packages "
+        "that are installed are not those of the commit.",
+        epilog="exit codes: 0 found; 1 not found, as what is left cannot be run; 2 wrong usage",
+    )
+    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    parser.add_argument("script_arguments", nargs="*", metavar="-- ARGUMENT")
+    parser.add_argument(
+        "--good", metavar="REV", help="asks what was recorded (default: the commit of the record)"
+    )
+    parser.add_argument(
+        "--bad", default="HEAD", metavar="REV", help="asks something else (default: HEAD)"
+    )
+    parser.add_argument(
+        "--program", metavar="file.py:function", help="run this instead of the recorded program"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=120.0, metavar="S",
+        help="how long one replay may take (default: 120)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> int:
+    """Find the commit; the exit code."""
+    with guarded(given.json) as failure:
+        path = run_path(given.run)
+        trace = Trace.open(path, home=load_config().home)
+        program = recorded(trace, given.program, tuple(given.script_arguments))
+        file = Path(program.file).resolve()
+        repository = Repository.of(file.parent)
+        recorded_at = trace.header.get("git")
+        good = repository.commit(given.good or (recorded_at if recorded_at else _no_good()))
+        bad = repository.commit(given.bad)
+        tell = (lambda line: None) if given.json else say
+        with repository.tree() as tree:
+            trial = Trial(repository, tree, trace, program, given.seconds, tell)
+            failure.code = _report(trial, _first_bad(trial, good, bad), given.json)
+    return failure.code
+
+
+def _no_good() -> str:
+    raise UsageError("the run does not say of which commit it is; give --good REV")
+
+
+# -- git, without its state
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A git repository that is only read, but for the list of its work trees."""
+
+    root: Path
+
+    @classmethod
+    def of(cls, folder: Path) -> Repository:
+        """The one that *folder* lies in. Raises ``UsageError``."""
+        try:
+            found = cls(folder)._git("rev-parse", "--show-toplevel")
+        except UsageError as error:
+            raise UsageError(f"{folder} lies in no git repository: {error}") from None
+        return cls(Path(found).resolve())
+
+    def commit(self, revision: str) -> str:
+        """The full name of the commit *revision*. Raises ``UsageError``."""
+        return self._git(
+            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}",
+            what=f"there is no commit {revision!r}",
+        )  # fmt: skip
+
+    def contains(self, older: str, newer: str) -> bool:
+        """Whether *older* is an ancestor of *newer*."""
+        return self._git("merge-base", older, newer, what="they have no past in common") == older
+
+    def between(self, good: list[str], bad: str) -> list[str]:
+        """The commits that may be the first bad one; those that halve what is left come first."""
+        found = self._git("rev-list", "--bisect-all", bad, *(f"^{each}" for each in good))
+        return [line.split()[0] for line in found.splitlines()]
+
+    def about(self, commit: str) -> dict[str, str]:
+        """Who made *commit*, when, and what it is called."""
+        text = self._git("show", "--no-patch", "--format=%H%n%an%n%aI%n%s", commit)
+        return dict(zip(("commit", "author", "date", "subject"), text.split("\n"), strict=False))
+
+    @contextlib.contextmanager
+    def tree(self) -> Iterator[Path]:
+        """A folder for a commit's files."""
+        with tempfile.TemporaryDirectory(prefix="appl-bisect-") as made:
+            tree = Path(made).resolve() / "tree"
+            self._git("worktree", "add", "--quiet", "--detach", "--no-checkout", str(tree), "HEAD")
+            try:
+                yield tree
+            finally:
+                self._git("worktree", "remove", "--force", str(tree))
+
+    def check_out(self, commit: str, tree: Path) -> None:
+        """Put the files of *commit* into *tree*."""
+        Repository(tree)._git("checkout", "--quiet", "--force", "--detach", commit)
+        Repository(tree)._git("clean", "-ffdqx")
+
+    def _git(self, *words: str, what: str = "git failed") -> str:
+        command = ["git", "-C", str(self.root), "-c", "core.hooksPath=/dev/null", *words]
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("GIT_")
+        } | {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        try:
+            done = subprocess.run(command, env=environment, capture_output=True, check=False)
+        except OSError as error:
+            raise UsageError(f"git cannot be run: {error}") from None
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip()
+            raise UsageError(f"{what}{f': {said}' if said else ''}")
+        return done.stdout.decode("utf-8", "surrogateescape").strip()
+
+
+# -- the search
+
+
+@dataclass(slots=True)
+class Trial:
+    """Replays of one run with the program of several commits; ``tested`` are their verdicts."""
+
+    repository: Repository
+    tree: Path
+    trace: Trace
+    program: Program
+    seconds: float
+    tell: Any
+    tested: dict[str, str] = field(default_factory=dict)
+    told: dict[str, str] = field(default_factory=dict)
+
+    def verdict(self, commit: str) -> str:
+        """``good`` (the same prompts), ``bad`` (others), or ``skipped`` (it cannot be run)."""
+        if commit not in self.tested:
+            root = self.repository.root
+            self.repository.check_out(commit, self.tree)
+            file = Path(self.program.file).resolve()
+            program = replace(self.program, file=str(self.tree / file.relative_to(root)))
+            here = Path.cwd().resolve()
+            folder = self.tree / here.relative_to(root) if here.is_relative_to(root) else self.tree
+            outcome = spawned(
+                program, World(real=True), self.trace.path.resolve(), seconds=self.seconds,
+                folder=folder if folder.is_dir() else self.tree, moved=(root, self.tree),
+            )  # fmt: skip
+            self.tested[commit] = self._judged(commit, outcome)
+            subject = self.repository.about(commit).get("subject", "")
+            self.tell(f"appl: {self.tested[commit]:7} {commit[:_SHORT]} {subject}")
+        return self.tested[commit]
+
+    def _judged(self, commit: str, outcome: Outcome) -> str:
+        error = outcome.error
+        then = self.trace.error
+        if error is None or (then is not None and error["type"] == type(then).__name__):
+            return "good"
+        self.told[commit] = f"{error['type']}: {error['message']}"
+        return "bad" if outcome.diverged else "skipped"
+
+
+def _first_bad(trial: Trial, good: str, bad: str) -> list[str]:
+    """The commits that may be the first bad one: one, or those that could not be told apart."""
+    if good == bad or not trial.repository.contains(good, bad):
+        raise UsageError(f"{good[:_SHORT]} is not among the commits before {bad[:_SHORT]}")
+    for commit, wanted, word in ((good, "good", "--good"), (bad, "bad", "--bad")):
+        if trial.verdict(commit) != wanted:
+            told = trial.told.get(commit, "it asks what was recorded")
+            raise UsageError(f"{word} {commit[:_SHORT]} is {trial.verdict(commit)}: {told}")
+    goods = [good]
+    while True:
+        left = [each for each in trial.repository.between(goods, bad) if each != bad]
+        untried = [each for each in left if trial.tested.get(each) != "skipped"]
+        if not untried:
+            return [bad, *left]
+        trial.tell(f"appl: {len(left)} commits left")
+        commit = untried[0]
+        verdict = trial.verdict(commit)
+        if verdict == "bad":
+            bad = commit
+        elif verdict == "good":
+            goods.append(commit)
+
+
+def _report(trial: Trial, found: list[str], as_document: bool) -> int:
+    first, *others = found
+    about = trial.repository.about(first)
+    if as_document:
+        data = {
+            "first_bad": None if others else about, "candidates": found,
+            "divergence": trial.told.get(first),
+            "tested": [{"commit": c, "verdict": v} for c, v in trial.tested.items()],
+        }  # fmt: skip
+        out(as_json(data, indent=2))
+    elif others:
+        many = ", ".join(each[:_SHORT] for each in found)
+        say(f"appl: the first commit that asks something else is one of {many}; some cannot be run")
+    else:
+        out(term_safe(f"{first} asks something else for the first time"))
+        out(term_safe(f"  {about.get('author')}, {about.get('date')}: {about.get('subject')}"))
+        out(term_safe("  " + trial.told.get(first, "").replace("\n", "\n  ")))
+    return exits.FAILED if others else exits.OK
