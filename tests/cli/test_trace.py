@@ -39,7 +39,7 @@ def test_ls_names_what_it_cannot_read(project: Project) -> None:
 def test_show_prints_the_run_and_one_call(project: Project) -> None:
     recorded(project, "pair", "--first", "one")
     run = project.appl("trace", "show", "pair").out
-    assert "/pair.0/gen.0" in run
+    assert "/pair.0" in run and "  gen.0" in run
     assert "prog.py:pair --first one" in run
     call = project.appl("trace", "show", "last", "/pair.0/gen.1").out
     assert "[assistant]" in call
@@ -191,8 +191,8 @@ def test_show_prints_what_is_not_text_as_placeholders(project: Project) -> None:
     assert (
         "[user]\nWhat is [image https://example.com/cat.png]?[audio audio/wav, 4 bytes]\n" in shown
     )
-    assert '[assistant]\nLet me see.\n[call c1: look({"at": ' in shown
-    assert "[tool, answers c1, failed]\nnothing\n" in shown
+    assert '[assistant] /main.0/gen.0\nLet me see.\n[call c1: look({"at": ' in shown
+    assert "[tool, answers c1, failed] showing.py:13\nnothing\n" in shown
     assert "\x1b" not in shown
     first = project.appl("trace", "show", "last", "/main.0/gen.0")
     assert "[reasoning]\nI wonder\n" in first.out

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from appl.cli import exits
@@ -16,7 +15,7 @@ from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, term_safe
 from appl.cli.trace.named import run_path
-from appl.session import shown
+from appl.cli.trace.places import place
 from appl.tracing import Trace
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def _cause(
 
 
 def _named(each: Difference) -> str:
-    where = f" {_place(each.where)}" if each.where else ""
+    where = f" {place(each.where)}" if each.where else ""
     was = f", was {each.was}" if each.was else ""
     kind = "" if each.kind in ("call", "program", "settings") else f"{each.kind} "
     names = ", ".join(part.name for part in each.parts) if len(each.parts) > 1 else ""
@@ -136,11 +135,6 @@ _THROUGH = {
 
 
 def _follows(each: Difference) -> str:
-    where = f" {_place(each.where)}" if each.where else ""
+    where = f" {place(each.where)}" if each.where else ""
     why = f"{_THROUGH.get(each.through, 'after')} {', '.join(each.causes[:3])}"
     return f"{each.address}{where} {_VERBS[each.how]}: {why}"
-
-
-def _place(where: str) -> str:
-    file, _, line = where.rpartition(":")
-    return f"{shown(Path(file))}:{line}"

@@ -6,22 +6,31 @@ Invariant: only reads. Text of a trace reaches the terminal through ``term_safe`
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import shlex
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, columns, one_line, out, term_safe
+from appl.cli.terminal import as_json, one_line, out, term_safe
+from appl.cli.trace import tree
 from appl.cli.trace.named import run_path
+from appl.cli.trace.places import place, seconds
 from appl.errors import nearest
 from appl.prompt import Message
 from appl.runtime.rendering import options_shown
 from appl.tracing import Attempt, Call, ToolUse, Trace
 
-_WIDTH = 60
+if TYPE_CHECKING:
+    from appl.tracing.spans import Span
+    from appl.tracing.summary import Summary
+
+_WIDTH, _ORIGIN = 60, 40
+_MOST = 200
 
 
 def add(commands: Any) -> None:
@@ -29,10 +38,16 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "show",
         help="show a run, or one of its calls",
-        description="Show a run as the tree of its calls, or one call with its whole prompt and "
-        "answer. RUN is a path, the beginning of a run's name, or 'last'.",
+        description="Show a run as the tree of its functions and calls, with time, tokens, cost "
+        "and source lines; or one call with its whole prompt, and where each part of it comes "
+        "from: the line that said it, or the call whose answer it is. RUN is a path, the "
+        "beginning of a run's name, or 'last'.",
     )
     parser.add_argument("names", nargs="*", metavar="[RUN] [CALL]", help="CALL begins with a slash")
+    parser.add_argument("--all", action="store_true", help="print every call, not the first")
+    parser.add_argument(
+        "--plain", action="store_true", help="print the prompt of a call without its origins"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
     parser.add_argument("--salvage", action="store_true", help="show what is before the damage")
     parser.set_defaults(command=command)
@@ -42,16 +57,29 @@ def command(given: argparse.Namespace) -> int:
     """Show a run or a call; the exit code."""
     with guarded(given.json) as failure:
         run, address = _names(given.names)
-        trace = Trace.open(run_path(run), salvage=given.salvage)
         if address:
-            call = _call(trace, address)
-            whole = _whole(call) if isinstance(call, Call) else _whole_tool(call)
-            out(as_json(call.as_data(), indent=2) if given.json else "\n".join(whole))
+            _show_call(given, run_path(run), address)
         elif given.json:
-            out(as_json(trace.as_data(), indent=2))
+            out(as_json(Trace.open(run_path(run), salvage=given.salvage).as_data(), indent=2))
         else:
-            out("\n".join(_run_lines(trace)))
+            summary = importlib.import_module("appl.tracing.summary")
+            most = sys.maxsize if given.all else _MOST
+            found = summary.summary_of(run_path(run), most, salvage=given.salvage)
+            out("\n".join(_run_lines(found)))
     return failure.code
+
+
+def _show_call(given: argparse.Namespace, path: Path, address: str) -> None:
+    call = _call(Trace.open(path, salvage=given.salvage), address)
+    if given.json:
+        data = call.as_data()
+        if isinstance(call, Call):
+            data["spans"] = [[span._asdict() for span in spans] for spans in call.spans()]
+        out(as_json(data, indent=2))
+    elif isinstance(call, Call):
+        out("\n".join(_whole(call, given.plain)))
+    else:
+        out("\n".join(_whole_tool(call)))
 
 
 def _names(names: list[str]) -> tuple[str, str | None]:
@@ -73,27 +101,33 @@ def _call(trace: Trace, address: str) -> Call | ToolUse:
     return call
 
 
-def _run_lines(trace: Trace) -> Iterator[str]:
-    head, totals = trace.header, trace.totals().as_data()
+def _run_lines(found: Summary) -> Iterator[str]:
+    trace, head = found.trace, found.trace.header
     began = trace.began()
     when = f"{began:%Y-%m-%d %H:%M:%S} UTC" if began else "at an unknown time"
-    yield term_safe(f"{trace.path.stem}: {_state(trace)}, {when}, {trace.seconds():.1f} s")
+    took = tree.span(found.functions.values())
+    yield term_safe(f"{trace.path.stem}: {_state(trace)}, {when}, {took / 1e6:.1f} s")
     yield term_safe(f"  program  {_program(head)}")
     yield term_safe(
         f"  answers  {_who(head)}, seed {head.get('seed')}, git {head.get('git') or '-'}"
     )
-    yield f"  calls    {_sums(totals)}"
-    if trace.tools:
-        failed = sum(1 for used in trace.tools.values() if used.message and used.message.has_error)
-        yield f"  tools    {len(trace.tools)} called" + (f", {failed} failed" if failed else "")
+    yield f"  calls    {_sums(found.totals.as_data())}"
+    if found.costs.reused.calls or found.totals.cost:
+        yield f"  cost     {found.costs.line()}"
+    if found.tools:
+        failed = f", {found.tools_failed} failed" if found.tools_failed else ""
+        yield f"  tools    {found.tools} called{failed}"
+    if len(trace.incarnations) > 1:
+        yield f"  resumed  {len(trace.incarnations) - 1} times"
     if trace.torn:
         yield "  note     the end of the file was torn; what is shown is all that was committed"
     for warning in trace.warnings:
         yield f"  warning  {one_line(str(warning), 200)}"
     yield ""
-    every: list[Call | ToolUse] = [*trace.calls, *trace.tools.values()]
-    every.sort(key=lambda each: each.position)
-    yield from columns([_row_of(each) for each in every])
+    yield from tree.lines(found, outcome)
+    if found.more:
+        yield f"… and {found.more} more calls; --all shows them. By function:"
+        yield from tree.by_function(found)
 
 
 def _state(trace: Trace) -> str:
@@ -128,9 +162,9 @@ def _sums(totals: dict[str, Any]) -> str:
     return "; ".join([", ".join(counts) or "none", ", ".join(named)])
 
 
-def _row_of(call: Call | ToolUse) -> tuple[str, ...]:
-    outcome = _outcome(call) if isinstance(call, Call) else _tool_outcome(call)
-    return call.address, _took(call), outcome
+def outcome(call: Call | ToolUse) -> str:
+    """What came of a call, on one line."""
+    return _outcome(call) if isinstance(call, Call) else _tool_outcome(call)
 
 
 def _took(call: Call | ToolUse) -> str:
@@ -144,12 +178,19 @@ def _outcome(call: Call) -> str:
         samples = call.response.samples
         more = f" (and {len(samples) - 1} more)" if len(samples) > 1 else ""
         more += f" ({_reused(call)})" if call.response.reused else ""
+        more += f" ({_source(call)})" if call.source else ""
         (first, *_) = samples
         text = " ".join([first.text, *map(str, first.tool_calls)]).lstrip()
         return one_line(text, _WIDTH) + more
     if call.error is not None:
         return f"{call.outcome}: {type(call.error).__name__}: {one_line(str(call.error), _WIDTH)}"
     return call.outcome or "in flight"
+
+
+def _source(call: Call) -> str:
+    """Who answered in place of a backend."""
+    of = f" from {call.of}" if call.of and call.of != call.address else ""
+    return f"{call.source}{of}"
 
 
 def _reused(call: Call) -> str:
@@ -181,11 +222,15 @@ def _whole_tool(used: ToolUse) -> Iterator[str]:
         yield f"\n[{type(used.error).__name__}]\n{term_safe(str(used.error))}"
 
 
-def _whole(call: Call) -> Iterator[str]:
+def _whole(call: Call, plain: bool) -> Iterator[str]:
     yield term_safe(f"{call.address}  {call.outcome or 'in flight'}, {_took(call)}")
-    yield term_safe(f"  asked    {call.where or '-'}, model {call.model or '-'}, {_sampling(call)}")
+    asked = place(call.where) or "-"
+    yield term_safe(f"  asked    {asked}, model {call.model or '-'}, {_sampling(call)}")
     if call.response is not None and call.response.model not in ("", call.model):
         yield term_safe(f"  by       {call.response.model}")
+    if call.source:
+        yield term_safe(f"  source   {_source(call)}")
+    yield from _times(call)
     if call.edges:
         yield term_safe(f"  holds    the answers of {', '.join(call.edges)}")
     for each in call.attempts:
@@ -195,10 +240,46 @@ def _whole(call: Call) -> Iterator[str]:
         yield f"  streamed {_chunks(call)}"
     if call.masked:
         yield term_safe(f"  masked   {', '.join(call.masked)}")
-    for message in call.messages or ():
-        yield f"\n[{_speaker(message)}]"
-        yield term_safe(message.shown)
+    for message, spans in zip(call.messages or (), call.spans(), strict=True):
+        told = [] if plain or message.media else spans
+        one = f" {_origin(told[0])}" if len(told) == 1 else ""
+        yield f"\n[{_speaker(message)}]{one}"
+        if len(told) < 2 or message.tool_calls:
+            yield term_safe(message.shown)
+        else:
+            yield from _with_origins(message.content, told)
     yield from _answers(call)
+
+
+def _times(call: Call) -> Iterator[str]:
+    flow = importlib.import_module("appl.tracing.flow")
+    parts = [f"{kind} {seconds(took)}" for kind, took in flow.phases(call)]
+    if call.ended is not None and call.delivered_at is not None:
+        parts.append(f"told the program {seconds(call.delivered_at - call.ended)} later")
+    if parts:
+        yield f"  times    {', '.join(parts)}"
+
+
+def _origin(span: Span) -> str:
+    """What said a part of a prompt: a call, or a source line."""
+    return term_safe(span.call or place(span.where)) or "?"
+
+
+def _with_origins(text: str, spans: list[Span]) -> Iterator[str]:
+    """The text with its origins before it: ``|`` begins a line, ``>`` goes on in one."""
+    names = [_origin(span) for span in spans]
+    width = min(max(map(len, names)), _ORIGIN)
+    begins = True
+    for span, name in zip(spans, names, strict=True):
+        shown = name
+        for i, line in enumerate(text[span.start : span.end].split("\n")):
+            begins = begins or i > 0
+            if line:
+                sign = "|" if begins else ">"
+                yield f"{shown:{width}} {sign} {term_safe(line)}"
+                shown, begins = "", False
+            elif 0 < i < text.count("\n", span.start, span.end):
+                yield f"{'':{width}} |"
 
 
 def _who(head: Mapping[str, Any]) -> str:

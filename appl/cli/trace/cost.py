@@ -1,0 +1,127 @@
+"""``appl trace cost``: what a run cost, in four kinds that are never added up.
+
+Invariant: only reads; amounts are integers in millionths, and what nobody says is not 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from appl.cli.failure import guarded
+from appl.cli.terminal import as_json, columns, out, term_safe
+from appl.cli.trace.named import run_path
+from appl.cli.trace.places import place
+from appl.tracing import Call, Trace
+
+if TYPE_CHECKING:
+    from appl.tracing.costs import Costs
+
+_MOST = 20
+_OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
+
+
+def add(commands: Any) -> None:
+    """Add the command to those of ``appl trace``."""
+    parser = commands.add_parser(
+        "cost",
+        help="show what a run cost, by model, function or source line",
+        description="Show tokens and money of a run in four kinds: spent (failed attempts that "
+        "said what they used included), reused (what answers of an earlier run had cost), in doubt "
+        "(at most, for attempts of which nobody heard more) and estimated (answers that do not say "
+        "what they used). A + after a sum says that some calls do not say theirs.",
+    )
+    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    parser.add_argument(
+        "--by", choices=tuple(_KEYS), default="model", help="what to sum up by (default: model)"
+    )
+    parser.add_argument("--all", action="store_true", help="print every row, not the largest")
+    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> int:
+    """Show the costs; the exit code."""
+    with guarded(given.json) as failure:
+        costs = importlib.import_module("appl.tracing.costs")
+        trace = Trace.open(run_path(given.run))
+        prices = costs.prices_of(trace.header)
+        calls = (*trace.earlier, *trace.calls)
+        groups: dict[str, Costs] = {
+            key: costs.of_calls(each, prices) for key, each in _grouped(calls, given.by).items()
+        }
+        whole: Costs = costs.of(trace)
+        order = sorted(groups, key=lambda key: _weight(groups[key]), reverse=True)
+        kept = order if given.all else order[:_MOST]
+        if given.json:
+            rows = [{given.by: key, **groups[key].as_data()} for key in kept]
+            out(as_json({"total": whole.as_data(), "rows": rows, "count": len(order)}, indent=2))
+        else:
+            lines = [f"{trace.path.stem}: {whole.line()}", ""]
+            lines += _table(given.by, {key: groups[key] for key in kept}, costs)
+            if len(order) > len(kept):
+                lines.append(f"… and {len(order) - len(kept)} more; --all shows them")
+            out(term_safe("\n".join(lines)))
+    return failure.code
+
+
+def _grouped(calls: Iterable[Call], by: str) -> dict[str, list[Call]]:
+    key, groups = _KEYS[by], dict[str, list[Call]]()
+    for call in calls:
+        groups.setdefault(key(call), []).append(call)
+    return groups
+
+
+def _model(call: Call) -> str:
+    return call.model or (call.response.model if call.response else "") or "(default)"
+
+
+def _scope(call: Call) -> str:
+    return _OCCURRENCE.sub("", call.address.rpartition("/")[0]) or "/"
+
+
+def _line(call: Call) -> str:
+    return place(call.where) or "-"
+
+
+_KEYS: dict[str, Callable[[Call], str]] = {"model": _model, "scope": _scope, "line": _line}
+
+
+def _weight(costs: Costs) -> tuple[int, int]:
+    kinds = (costs.spent, costs.estimated, costs.in_doubt, costs.reused)
+    tokens = sum(each.prompt_tokens + each.completion_tokens for each in kinds)
+    return costs.spent.cost, tokens
+
+
+def _table(by: str, groups: dict[str, Costs], costs: Any) -> list[str]:
+    """A row for each kind that a group has: amounts of different kinds are not one number."""
+    head = (by.upper(), "CALLS", "KIND", "PROMPT", "CACHED", "ANSWER", "COST")
+    rows = [head]
+    for key, group in groups.items():
+        name = key
+        for kind in costs.KINDS:
+            amount = getattr(group, kind)
+            if amount.calls:
+                counts = [_known(amount, each) for each in _TOKENS]
+                money = _money(amount, costs)
+                rows.append((name, str(amount.calls), kind.replace("_", " "), *counts, money))
+                name = ""
+        if name:
+            rows.append((name, "0", "-", "-", "-", "-", "-"))
+    return columns(rows)
+
+
+_TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
+
+
+def _known(amount: Any, name: str) -> str:
+    value = amount.known(name)
+    return "?" if value is None else f"{value}{'+' if amount.unknown[name] else ''}"
+
+
+def _money(amount: Any, costs: Any) -> str:
+    value = amount.known("cost")
+    return f"{costs.money(value)}{'+' if value is not None and amount.unknown['cost'] else ''}"

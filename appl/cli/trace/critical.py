@@ -1,0 +1,106 @@
+"""``appl trace critical``: what a run's end waited for, and which waits the data did not need.
+
+Invariant: only reads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from appl.cli.failure import guarded
+from appl.cli.terminal import as_json, columns, out, term_safe
+from appl.cli.trace.named import run_path
+from appl.cli.trace.places import place, seconds
+from appl.tracing import Trace
+
+if TYPE_CHECKING:
+    from appl.tracing.critical import Critical
+
+_MOST = 20
+_MEANS = {
+    "queue": "waiting to be sent: slots, rate, budget, or a shared beginning",
+    "retry": "attempts that failed, and the waits after them",
+    "prefill": "until the first piece of a streamed answer",
+    "decode": "the rest of a streamed answer",
+    "answer": "answers in one piece: prefill and decode together",
+    "tool": "tools",
+    "delivery": "finished answers on their way to the program",
+    "program": "the program's own code",
+}
+
+
+def add(commands: Any) -> None:
+    """Add the command to those of ``appl trace``."""
+    parser = commands.add_parser(
+        "critical",
+        help="show the critical path of a run, and waits that the data did not need",
+        description="Follow what the end of a run waited for back to its begin: only what lies on "
+        "this path makes the run shorter when it gets faster. Calls that began only after an "
+        "answer was there that their prompt does not hold are listed with how long the run would "
+        "have taken if both had been asked at once; the program may need the answer all the same, "
+        "to decide what to do.",
+    )
+    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    parser.add_argument("--all", action="store_true", help="print the whole path")
+    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> int:
+    """Show the path; the exit code."""
+    with guarded(given.json) as failure:
+        module = importlib.import_module("appl.tracing.critical")
+        trace = Trace.open(run_path(given.run))
+        found: Critical = module.critical(trace)
+        most = None if given.all else _MOST
+        if given.json:
+            out(as_json(found.as_data(most), indent=2))
+        else:
+            out(term_safe("\n".join(_lines(trace, found, most, module.longest))))
+    return failure.code
+
+
+def _lines(trace: Trace, found: Critical, most: int | None, longest: Any) -> Iterator[str]:
+    yield f"{trace.path.stem}: {seconds(found.duration)}"
+    if not found.segments:
+        yield "nothing in it was waited for"
+        return
+    yield "\nthe time went to"
+    kinds = sorted(found.kinds.items(), key=lambda kind: -kind[1])
+    rows = [
+        (f"  {kind}", seconds(took), _share(took, found.duration), _MEANS.get(kind, ""))
+        for kind, took in kinds
+    ]
+    yield from columns(rows)
+    kept, count = longest(found.segments, most), len(found.segments)
+    cut = f"\nthe {len(kept)} longest of the {count} parts of the path; --all shows them all"
+    yield "\nthe path" if len(kept) == count else cut
+    begin = found.segments[0].start
+    yield from columns(
+        (f"  at {seconds(each.start - begin)}", seconds(each.took), each.kind,
+         f"{each.address} {place(each.where)}".rstrip())
+        for each in kept
+    )  # fmt: skip
+    yield from _waits(found)
+
+
+def _waits(found: Critical) -> Iterator[str]:
+    waits = [wait for wait in found.waits if wait.predicted < found.duration]
+    if not waits:
+        return
+    yield "\nbegan only after an answer that its prompt does not hold"
+    for wait in waits:
+        gain = found.duration - wait.predicted
+        yield f"  {wait.address} {place(wait.where)}".rstrip()
+        yield f"    after {wait.after} {place(wait.after_where)}".rstrip()
+        yield (
+            f"    asked at once: {seconds(wait.predicted)}, "
+            f"{seconds(gain)} ({_share(gain, found.duration)}) less"
+        )
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f}%" if whole else "-"

@@ -1,0 +1,129 @@
+"""``appl trace stuck``: what a running program waits for, or what a crashed one waited for.
+
+Invariant: only reads, also while the run is being written; nothing is asked of the run itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from appl.cli.failure import guarded
+from appl.cli.terminal import as_json, one_line, out, term_safe
+from appl.cli.trace.named import run_path
+from appl.cli.trace.places import place, seconds
+from appl.tracing import Call, ToolUse
+
+if TYPE_CHECKING:
+    from appl.tracing.summary import Summary
+
+_MOST, _WIDTH = 20, 100
+
+
+def add(commands: Any) -> None:
+    """Add the command to those of ``appl trace``."""
+    parser = commands.add_parser(
+        "stuck",
+        help="show what a running program waits for, read from its growing trace",
+        description="Show which calls and tools of a run are under way, for how long, what became "
+        "of their attempts, and when the program was last told something. A run that ended shows "
+        "what was under way then. `appl ctl` asks a live run itself.",
+    )
+    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    parser.add_argument("--all", action="store_true", help="print every call, not the oldest")
+    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> int:
+    """Show what is waited for; the exit code."""
+    with guarded(given.json) as failure:
+        summary = importlib.import_module("appl.tracing.summary")
+        now = time.time_ns()
+        found: Summary = summary.summary_of(run_path(given.run), 0)
+        data = _data(found, now)
+        if given.json:
+            out(as_json(data, indent=2))
+        else:
+            out(term_safe("\n".join(_lines(found, data, None if given.all else _MOST))))
+    return failure.code
+
+
+def _data(found: Summary, now: int) -> dict[str, Any]:
+    trace = found.trace
+    live = trace.state == "running"
+    number = max(len(trace.incarnations) - 1, 0)
+    last = trace.wall(found.last_us, number)
+    at = now if live else last
+    waiting = sorted(found.waiting.values(), key=lambda each: each.started or 0)
+    return {
+        "run": trace.path.stem,
+        "state": trace.state,
+        "reason": trace.reason,
+        "calls": found.totals.calls,
+        "answered": found.totals.answered,
+        "silent_us": max((at - last) // 1000, 0) if live else None,
+        "undelivered": found.undelivered,
+        "waiting": [_waiting(each, at, found) for each in waiting],
+    }
+
+
+def _waiting(each: Call | ToolUse, at: int, found: Summary) -> dict[str, Any]:
+    def age(then: int | None) -> int | None:
+        if then is None:
+            return None
+        return max((at - found.trace.wall(then, each.incarnation)) // 1000, 0)
+
+    data: dict[str, Any] = {
+        "address": each.address, "where": each.where, "age_us": age(each.started),
+    }  # fmt: skip
+    if isinstance(each, ToolUse):
+        return data | {"kind": "tool", "name": each.name, "effect": each.effect, "why": "running"}
+    failed = [attempt for attempt in each.attempts if attempt.error is not None]
+    last = each.attempts[-1] if each.attempts else None
+    why = "not sent yet: it waits for a slot, the rate, the budget, or a shared beginning"
+    if last is not None and last.error is not None:
+        why = "rests after an attempt in vain, or waits to be sent again"
+    elif last is not None:
+        why = "sent, and not answered"
+    return data | {
+        "kind": "call",
+        "model": each.model,
+        "why": why,
+        "attempts": len(each.attempts),
+        "sent_us": age(last.at) if last is not None and last.error is None else None,
+        "errors": [f"{type(a.error).__name__}: {a.error}" for a in failed],
+        "timeout_s": each.timeout,
+    }
+
+
+def _lines(found: Summary, data: dict[str, Any], most: int | None) -> Iterator[str]:
+    state = data["reason"] if data["state"] == "finished" else data["state"]
+    yield f"{data['run']}: {state}; {data['answered']} of {data['calls']} calls answered"
+    waiting = data["waiting"]
+    if data["silent_us"] is not None:
+        yield f"  last heard of {seconds(data['silent_us'])} ago"
+    if not waiting:
+        running = "the program itself runs, or waits for what is not recorded"
+        yield (
+            f"  nothing is under way: {running}"
+            if data["state"] == "running"
+            else ("  nothing was under way")
+        )
+    for each in waiting[:most]:
+        yield ""
+        yield f"{each['address']}  {place(each['where'])}".rstrip()
+        what = f"tool {each['name']} ({each['effect']})" if each["kind"] == "tool" else "call"
+        sent = f", attempt {each['attempts']} {seconds(each['sent_us'])} ago" if each.get(
+            "sent_us"
+        ) else ""  # fmt: skip
+        yield f"  {what} for {seconds(each['age_us'])}: {each['why']}{sent}"
+        for error in each.get("errors", ())[-3:]:
+            yield f"  in vain: {one_line(error, _WIDTH)}"
+    if most is not None and len(waiting) > most:
+        yield f"\n… and {len(waiting) - most} more; --all shows them"
+    if data["undelivered"] and data["state"] == "running":
+        yield f"\n{data['undelivered']} answers are there that the program has not asked for yet"

@@ -1,0 +1,140 @@
+"""A run as a tree: its functions with what they took together, and their calls.
+
+Invariant: text of a trace is made safe before it becomes a cell; a function of which only one call
+is shown stands on the same line as that call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from appl.cli.terminal import columns, one_line
+from appl.cli.trace.places import place, seconds
+from appl.tracing import Call, ToolUse
+
+if TYPE_CHECKING:
+    from appl.tracing.summary import Sum, Summary
+
+_NAME, _INDENT, _FUNCTIONS = 48, "  ", 20
+Outcome = Callable[[Call | ToolUse], str]
+Row = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Node:
+    """A part of an address, with what is below it; ``call`` is what happened there itself."""
+
+    call: Call | ToolUse | None = None
+    below: dict[str, _Node] = field(default_factory=dict)
+
+
+def lines(found: Summary, outcome: Outcome) -> list[str]:
+    """The rows of *found* as a tree; *outcome* says what came of a call."""
+    root = _Node()
+    for call in found.rows:
+        node = root
+        for part in call.address.strip("/").split("/"):
+            node = node.below.setdefault(part, _Node())
+        node.call = call
+    rows = list(_rows(found, root, "", 0, outcome))
+    if not rows:
+        return []
+    head: Row = ("CALL", "TIME", "TOKENS", "CACHED", "COST", "LINE", "")
+    return columns(_without_empty([head, *rows]))
+
+
+def _rows(found: Summary, root: _Node, path: str, depth: int, outcome: Outcome) -> Iterator[Row]:
+    todo = [(path, depth, iter(root.below.items()))]
+    while todo:
+        path, depth, below = todo[-1]
+        step = next(below, None)
+        if step is None:
+            todo.pop()
+            continue
+        name, child = step
+        label, address = ("" if depth else "/") + name, f"{path}/{name}"
+        while child.call is None and len(child.below) == 1:
+            ((name, child),) = child.below.items()
+            label, address = f"{label}/{name}", f"{address}/{name}"
+        yield _row(found, child, address, _INDENT * depth + one_line(label, _NAME), outcome)
+        todo.append((address, depth + 1, iter(child.below.items())))
+
+
+def _row(found: Summary, node: _Node, address: str, label: str, outcome: Outcome) -> Row:
+    call = node.call
+    if isinstance(call, Call):
+        return label, _took(call), *_used(call), place(call.where) or "-", outcome(call)
+    if call is not None:
+        return label, _took(call), "-", "-", "-", place(call.where) or "-", outcome(call)
+    scope, total = found.scopes.get(address), found.sums.get(address)
+    where = place(f"{scope.file}:{scope.line}") if scope is not None and scope.file else "-"
+    if total is None:
+        return label, "-", "-", "-", "-", where, ""
+    return label, _spent(total), *_totals(total), where, _counts(total)
+
+
+def _took(call: Call | ToolUse) -> str:
+    if call.started is None or call.ended is None:
+        return "-"
+    return seconds(call.ended - call.started)
+
+
+def _used(call: Call) -> tuple[str, str, str]:
+    if call.response is None:
+        return "-", "-", "-"
+    used, cost = call.response.usage, call.response.cost
+    tokens = f"{_count(used.prompt_tokens)}+{_count(used.completion_tokens)}"
+    return tokens, _count(used.cached_tokens), "?" if cost is None else str(cost)
+
+
+def _totals(total: Sum) -> tuple[str, str, str]:
+    if not total.calls:
+        return "-", "-", "-"
+    cost = "?" if total.unknown == total.calls else f"{total.cost}{'+' if total.unknown else ''}"
+    return f"{total.prompt}+{total.answer}", str(total.cached), cost
+
+
+def _counts(total: Sum) -> str:
+    calls = "1 call" if total.calls == 1 else f"{total.calls} calls"
+    counts = [f"{count} {word}" for count, word in (
+        (total.tools, "tools"), (total.failed, "failed"), (total.open, "in flight"),
+    ) if count]  # fmt: skip
+    return ", ".join([calls, *counts])
+
+
+def _count(tokens: int | None) -> str:
+    return "?" if tokens is None else str(tokens)
+
+
+def _spent(total: Sum) -> str:
+    return "-" if total.begin is None or total.end is None else seconds(total.end - total.begin)
+
+
+def _without_empty(rows: list[Row]) -> list[Row]:
+    """*rows* without the columns, of those about tokens and cost, that say nothing."""
+    unsaid = {"-", "?", "0", "0+0", "?+?"}
+    kept = [
+        i for i in range(len(rows[0])) if i not in (2, 3, 4) or {r[i] for r in rows[1:]} - unsaid
+    ]
+    return [tuple(row[i] for i in kept) for row in rows]
+
+
+def span(sums: Iterable[Sum]) -> int:
+    """From the first begin to the last end of *sums*, in microseconds."""
+    known = [each for each in sums if each.begin is not None and each.end is not None]
+    begins = [each.begin for each in known if each.begin is not None]
+    return max((each.end or 0 for each in known), default=0) - min(begins, default=0)
+
+
+def by_function(found: Summary) -> list[str]:
+    """What the functions of a run took, those with most calls first."""
+    names = sorted(found.functions, key=lambda name: -found.functions[name].calls)
+    rows: list[Row] = [("  FUNCTION", "CALLS", "TIME", "TOKENS", "CACHED", "COST")]
+    for name in names[:_FUNCTIONS]:
+        total = found.functions[name]
+        calls = f"{total.calls or total.tools}{f' ({total.failed} failed)' if total.failed else ''}"
+        rows.append((f"  {one_line(name, _NAME)}", calls, seconds(total.busy), *_totals(total)))
+    more = len(names) - _FUNCTIONS
+    return columns(rows) + ([f"  … and {more} more functions"] if more > 0 else [])

@@ -1,0 +1,140 @@
+"""``appl trace what-if``: how long a run would have taken, and what it would have cost.
+
+Invariant: only reads; the model is first asked for the run as it was, and says how far off it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from typing import Any
+
+from appl.cli.failure import guarded
+from appl.cli.target import UsageError
+from appl.cli.terminal import as_json, columns, out, term_safe
+from appl.cli.trace.named import run_path
+from appl.cli.trace.places import seconds
+from appl.errors import nearest
+from appl.tracing import Trace
+
+
+def add(commands: Any) -> None:
+    """Add the command to those of ``appl trace``."""
+    parser = commands.add_parser(
+        "what-if",
+        help="predict time and cost of a run with other latency, slots, prices or calls",
+        description="Simulate a recorded run with something changed. The program's own time, the "
+        "order in which it asks and what its prompts hold stay as they were recorded.",
+    )
+    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    parser.add_argument(
+        "--latency", default="x1", metavar="xF", help="times of models by a factor, as x0.5"
+    )
+    parser.add_argument("--concurrency", type=int, metavar="N", help="at most N calls at once")
+    parser.add_argument(
+        "--price", action="append", default=[], metavar="MODEL=IN/OUT",
+        help="price of a million prompt and answer tokens; MODEL may be left out: =IN/OUT",
+    )  # fmt: skip
+    parser.add_argument(
+        "--without", action="append", default=[], metavar="CALL",
+        help="leave out a call, or a function with all its calls",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
+    parser.set_defaults(command=command)
+
+
+def command(given: argparse.Namespace) -> int:
+    """Print the prediction; the exit code."""
+    with guarded(given.json) as failure:
+        trace = Trace.open(run_path(given.run))
+        data = _predicted(trace, given)
+        if given.json:
+            out(as_json(data, indent=2))
+        else:
+            out(term_safe("\n".join(_lines(trace, data))))
+    return failure.code
+
+
+def _predicted(trace: Trace, given: argparse.Namespace) -> dict[str, Any]:
+    flows = importlib.import_module("appl.tracing.flow")
+    whatif = importlib.import_module("appl.tracing.whatif")
+    costs = importlib.import_module("appl.tracing.costs")
+    latency, slots = _factor(given.latency), given.concurrency
+    if slots is not None and slots < 1:
+        raise UsageError(f"--concurrency is a number of calls from 1 on, got {slots}")
+    prices = dict(_price(words, costs.Price) for words in given.price)
+    without = tuple(_known(trace, each.rstrip("/")) for each in given.without)
+    changes = whatif.Changes(latency, slots, without)
+    model = whatif.Model(flows.Flow(trace))
+    most = model.recorded_most()
+    as_it_was, other = model.run(), model.run(changes)
+    kept = [call for call in trace.calls if not changes.removes(call.address)]
+    before = costs.of(trace)
+    after = costs.of_calls(kept, costs.prices_of(trace.header) | prices)
+    recorded = model.flow.end - model.flow.begin
+    same_slots = model.run(whatif.Changes(concurrency=max(most, 1))).duration
+    return {
+        "recorded_us": recorded,
+        "model_us": as_it_was.duration,
+        "model_error_us": as_it_was.duration - recorded,
+        "model_with_recorded_slots_us": same_slots,
+        "predicted_us": other.duration,
+        "calls": {"recorded": len(trace.calls), "predicted": len(kept)},
+        "most_at_once": {"recorded": most, "predicted": other.most},
+        "cost": {"recorded": before.as_data(), "predicted": after.as_data()},
+        "changes": {"latency": latency, "concurrency": slots, "without": list(without)},
+        "cost_lines": {"recorded": before.line(), "predicted": after.line()},
+    }
+
+
+def _lines(trace: Trace, data: dict[str, Any]) -> list[str]:
+    calls, most, cost = data["calls"], data["most_at_once"], data["cost_lines"]
+    recorded, predicted = data["recorded_us"], data["predicted_us"]
+    rows = [
+        ("", "recorded", "predicted"),
+        ("time", seconds(recorded), f"{seconds(predicted)}{_times(predicted, recorded)}"),
+        ("calls", str(calls["recorded"]), str(calls["predicted"])),
+        ("at once", str(most["recorded"]), str(most["predicted"])),
+    ]
+    off = data["model_error_us"]
+    slots = seconds(data["model_with_recorded_slots_us"])
+    return [
+        trace.path.stem,
+        *columns(rows),
+        f"cost recorded: {cost['recorded']}",
+        f"cost predicted: {cost['predicted']}",
+        f"the model is off by {seconds(abs(off))} for the run as it was; with slots simulated, "
+        f"{most['recorded']} at once: {slots}",
+    ]
+
+
+def _times(part: int, whole: int) -> str:
+    return f" (x{part / whole:.2f})" if whole else ""
+
+
+def _factor(words: str) -> float:
+    try:
+        factor = float(words.removeprefix("x"))
+    except ValueError:
+        factor = -1.0
+    if not 0 <= factor < float("inf"):
+        raise UsageError(f"--latency is a factor, as x0.5 or x2, got {words!r}")
+    return factor
+
+
+def _price(words: str, make: Any) -> tuple[str, Any]:
+    model, _, price = words.rpartition("=")
+    prompt, _, answer = price.partition("/")
+    try:
+        return model, make(float(prompt), float(answer))
+    except ValueError:
+        raise UsageError(
+            f"--price is MODEL=IN/OUT for a million tokens, as small=0.15/0.60, got {words!r}"
+        ) from None
+
+
+def _known(trace: Trace, address: str) -> str:
+    every = [*trace.by_address, *trace.tools]
+    if not any(each == address or each.startswith(address + "/") for each in every):
+        raise UsageError(f"{trace.path.name} has no call {address!r}{nearest(address, every)}")
+    return address

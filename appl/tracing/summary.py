@@ -1,0 +1,308 @@
+"""What there is to say about a run, read once from a stream: sums, and the first of its calls.
+
+Invariant: memory does not grow with the length of the run, but for the addresses of its functions:
+a call is let go when it has ended, and no prompt is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from appl.tracing import block, costs, store
+from appl.tracing.allowance import Allowance, of_file
+from appl.tracing.tooluse import ToolUse
+from appl.tracing.trace import (
+    Builder,
+    Call,
+    Scope,
+    Totals,
+    Trace,
+    add_to,
+    no_totals,
+    regular_file,
+)
+
+_OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
+_FUNCTIONS, _WARNINGS = 10_000, 100
+_RESULTS, _SHOWN = 4096, 400
+_UNREAD = frozenset("BGLNUC")  # what only prompts need
+
+
+@dataclass(slots=True)
+class Sum:
+    """Calls of one function, or of one activation: what they took together.
+
+    Times are microseconds; ``busy`` is the sum of the calls' times, which may have overlapped.
+    Tokens and ``cost`` count what is known; ``unknown`` are the calls that do not say what they
+    cost.
+    """
+
+    calls: int = 0
+    failed: int = 0
+    open: int = 0
+    tools: int = 0
+    prompt: int = 0
+    answer: int = 0
+    cached: int = 0
+    cost: int = 0
+    unknown: int = 0
+    busy: int = 0
+    begin: int | None = None
+    end: int | None = None
+
+    def add(self, call: Call | ToolUse) -> None:
+        """Count one more."""
+        self._time(call)
+        if isinstance(call, ToolUse):
+            self.tools += 1
+            return
+        self.calls += 1
+        self.failed += call.outcome == "failed"
+        self.open += call.outcome is None
+        response = call.response
+        if response is None or call.source is not None:
+            return
+        self.prompt += response.usage.prompt_tokens or 0
+        self.answer += response.usage.completion_tokens or 0
+        self.cached += response.usage.cached_tokens or 0
+        self.cost += response.cost or 0
+        self.unknown += response.cost is None
+
+    def _time(self, call: Call | ToolUse) -> None:
+        if call.started is None:
+            return
+        end = call.started if call.ended is None else call.ended
+        self.busy += end - call.started
+        self.begin = call.started if self.begin is None else min(self.begin, call.started)
+        self.end = end if self.end is None else max(self.end, end)
+
+    def as_data(self) -> dict[str, Any]:
+        """The sums as JSON-ready data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(slots=True)
+class Summary:
+    """A run in short. ``trace`` holds its header and state, and none of its calls.
+
+    ``rows`` are the first calls and tool calls, in the order in which they began, ``scopes`` the
+    activations around them with their sums. ``functions`` are the sums by function: addresses
+    without their numbers.
+    """
+
+    trace: Trace
+    most: int
+    totals: Totals = field(default_factory=no_totals)
+    rows: list[Call | ToolUse] = field(default_factory=list)
+    scopes: dict[str, Scope] = field(default_factory=dict)
+    sums: dict[str, Sum] = field(default_factory=dict)
+    functions: dict[str, Sum] = field(default_factory=dict)
+    waiting: dict[str, Call | ToolUse] = field(default_factory=dict)
+    undelivered: int = 0
+    count: int = 0
+    tools: int = 0
+    tools_failed: int = 0
+    last_us: int = 0
+    costs: costs.Costs = field(default_factory=costs.Costs)
+
+    @property
+    def more(self) -> int:
+        """How many calls and tool calls are not among the rows."""
+        return self.count - len(self.rows)
+
+    def began(self, call: Call | ToolUse) -> None:
+        """A call has begun."""
+        self.count += 1
+        self.waiting[call.address] = call
+        if len(self.rows) < self.most:
+            self.rows.append(call)
+
+    def over(self, call: Call | ToolUse) -> None:
+        """A call has ended, or nothing more is known of it."""
+        self.waiting.pop(call.address, None)
+        scope = call.address
+        while scope := scope.rpartition("/")[0]:
+            if scope in self.scopes:
+                self.sums.setdefault(scope, Sum()).add(call)
+        name = _OCCURRENCE.sub("", call.address)
+        if name in self.functions or len(self.functions) < _FUNCTIONS:
+            self.functions.setdefault(name, Sum()).add(call)
+        if isinstance(call, ToolUse):
+            self.tools += 1
+            failed = call.message is not None and call.message.has_error
+            self.tools_failed += failed or call.outcome == "failed"
+        else:
+            self.totals.calls += 1
+            add_to(self.totals, call)
+            self.costs.add(call)
+
+
+def summary_of(
+    path: str | os.PathLike[str], most: int, *, salvage: bool = False, limit: int = 0
+) -> Summary:
+    """The run at *path* with its first *most* calls. Raises ``TraceError``."""
+    trace = Trace(Path(path))
+    with regular_file(trace.path) as file:
+        if file.read(1) == b"{":
+            return _of_trace(Trace.open(path), most)
+        found = block.Scan()
+        running = store.locked(file)
+        builder = _Passing(Summary(trace, most), Allowance(of_file(0)))
+        for raw in block.scan(file, found, salvage=salvage, limit=limit):
+            builder.allowance = Allowance(limit or of_file(len(raw)))
+            builder.block(raw, found.blocks)
+    trace.torn = 0 if running else found.torn
+    trace.state = "running" if running else "finished" if builder.closed else "crashed"
+    return builder.finish()
+
+
+def _of_trace(trace: Trace, most: int) -> Summary:
+    """The summary of a run that is in memory."""
+    made = Summary(trace, most)
+    made.costs.prices = costs.prices_of(trace.header)
+    for scope in trace.scopes[: 4 * most]:
+        made.scopes[scope.address] = scope
+    every: list[Call | ToolUse] = [*trace.calls, *trace.tools.values()]
+    for call in sorted(every, key=lambda each: each.position):
+        made.began(call)
+        if call.outcome is not None:
+            made.over(call)
+    return _closed(made)
+
+
+def _closed(made: Summary) -> Summary:
+    """Count also what has not ended; it goes on waiting."""
+    waiting = dict(made.waiting)
+    for call in waiting.values():
+        made.over(call)
+    made.waiting = waiting
+    return made
+
+
+class _Passing(Builder):
+    """Reads records for a summary, and keeps no more of them than it needs."""
+
+    def __init__(self, made: Summary, allowance: Allowance) -> None:
+        self._summary = made
+        super().__init__(made.trace, allowance)
+
+        for tag in _UNREAD:  # a masked one is inside another
+            del self._handlers[tag]
+
+    def _record(self, fields: Any) -> None:
+        tag = fields[0]
+        if tag in _UNREAD or (tag == "M" and fields[2] != "tool"):
+            self.closed = False
+        else:
+            super()._record(fields)
+
+    def _message(self, number: Any, role: Any, content: Any, more: Any = None) -> None:
+        """What a tool gave, as its result refers to it soon after."""
+        if role == "tool":
+            super()._message(number, role, str(self._long(content))[:_SHOWN], more)
+            while len(self._messages) > _RESULTS:
+                del self._messages[next(iter(self._messages))]
+
+    @property
+    def allowance(self) -> Allowance:
+        """What the values of the next block are taken from."""
+        return self._allowance
+
+    @allowance.setter
+    def allowance(self, allowance: Allowance) -> None:
+        self._allowance = allowance
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._nodes = _NoPrompts()
+        for call in self._summary.waiting.values():
+            if isinstance(call, Call) and call.outcome is None:
+                self._summary.over(call)
+        self._summary.waiting.clear()
+
+    def _header(self, header: Any) -> None:
+        super()._header(header)
+        self._summary.costs.prices = costs.prices_of(self._trace.header)
+
+    def _long(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        _, length, is_text = value["$blob"]
+        return f"(a text of {length} bytes)" if is_text else b""
+
+    def _scope(
+        self, number: Any, parent: Any, leaf: Any, name: Any, file: Any, line: Any, at: Any,
+        about: Any = None,
+    ) -> None:  # fmt: skip
+        super()._scope(number, parent, leaf, name, file, line, at)
+        scope = self._trace.scopes.pop()
+        if len(self._summary.scopes) < 4 * self._summary.most:
+            self._summary.scopes[scope.address] = scope
+
+    def _add(self, call: Call) -> None:
+        self._trace.by_address[call.address] = call
+        self._summary.began(call)
+
+    def _address(self, reference: Any) -> str:
+        known = self._calls.get(reference) if isinstance(reference, int) else None
+        return known.address if known is not None else str(reference)
+
+    def _end(self, reference: Any, status: Any, value: Any, at: Any, *later: Any) -> None:
+        super()._end(reference, status, value, at, *later)
+        call = self._call(reference)
+        self._summary.over(call)
+        self._summary.last_us = max(self._summary.last_us, at)
+        if call.response is not None and self._summary.undelivered >= 0:
+            self._summary.undelivered += 1
+        del self._trace.by_address[call.address]
+        if isinstance(reference, int):
+            del self._calls[reference]
+
+    def _stream(self, call: Call, cuts: Any, said: Any = None, *later: Any) -> None:
+        """What it was streamed in is not shown."""
+
+    def _delivery(self, reference: Any, at: Any) -> None:
+        self.deliveries += 1
+        self._summary.last_us = max(self._summary.last_us, at)
+        self._summary.undelivered = max(self._summary.undelivered - 1, 0)
+
+    def _tool(self, number: Any, *fields: Any) -> None:
+        super()._tool(number, *fields)
+        _, used = self._trace.tools.popitem()
+        self._summary.began(used)
+
+    def _result(self, reference: Any, status: Any, value: Any, at: Any) -> None:
+        used = self._used.pop(reference, None)
+        if used is None:
+            return
+        used.outcome = ("answered", "failed", "cancelled")[status]
+        if status:
+            used.error = self._error(value)
+        else:
+            used.message, _ = self._messages.get(value, (None, ()))
+        used.ended = at
+        self._summary.over(used)
+
+    def _observation(self, *fields: Any) -> None:
+        super()._observation(*fields)
+        self._summary.last_us = max(self._summary.last_us, self._trace.observations.pop().at)
+
+    def _warning(self, address: Any, message: Any, at: Any) -> None:
+        if len(self._trace.warnings) < _WARNINGS:
+            super()._warning(address, message, at)
+
+    def finish(self) -> Summary:
+        """The summary, when all is read."""
+        self._trace.by_address.clear()
+        return _closed(self._summary)
+
+
+class _NoPrompts(dict[int, Any]):
+    """Prompts that nobody reads."""
+
+    def __missing__(self, number: int) -> Any:
+        return None, ()

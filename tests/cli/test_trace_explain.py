@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from appl.cli import main
+from appl.tracing import Recorder
+from appl.tracing.spans import Span
+
+from .conftest import Project
+from .test_trace_diff import stable
+
+ORIGINS = """\
+from appl import AIRole, SystemRole, gen, grow, ppl
+
+@ppl
+def leaf(word):
+    f"Explain {word}."
+    return gen()
+
+@ppl
+def main():
+    with SystemRole():
+        "Be terse."
+    f"First {leaf('one')},"
+    f"then {'two'}."
+    with AIRole():
+        (answer := gen())
+    text = str(answer)
+    text
+    f"In capitals: {text.upper()}, and as it was: {text}."
+    grow("Go on.")
+    return gen()
+"""
+
+
+def times(text: str) -> str:
+    """*text* with every time as T."""
+    return re.sub(r"\d+\.\d+ s", "T", stable(text))
+
+
+def answers(text: str) -> str:
+    """*text* with every answer of ``Echo`` as ANSWER."""
+    return re.sub(r"\b[0-9a-fA-F]{6}\b", "ANSWER", text)
+
+
+@pytest.fixture
+def origins(project: Project) -> Project:
+    project.write("prog.py", ORIGINS)
+    done = project.run("main")
+    assert done.code == 0, done.err
+    return project
+
+
+def test_a_run_is_a_tree_with_times_tokens_and_lines(origins: Project) -> None:
+    shown = answers(times(origins.appl("trace", "show").out))
+    rows = [" ".join(row.split()) for row in shown[shown.index("\nCALL") :].strip().splitlines()]
+    assert rows == [
+        "CALL TIME TOKENS LINE",
+        "/main.0 T 26+3 prog.py:9 3 calls",
+        "leaf.0/gen.0 T 2+1 prog.py:6 ANSWER",
+        "gen.0 T 6+1 prog.py:15 ANSWER",
+        "gen.1 T 18+1 prog.py:20 ANSWER",
+    ]
+
+
+def test_a_call_shows_where_each_part_of_its_prompt_comes_from(origins: Project) -> None:
+    shown = answers(origins.appl("trace", "show", "/main.0/gen.1").out)
+    prompt = shown[shown.index("[system]") : shown.index("\n[answer")]
+    assert [line.rstrip() for line in prompt.splitlines()] == [
+        "[system] prog.py:11",
+        "Be terse.",
+        "",
+        "[user]",
+        "prog.py:12           | First",
+        "/main.0/leaf.0/gen.0 > ANSWER",
+        "prog.py:12           > ,",
+        "prog.py:13           | then two.",
+        "",
+        "[assistant] /main.0/gen.0",
+        "ANSWER",
+        "",
+        "[user]",
+        "/main.0/gen.0 | ANSWER",
+        "prog.py:18    | In capitals: ANSWER, and as it was:",
+        "/main.0/gen.0 > ANSWER",
+        "prog.py:18    > .",
+        "prog.py:19    | Go on.",
+    ]
+    plain = answers(origins.appl("trace", "show", "/main.0/gen.1", "--plain").out)
+    assert "[user]\nFirst ANSWER,\nthen two.\n" in plain
+
+
+def test_origins_are_data_too(origins: Project) -> None:
+    data = origins.appl("trace", "show", "/main.0/gen.0", "--json").data
+    texts = [message["content"] for message in data["messages"]]
+    spans = [[Span(**each) for each in of] for of in data["spans"]]
+    assert [of[-1].end for of in spans] == [len(text) for text in texts]
+    assert [each.call for each in spans[1]] == [None, "/main.0/leaf.0/gen.0", None, None]
+    assert {Path(each.file or "").name for each in spans[0]} == {"prog.py"}
+
+
+def test_the_critical_path_tells_what_the_data_did_not_need(project: Project) -> None:
+    project.write(
+        "prog.py",
+        "from appl import gen, ppl\n\n"
+        "@ppl\ndef ask(word):\n    f'{word}'\n    return gen()\n\n"
+        "def main():\n    first = str(ask('one'))\n    return [first, str(ask('two'))]\n",
+    )
+    assert project.run("main").code == 0
+    shown = times(project.appl("trace", "critical").out)
+    assert "  /ask.1/gen.0 prog.py:6\n    after /ask.0/gen.0 prog.py:6\n" in shown
+    data = project.appl("trace", "critical", "--json").data
+    assert sum(each["took_us"] for each in data["segments"]) == data["duration_us"]
+    (wait,) = data["order_waits"]
+    assert (wait["address"], wait["after"]) == ("/ask.1/gen.0", "/ask.0/gen.0")
+
+
+def test_what_if_is_exact_for_the_run_as_it_was(project: Project) -> None:
+    assert project.run("many").code == 0
+    data = project.appl("trace", "what-if", "--without", "/ask.1", "--price", "=1/2", "--json").data
+    assert data["model_error_us"] == 0
+    assert data["calls"] == {"recorded": 3, "predicted": 2}
+    assert data["cost"]["recorded"]["spent"]["cost"] is None
+    assert data["cost"]["predicted"]["spent"]["cost"] == 2 * (1 + 2)
+    for wrong in ("--latency=fast", "--concurrency=0", "--price=1", "--without=/nothing.0"):
+        assert project.appl("trace", "what-if", wrong).code == 2
+
+
+def test_costs_are_told_by_model_function_and_line(project: Project) -> None:
+    assert project.run("many").code == 0
+    by_line = project.appl("trace", "cost", "--by", "line").out.splitlines()
+    assert by_line[2].split() == ["LINE", "CALLS", "KIND", "PROMPT", "CACHED", "ANSWER", "COST"]
+    assert by_line[3].split() == ["prog.py:6", "3", "spent", "3", "?", "3", "?"]
+    data = project.appl("trace", "cost", "--by", "scope", "--json").data
+    (row,) = data["rows"]
+    assert (row["scope"], row["spent"]["calls"], row["spent"]["cost"]) == ("/ask", 3, None)
+
+
+def recording(project: Project) -> Recorder:
+    return Recorder(project.folder / ".appl" / "runs" / "20200101T000000.000Z-live-0000.trace")
+
+
+def test_a_running_program_says_what_it_waits_for(project: Project) -> None:
+    from appl import gen, ppl
+    from appl.runtime.run import Run
+    from appl.testing import Held
+
+    @ppl
+    def ask(word: str) -> object:
+        f"{word}"
+        return gen()
+
+    recorder, backend = recording(project), Held()
+    with Run(backend, instruments=[recorder], gate=recorder.gate):
+        answers = [ask("one"), ask("two")]
+        backend.release("/ask.0/gen.0")
+        assert str(answers[0])
+        while len(backend.requests) < 2:
+            assert not answers[1].done()  # type: ignore[attr-defined]
+        recorder.barrier()
+        shown = times(project.appl("trace", "stuck").out)
+        assert "RUN-live: running; 1 of 2 calls answered" in shown
+        assert "/ask.1/gen.0  " in shown
+        assert "call for T: sent, and not answered, attempt 1 T ago" in shown
+        data = project.appl("trace", "stuck", "--json").data
+        assert [each["address"] for each in data["waiting"]] == ["/ask.1/gen.0"]
+        backend.release()
+        assert str(answers[1])
+    recorder.close()
+    assert "nothing was under way" in project.appl("trace", "stuck").out
+
+
+def test_a_long_run_is_cut_and_summed_up_by_function(project: Project) -> None:
+    assert project.run("many", "--n", "300").code == 0
+    lines = project.appl("trace", "show").out.splitlines()
+    assert "… and 100 more calls; --all shows them. By function:" in lines
+    assert lines[-1].split()[:2] == ["/ask/gen", "300"]
+    assert len(project.appl("trace", "show", "--all").out.splitlines()) > 300
+
+
+@pytest.mark.parametrize("name", ["critical", "what-if", "cost", "stuck", "show", "diff"])
+def test_each_command_says_what_it_is_for(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(["trace", name, "--help"])
+    assert done.value.code == 0 and "usage:" in capsys.readouterr().out
+
+
+def test_commands_on_an_empty_run_say_so(project: Project) -> None:
+    assert project.run("nothing").code == 0
+    recorder = recording(project)
+    recorder.close()
+    name = recorder.path.stem
+    assert "nothing in it was waited for" in project.appl("trace", "critical", name).out
+    for command in ("what-if", "cost", "stuck", "show"):
+        assert project.appl("trace", command, name).code == 0

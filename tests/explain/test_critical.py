@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from appl.tracing import Call, Trace
+from appl.tracing.critical import critical
+from appl.tracing.flow import Flow, phases
+from appl.tracing.whatif import Changes, Model
+
+from .support import call, micro, trace
+
+
+def shown(found: Trace) -> list[tuple[str, float, str]]:
+    return [(each.kind, each.took / 1e6, each.address) for each in critical(found).segments]
+
+
+def test_what_a_call_did_is_told_as_far_as_it_is_recorded() -> None:
+    streamed = call("/f.0/gen.0", 1, 5, sent=1.5, first=2)
+    assert phases(streamed) == [("queue", 500000), ("prefill", 500000), ("decode", 3000000)]
+    assert phases(call("/f.0/gen.0", 1, 5)) == [("answer", 4000000)]
+    assert phases(call("/f.0/gen.0", 1, None)) == []
+
+
+def test_a_call_that_needs_an_answer_waits_for_data() -> None:
+    run = trace(
+        call("/f.0/gen.0", 0, 2, 2),
+        call("/f.0/gen.1", 0, 1, 4),
+        call("/f.0/gen.2", 2, 3, 3.5, edges=("/f.0/gen.0",)),
+        scopes=(("/f.0", 0),),
+    )
+    assert shown(run)[:2] == [("answer", 2.0, "/f.0/gen.0"), ("answer", 1.0, "/f.0/gen.2")]
+    assert critical(run).waits == []
+
+
+def test_a_call_after_an_answer_that_it_does_not_hold_could_have_begun_before() -> None:
+    run = trace(
+        call("/f.0/gen.0", 0.1, 2, 2), call("/f.0/gen.1", 2.5, 5, 5), scopes=(("/f.0", 0),)
+    )
+    found = critical(run)
+    assert shown(run) == [
+        ("program", 0.1, "/f.0/gen.0"),
+        ("answer", 1.9, "/f.0/gen.0"),
+        ("program", 0.5, "/f.0/gen.1"),
+        ("answer", 2.5, "/f.0/gen.1"),
+    ]
+    (wait,) = found.waits
+    assert (wait.address, wait.after, wait.predicted) == ("/f.0/gen.1", "/f.0/gen.0", micro(3.0))
+    assert found.kinds == {"program": micro(0.6), "answer": micro(4.4)}
+
+
+def test_functions_side_by_side_follow_themselves() -> None:
+    run = trace(
+        call("/f.0/a.0/gen.0", 0, 4, 4),
+        call("/f.0/b.0/gen.0", 0, 1, 1),
+        call("/f.0/b.0/gen.1", 1, 3, 3),
+        call("/f.0/a.0/gen.1", 4, 5, 5),
+        scopes=(("/f.0", 0), ("/f.0/a.0", 0), ("/f.0/b.0", 0)),
+    )
+    assert [each[2] for each in shown(run)] == ["/f.0/a.0/gen.0", "/f.0/a.0/gen.1"]
+
+
+def test_an_empty_run_has_no_path() -> None:
+    assert critical(trace()).as_data()["duration_us"] == 0
+
+
+def test_other_latency_and_slots_are_simulated() -> None:
+    run = trace(
+        *(call(f"/f.0/gen.{i}", 0, 2, 2 + i / 10) for i in range(4)), scopes=(("/f.0", 0),)
+    )
+    model = Model(Flow(run))
+    assert model.run().duration == micro(2.3)
+    assert model.recorded_most() == 4
+    assert model.run(Changes(latency=0.5)).duration == micro(1.3)
+    assert model.run(Changes(concurrency=2)).duration == micro(4.2)
+    assert model.run(Changes(concurrency=1)).duration == micro(8.1)
+    assert model.run(Changes(concurrency=1, without=("/f.0/gen.3",))).duration == micro(6.2)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Trace:
+    """Calls of some functions, each with edges to calls that had ended."""
+    made: list[Call] = []
+    scopes = [("/f.0", 0.0)]
+    for branch in range(draw(st.integers(1, 3))):
+        scope = f"/f.0/b.{branch}"
+        scopes.append((scope, branch / 100))
+        at = branch / 100
+        for i in range(draw(st.integers(0, 5))):
+            at += draw(st.integers(0, 300)) / 100
+            took = draw(st.integers(0, 500)) / 100
+            sent = at + draw(st.integers(0, 100)) / 100 * took
+            ended = [c.address for c in made if c.ended is not None and c.ended <= micro(at)]
+            edges = draw(st.lists(st.sampled_from(ended), max_size=2, unique=True)) if ended else []
+            told = at + took + draw(st.integers(0, 50)) / 100
+            made.append(
+                call(f"{scope}/gen.{i}", at, at + took, told, sent=sent, edges=tuple(edges))
+            )
+            at = told if draw(st.booleans()) else at
+    return trace(*made, scopes=tuple(scopes))
+
+
+@settings(max_examples=200, deadline=None)
+@given(runs())
+def test_the_path_tiles_the_run_and_no_change_changes_nothing(run: Trace) -> None:
+    flow, found = Flow(run), critical(run)
+    assert sum(each.took for each in found.segments) == found.duration
+    for before, after in zip(found.segments, found.segments[1:], strict=False):
+        assert before.end == after.start
+    outcome = Model(flow).run()
+    assert outcome.moments == [moment.at for moment in flow.moments]
+    assert outcome.duration == found.duration
+    assert all(wait.predicted <= found.duration for wait in found.waits)
+
+
+@settings(max_examples=100, deadline=None)
+@given(runs(), st.integers(1, 4))
+def test_less_latency_and_more_slots_never_take_longer(run: Trace, slots: int) -> None:
+    model = Model(Flow(run))
+    assert model.run(Changes(latency=0.5)).duration <= model.run().duration
+    assert model.run(Changes(latency=0.0)).duration <= model.run(Changes(latency=0.5)).duration
+    assert model.run(Changes(concurrency=100)).duration <= model.run().duration
