@@ -160,3 +160,22 @@ def test_an_escape_in_a_name_does_not_reach_the_terminal(project: Project) -> No
     for words in (("ls",), ("verify",), ("gc", "--runs", "0", "--dry-run"), ("show",)):
         done = project.appl("trace", *words)
         assert "\x1b" not in done.out + done.err
+
+
+def test_what_was_removed_is_forgotten_by_the_index_too(project: Project) -> None:
+    home = project.folder / ".appl"
+    made(home, 1, program="precious")
+    assert names(project) == ["precious"]
+    assert b"precious" in (home / "runs.db").read_bytes()
+    project.appl("trace", "shred", "--yes", "last")
+    assert b"precious" not in (home / "runs.db").read_bytes()
+
+
+def test_a_tape_is_verified_by_what_it_says(project: Project) -> None:
+    made(project.folder / ".appl", 1, calls=2)
+    project.appl("trace", "export", "--jsonl", "run.jsonl")
+    good = project.appl("trace", "verify", "run.jsonl", "--json")
+    assert (good.code, good.data[0]["digests"]) == (0, 2)
+    text = (project.folder / "run.jsonl").read_text()
+    (project.folder / "bad.jsonl").write_text(text.replace("}", "", 1))
+    assert project.appl("trace", "verify", "bad.jsonl").code == 4

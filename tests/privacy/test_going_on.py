@@ -3,31 +3,62 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import rehearsal
 from rehearsal import record, replay
 
 from appl.errors import TraceError
-from appl.tracing import Replayer, Trace
+from appl.runtime.run import Run
+from appl.runtime.scheduling import Policy
+from appl.runtime.scheduling.policy import Retries
+from appl.testing import Fake
+from appl.tracing import Replayer, Trace, block
+from appl.tracing.appender import Appender
 from appl.tracing.rerunner import Rerunner
-from appl.tracing.resumer import Resumer
-from tests.resume.continuing import blocks, cut, resume
+from appl.tracing.resumer import Resumer, in_doubt
 
 from .conftest import holds
+
+
+def cut_in_half(path: Path, to: Path) -> Path:
+    """What a crash in the middle leaves of the trace *path*."""
+    found, ends = block.Scan(), list[int]()
+    with path.open("rb") as file:
+        for _ in block.scan(file, found):
+            ends.append(found.good)
+    to.write_bytes(path.read_bytes()[: ends[len(ends) // 2]])
+    return to
+
+
+def go_on(seed: int, trace: Trace) -> tuple[Any, Fake]:
+    """Go on with program *seed*; its values, and the backend that answered what was not there."""
+    live = rehearsal.backend(seed)
+    doubtful = [at for at, used in trace.tools.items() if in_doubt(used, trace.reason)]
+    resumer = Resumer(trace, rerun=doubtful)
+    appender = Appender(resumer, durability="process")
+    policy = Policy(retries=Retries(attempts=1 + seed % 2, base_s=0, spare=1000), circuit=None)
+    with Run(
+        live, instruments=[resumer, appender], gate=appender.gate, barrier=appender.barrier,
+        recorded=resumer, policy=policy,
+    ):  # fmt: skip
+        values = rehearsal.program(seed)
+    appender.close()
+    return values, live
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_private_trace_that_was_cut_is_resumed_and_then_replays(here: Path, seed: int) -> None:
     record(seed, here / "whole.trace", privacy="redacted")
-    ends = blocks(here / "whole.trace")
-    path = cut(here / "whole.trace", ends[len(ends) // 2], here / "cut.trace")
+    path = cut_in_half(here / "whole.trace", here / "cut.trace")
     before = Trace.open(path, home=here / ".appl")
     answered = {call.address for call in before.calls if call.outcome == "answered"}
-    values, live, _ = resume(seed, path)
-    assert not answered & set(live.asked)
+    values, live = go_on(seed, before)
+    assert not answered & {request.address for request in live.requests}
     found, _ = replay(seed, path, schedule=seed)
     assert found == values
-    for request in live._backend.requests:
+    for request in live.requests:
         for message in request.messages or ():
             if len(message.content) > 12:
                 assert not holds(path, message.content)

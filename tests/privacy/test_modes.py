@@ -254,3 +254,18 @@ def test_record_takes_a_hook(here: Path) -> None:
         str(ask("Who is Alice?"))
     assert session.path is not None
     assert not holds(session.path, "Alice")
+
+
+def test_without_the_library_nothing_is_recorded_in_the_clear(project: Project) -> None:
+    code = (
+        "import sys; sys.modules['cryptography'] = None\n"
+        "import appl; from appl import gen, ppl\n"
+        "@ppl\ndef ask():\n    'precious'\n    return gen()\n"
+        "with appl.record('one.trace', privacy='redacted', backend='appl.testing:Echo'):\n"
+        "    print(ask())\n"
+    )
+    project.write("run.py", code)
+    done = project.python("run.py")
+    assert done.code != 0
+    assert "pip install 'appl[privacy]'" in done.err
+    assert not (project.folder / "one.trace").exists()

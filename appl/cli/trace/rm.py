@@ -16,7 +16,7 @@ from appl.cli.terminal import out as print_out
 from appl.cli.trace.several import command_of, confirmed, counted, run_paths, with_yes
 from appl.config import load
 from appl.tracing import keys
-from appl.tracing.keeping import removing
+from appl.tracing.keeping import index, removing
 
 
 def add(commands: Any) -> None:
@@ -73,6 +73,7 @@ def _each(given: argparse.Namespace, what: str, act: Callable[[Path], list[str]]
         for path in paths:
             told.update(dict.fromkeys(act(path)))
             done.append(path)
+        index.rows(load().home)  # which forgets their names too
         if given.json:
             print_out(as_json({"done": [str(path) for path in done], "notes": list(told)}))
     if done and not given.json:

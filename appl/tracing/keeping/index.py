@@ -41,7 +41,7 @@ def rows(home: Path) -> list[Row]:
     """
     files = dict(_files(home))
     with contextlib.ExitStack() as stack:
-        connection = _opened(home, stack) if files else None
+        connection = _opened(home, stack) if files or (home / FILE).exists() else None
         known = _stored(connection)
         found: list[Row] = []
         fresh: list[tuple[str, int, int, int, str]] = []
