@@ -18,6 +18,7 @@ from typing import Any
 from appl.backend import Response
 from appl.errors import InvalidOption
 from appl.tracing import codec, record
+from appl.tracing.allowance import unlimited
 from appl.tracing.secret import Masker
 
 VERSION = 1
@@ -117,7 +118,7 @@ def _response(packed: object) -> Response | None:
     if not isinstance(packed, bytes):
         return None
     try:
-        (data,) = codec.unpack(packed)
+        (data,) = codec.unpack(packed, unlimited())
         return record.response_from(data)
     except (ValueError, TypeError):
         return None

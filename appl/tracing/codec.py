@@ -48,9 +48,9 @@ def unpack(data: bytes, allowance: Allowance | None = None) -> Iterator[Any]:
     """The records in *data*, in order; what they take is taken from *allowance*.
 
     Raises ``ValueError`` on anything that is not plain data, and ``TraceCorrupt`` when the
-    allowance (by default one of a file of this size) is used up.
+    allowance (by default that of a small file) is used up.
     """
-    allowed = allowance or Allowance(of_file(len(data)))
+    allowed = allowance or Allowance(of_file(0))
     unpacker = msgpack.Unpacker(
         raw=False,
         unicode_errors="surrogatepass",

@@ -14,8 +14,9 @@ from typing import Any
 
 from appl.tracing import block, store
 from appl.tracing.allowance import Allowance
+from appl.tracing.store import regular_file
 from appl.tracing.tooluse import ToolUse
-from appl.tracing.trace import Builder, Call, Trace, regular_file
+from appl.tracing.trace import Builder, Call, Trace
 
 
 class Following:

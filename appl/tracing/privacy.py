@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 from appl.prompt import Message, digest_of
 from appl.tracing import codec
+from appl.tracing.allowance import unlimited
 from appl.tracing.keys import RunKey
 from appl.tracing.sealing import REDACTED, SEALED, Sealer
 from appl.tracing.secret import MASKED
@@ -63,7 +64,7 @@ class Veil:
         return [packed for item in items if (packed := b"".join(self._item(item)))]
 
     def _item(self, item: bytes) -> Iterator[bytes]:
-        for record in codec.unpack(item):
+        for record in codec.unpack(item, unlimited()):
             names, fields = ([], record) if record[0] != MASKED else record[1:]
             if fields[0] != "B":
                 yield self._record(names, fields)

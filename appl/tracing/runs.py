@@ -13,7 +13,9 @@ from typing import Any
 from appl.errors import NotATrace, TraceError, nearest
 from appl.tracing import block, codec
 from appl.tracing.keeping.trust import imported
+from appl.tracing.record import FORMAT, checked
 from appl.tracing.recorder import home
+from appl.tracing.store import regular_file
 from appl.tracing.trace import State, Trace
 
 SUFFIX = ".trace"
@@ -122,7 +124,7 @@ def summary(path: Path) -> RunSummary:
 
 def _closed(path: Path) -> RunSummary | None:
     """From the first and the last block, when the last one closes the run."""
-    with path.open("rb") as file:
+    with regular_file(path) as file:
         blocks = block.ends(file)
     if blocks is None:
         return None
@@ -131,11 +133,13 @@ def _closed(path: Path) -> RunSummary | None:
         last = list(codec.unpack(blocks[-1]))
         if first[0][0] != "H" or last[-1][0] != "Z":
             return None
-        began, (_, reason, _, at, totals) = first[1][4], last[-1]
-        header = codec.revive(first[0][1], lambda _: "")
-        stamp = _stamp(began)
+        began, (_, reason, _, at, totals) = checked(int, first[1][5]), last[-1]
+        header = checked(dict, codec.revive(first[0][1], lambda _: ""))
+        if checked(int, header["format"]) > FORMAT:
+            return None
+        stamp, reason, totals = _stamp(began), checked(str, reason), checked(dict, totals)
         return RunSummary(path, "finished", reason, stamp, at / 1e6, header, totals)
-    except (ValueError, TypeError, IndexError, KeyError):
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return None
 
 

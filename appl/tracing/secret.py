@@ -14,6 +14,7 @@ from typing import Any
 
 from appl.prompt.secret import forms
 from appl.tracing import codec
+from appl.tracing.allowance import unlimited
 
 MIN_LENGTH = 8
 _LIKELY = re.compile(r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|_PWD$|_PAT$|_DSN$", re.I)
@@ -96,7 +97,9 @@ class Masker:
         return any(form in item for form in self._bytes)
 
     def _item(self, item: bytes) -> bytes:
-        return b"".join(codec.pack(self._record(record)) for record in codec.unpack(item))
+        return b"".join(
+            codec.pack(self._record(record)) for record in codec.unpack(item, unlimited())
+        )
 
     def _record(self, record: Any) -> Any:
         found: list[str] = []

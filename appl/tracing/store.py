@@ -9,17 +9,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import io
 import os
+import stat
 import sys
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from appl.errors import TraceError, TraceLocked, TraceWriteError
+from appl.errors import NotATrace, TraceError, TraceLocked, TraceWriteError
 from appl.tracing import block, codec
 
 Durability = Literal["process", "system", "strict"]
@@ -51,6 +53,38 @@ def _refused(path: Path, error: OSError) -> TraceWriteError:
     )
 
 
+class _File(io.BufferedReader):
+    """A file whose errors of reading are ours: a disk may fail in the middle."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        with _told():
+            return super().read(size)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        with _told():
+            return super().seek(offset, whence)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise NotATrace(f"a trace cannot be read any further: {error.strerror}") from error
+
+
+def regular_file(path: Path) -> BinaryIO:
+    """*path* opened for reading; never waits for a pipe. Raises ``NotATrace``, when read too."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise NotATrace(f"cannot read {path}: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise NotATrace(f"{path} is not a regular file")
+    return _File(io.FileIO(fd, "rb"))
+
+
 def create(path: Path) -> int:
     """A descriptor of a new, locked trace file of mode 0600. Raises ``TraceWriteError``."""
     try:
@@ -64,6 +98,7 @@ def create(path: Path) -> int:
 def reopen(path: Path) -> int:
     """A locked descriptor of an existing trace. Raises ``TraceLocked``, ``TraceWriteError``."""
     try:
+        regular_file(path).close()  # a pipe would be waited for
         return _locked(os.open(path, _FLAGS), path)
     except OSError as error:
         raise _refused(path, error) from error
@@ -124,7 +159,7 @@ def repair(fd: int) -> block.Scan:
 def salvage(source: Path, target: Path) -> block.Scan:
     """Copy the good prefix of *source* into the new trace *target*."""
     found = block.Scan()
-    with source.open("rb") as file:
+    with regular_file(source) as file:
         for _ in block.scan(file, found, salvage=True):
             pass
         fd = create(target)

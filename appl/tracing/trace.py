@@ -10,15 +10,14 @@ import importlib
 import itertools
 import json
 import os
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, Literal, cast
 
 from appl.backend import Chunk, Request, Response
-from appl.errors import NotATrace, TraceCorrupt, TraceError, TraceTooNew
+from appl.errors import TraceCorrupt, TraceError, TraceTooNew
 from appl.prompt import (
     NOWHERE,
     ROLES,
@@ -40,6 +39,7 @@ from appl.tracing.record import checked, optional
 from appl.tracing.sealing import REDACTED, SEALED, Sealer
 from appl.tracing.secret import MASKED
 from appl.tracing.spans import Span, cut, spans_of
+from appl.tracing.store import regular_file
 from appl.tracing.tooluse import ToolUse
 
 State = Literal["running", "finished", "crashed"]
@@ -442,18 +442,6 @@ def jsonable(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return value
-
-
-def regular_file(path: Path) -> BinaryIO:
-    """*path* opened for reading; never waits for a pipe. Raises ``NotATrace``."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise NotATrace(f"cannot read {path}: {error.strerror}") from error
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise NotATrace(f"{path} is not a regular file")
-    return os.fdopen(fd, "rb")
 
 
 class Builder:

@@ -22,7 +22,8 @@ from appl.tracing.keys import RunKey
 from appl.tracing.privacy import SHARED, Redact, Veil
 from appl.tracing.sealing import REDACTED, SEALED
 from appl.tracing.secret import MASKED, Masker
-from appl.tracing.trace import Trace, regular_file
+from appl.tracing.store import regular_file
+from appl.tracing.trace import Trace
 
 _KINDS = frozenset("HITXGMLNPSDACEVFROWZ")
 _HEADER = ("format", "program", "backend", "model", "seed", "profile", "versions")

@@ -15,7 +15,8 @@ from appl.errors import TraceError
 from appl.prompt import Messages, digest_of
 from appl.tracing import block, store
 from appl.tracing.privacy import digest_shown
-from appl.tracing.trace import Call, Trace, regular_file
+from appl.tracing.store import regular_file
+from appl.tracing.trace import Call, Trace
 
 _SHOWN = 20
 

@@ -20,10 +20,11 @@ from appl.prompt.messages import LONG
 from appl.tracing import record as records
 from appl.tracing.chunks import KINDS, Texts
 from appl.tracing.record import checked, optional
+from appl.tracing.store import regular_file
 from appl.tracing.tape.lines import FORMAT, MAX_LINE, Record, canonical_text, loaded, revived
 from appl.tracing.tape.places import after_their_needs
 from appl.tracing.tooluse import ToolUse
-from appl.tracing.trace import Attempt, Call, Incarnation, Observation, Scope, Trace, regular_file
+from appl.tracing.trace import Attempt, Call, Incarnation, Observation, Scope, Trace
 
 MAX_TAPE = 256 << 20
 MAX_SCOPES = 256 << 20
