@@ -19,6 +19,11 @@ _WIDER = re.compile(rb"[\xc4-\xef][\x80-\xbf]")  # of a string that takes 2 byte
 _WIDEST = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")  # and of one that takes 4
 
 
+def unlimited() -> Allowance:
+    """The allowance of what this process has made itself."""
+    return Allowance(1 << 62)
+
+
 def of_file(size: int) -> int:
     """The allowance of a file of *size* bytes: far more than what a run makes of as many."""
     return _LEAST + _RATIO * size

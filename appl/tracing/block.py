@@ -171,8 +171,11 @@ def ends(file: BinaryIO) -> tuple[bytes, bytes] | None:
         head = file.read(HEAD.size)
         if len(head) < HEAD.size:
             return None
+        length, crc, number, previous, _, _ = HEAD.unpack(head)
+        if (number, previous) != (found.blocks, found.last):
+            return None
         last = Scan(found.good, found.blocks, found.last)
-        length, found.last, *_ = HEAD.unpack(head)
+        found.last = crc
         found.good += HEAD.size + length
         found.blocks += 1
     if found.good != size or not found.blocks:
@@ -236,7 +239,8 @@ def _candidates(file: BinaryIO, start: int, end: int) -> Iterator[int]:
         last = len(piece) - HEAD.size
         if last < 0:  # the file has become shorter
             return
-        for match in _HEADLIKE.finditer(piece):
-            if match.start() <= last:
-                yield start + match.start()
+        if piece.count(0) < len(piece):  # no head is all zeros, and looking for one takes longer
+            for match in _HEADLIKE.finditer(piece):
+                if match.start() <= last:
+                    yield start + match.start()
         start += last + 1

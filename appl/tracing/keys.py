@@ -16,7 +16,7 @@ from typing import Any
 from appl.errors import TraceError, TraceWriteError
 from appl.tracing import block, codec
 from appl.tracing.keeping.removing import shred_file
-from appl.tracing.store import make_folder
+from appl.tracing.store import make_folder, regular_file
 
 FOLDER = "keys"
 _SIZE = 32
@@ -100,7 +100,7 @@ def identity_in(header: dict[str, Any]) -> str | None:
 def first_record(path: Path) -> dict[str, Any] | None:
     """The header of the trace at *path*, ``None`` where there is none that can be read."""
     try:
-        with path.open("rb") as file:
+        with regular_file(path) as file:
             raw = next(block.scan(file, block.Scan(), salvage=True), b"")
         for fields in codec.unpack(raw):
             while fields[0] in ("!", "$"):
