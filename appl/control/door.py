@@ -27,6 +27,7 @@ MOST_VISITORS = 8
 IDLE_S = 60.0
 _AT_ONCE = 65_536
 _QUEUE = 64
+_REST_S = 1.0
 _doors: WeakSet[Door] = WeakSet()
 
 
@@ -93,9 +94,18 @@ class Door:
         for _ in range(_QUEUE):
             try:
                 visiting, _address = listening.accept()
-            except OSError:
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError:  # no more files may be opened: later, perhaps
+                self._rest(listening)
                 return
             self._let_in(visiting)
+
+    def _rest(self, listening: socket.socket) -> None:
+        """Let nobody in for a while."""
+        assert self._loop is not None
+        self._loop.remove_reader(listening.fileno())
+        self._loop.call_later(_REST_S, self._attend, listening)
 
     def _let_in(self, visiting: socket.socket) -> None:
         if not is_mine(visiting):

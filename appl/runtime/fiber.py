@@ -441,7 +441,11 @@ _hubs: weakref.WeakSet[Hub] = weakref.WeakSet()
 
 def hubs() -> list[Hub]:
     """Every hub whose thread and loop are alive; for who looks on."""
-    return [hub for hub in tuple(_hubs) if hub.alive()]
+    while True:
+        try:
+            return [hub for hub in tuple(_hubs) if hub.alive()]
+        except RuntimeError:  # another thread has just made one
+            continue
 
 
 _here = _Here()

@@ -111,3 +111,23 @@ def outcome_of(value: Any) -> str:
         return str(value)
     except appl.ApplError as error:
         return type(error).__name__
+
+
+@ppl
+def told(name: str) -> Any:
+    return f"{answer(f'{name} 1')} {answer(f'{name} 2')}"
+
+
+def fibers() -> list[str]:
+    return [said(each) for each in [call(told, str(i)) for i in range(2)]]
+
+
+@ppl
+def chat(name: str, turns: int) -> Any:
+    return " ".join([str(answer(f"{name} {turn}")) for turn in range(turns)])
+
+
+def busy() -> list[str]:
+    """Much that comes and goes: fibers, threads, calls that wait for others."""
+    threads = [call(asking, f"thread {i}") for i in range(10)]
+    return [str(each) for each in [*[call(chat, str(i), 20) for i in range(60)], *threads]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -194,6 +195,43 @@ def test_a_function_in_a_thread_ends_where_it_waits(tmp_path: Path) -> None:
         assert found[0] == "cancelled" and found[1] != "cancelled"
     for _ in range(5):
         assert replay(path, programs.beside) == found
+
+
+def test_a_fiber_ends_where_it_waits_and_the_others_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "run.trace"
+    with recorded(programs.fibers, path) as made:
+        first = [f"/told.{i}/answer.0/gen.0" for i in range(2)]
+        made.backend.has(*first)
+        shown = eventually(
+            lambda: (
+                len(p := [p for p in made.ask("show")["programs"] if p["kind"] == "fiber"]) == 2
+                and p
+            )
+        )
+        assert {each["for"] for each in shown} == set(first)
+        assert {each["function"] for each in shown} == {"told"}
+        assert made.ask("cancel", at="/told.1")["cancelled"] == "function"
+        made.backend.release(*first)
+        made.backend.has("/told.0/answer.1/gen.0")
+        made.backend.release("/told.0/answer.1/gen.0")
+        found = made.over()
+        assert found[1] == "cancelled" and found[0] != "cancelled"
+    for _ in range(3):
+        assert replay(path, programs.fibers) == found
+
+
+def test_who_looks_on_all_the_time_changes_nothing(tmp_path: Path) -> None:
+    path, looks = tmp_path / "run.trace", 0
+    with recorded(programs.busy, path, backend="appl.testing:Echo") as made:
+        while made._thread.is_alive():
+            with contextlib.suppress(AttributeError, AssertionError, ControlError):  # not yet, over
+                assert made.ask("show", content=True)["content"] == "shown"
+                looks += 1
+        found = made.over()
+    assert looks
+    assert replay(path, programs.busy) == found
+    with recorded(programs.busy, tmp_path / "alone.trace", backend="appl.testing:Echo") as alone:
+        assert alone.over() == found
 
 
 def tasks() -> Any:
