@@ -130,7 +130,8 @@ def check_unchanged(trace: Trace, edited: bool) -> None:
 def recorded_config(trace: Trace, overrides: Mapping[str, Any] | None = None) -> Config:
     """The present settings, and of those that decide what is asked the recorded ones.
 
-    *overrides* win over both. Keys, limits and budgets are the present ones.
+    *overrides* win over both. Keys, limits and budgets are the present ones. What comes of a
+    private run is private too.
     """
     given = {name: value for name, value in (overrides or {}).items() if value is not None}
     config, head = settings.load(given), trace.header
@@ -143,6 +144,8 @@ def recorded_config(trace: Trace, overrides: Mapping[str, Any] | None = None) ->
         kept.pop("backend", None)
     if "seed" not in given and isinstance(head.get("seed"), int):
         kept["seed"] = head["seed"]
+    if trace.private and "privacy" not in given and config.privacy == "full":
+        kept["privacy"] = "redacted"
     models = {**config.models, **_aliases(head.get("models"))}
     return replace(config, **kept, models=config.models if "models" in given else models)
 

@@ -19,7 +19,7 @@ from appl.tracing.appender import Appender
 from appl.tracing.rerunner import Rerunner
 from appl.tracing.resumer import Resumer, in_doubt
 
-from .conftest import holds
+from .conftest import Project, holds
 
 
 def cut_in_half(path: Path, to: Path) -> Path:
@@ -70,3 +70,14 @@ def test_without_its_key_nothing_is_resumed(here: Path) -> None:
     for maker in (Replayer, Resumer, Rerunner):
         with pytest.raises(TraceError, match="private"):
             maker(trace)
+
+
+def test_a_rerun_of_a_private_run_asks_nothing_and_is_private_too(project: Project) -> None:
+    first = project.run("ask", "--question", "a-precious-question", "--privacy", "redacted")
+    again = project.appl("trace", "rerun", "last")
+    assert again.code == 0, again.err
+    assert first.out.strip() in again.out
+    _, new = project.traces
+    assert not holds(new, "a-precious-question")
+    assert [call.source for call in Trace.open(new).calls] == ["reused"]
+    assert project.appl("trace", "replay", new.stem).out == first.out
