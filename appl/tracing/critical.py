@@ -17,7 +17,7 @@ from appl.tracing.flow import Flow, Step
 from appl.tracing.trace import Trace
 from appl.tracing.whatif import Model
 
-_TRIED = 12
+_TRIED, _EVENTS = 12, 600_000  # waits that are simulated, and events of all simulations
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def longest(segments: list[Segment], most: int | None) -> list[Segment]:
 
 
 def critical(trace: Trace) -> Critical:
-    """The critical path of *trace*."""
+    """The critical path of *trace*; of a long run only the longest waits are predicted."""
     flow = Flow(trace)
     if not flow.moments:
         return Critical(0, [], {})
@@ -108,7 +108,8 @@ def critical(trace: Trace) -> Critical:
         kinds[each.kind] = kinds.get(each.kind, 0) + each.took
     found = Critical(flow.end - flow.begin, segments, kinds)
     model = Model(flow)
-    for step, other in waits[:_TRIED]:
+    tried = min(_TRIED, max(_EVENTS // len(flow.moments), 1))
+    for step, other in waits[:tried]:
         predicted = model.run(beside=[(step, other)]).duration
         wait = OrderWait(
             step.address, step.source.where, other.address, other.source.where, predicted

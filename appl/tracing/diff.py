@@ -11,7 +11,9 @@ Invariant: only reads; a run compared with itself has no differences.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, Literal
@@ -19,6 +21,7 @@ from typing import Any, Literal
 from appl.prompt import Message
 from appl.tracing import inputs
 from appl.tracing.aligned import Pair, aligned
+from appl.tracing.spans import Span
 from appl.tracing.textdiff import one_sided, text_diff
 from appl.tracing.tooluse import ToolUse
 from appl.tracing.trace import Call, Observation, Trace, jsonable
@@ -31,7 +34,9 @@ How = Literal["changed", "added", "removed", "moved"]
 Through = Literal["", "prompt", "settings", "program"]
 _TIMES = frozenset({"now", "sleep", "timeout", "deadline", "done"})
 _FOLLOWED = 2000
+_NEAR = 1000
 _TOKENS = 0xF0000  # private characters, which stand for answers
+_SIGNS = re.compile("[\U000f0000-\U000fffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +158,8 @@ class _Comparison:
         self._equal_programs = not any(head.decides for head in self._heads)
         self._came: dict[str, list[Part]] = {}
         self._texts: dict[str, tuple[list[str], list[str]]] = {}
+        self._changed: set[str] = set()
+        self._tools: list[str] = []
         self._early: list[tuple[float, str]] = []
         self._told: dict[tuple[str, str | None, str | None], str] = {}
 
@@ -167,12 +174,9 @@ class _Comparison:
         for _, each in sorted(events, key=lambda event: event[0]):
             if each is not None:
                 found.append(each)
-        same = sum(1 for pair in self._pairs if self._is_same(pair))
+        same = sum(1 for p in self._pairs if p.a and p.b and p.address not in self._changed)
         kept = [each for each in found if not self._ignored(each)]
         return Diff(self._a, self._b, _closed(kept), same)
-
-    def _is_same(self, pair: Pair) -> bool:
-        return pair.a is not None and pair.b is not None and self._changes(pair) == ([], [])
 
     # -- what came out
 
@@ -189,6 +193,7 @@ class _Comparison:
             if parts:
                 self._came[address] = parts
                 self._texts[address] = _results_of(before), _results_of(used)
+                self._tools.append(address)
                 self._early.append((float(used.ended or 0), address))
         self._early.sort()
 
@@ -226,6 +231,8 @@ class _Comparison:
             how = "added" if pair.a is None else "removed"
         elif not asked and not came and not was:
             return None
+        if asked or came:
+            self._changed.add(pair.address)
         found = Difference("call", how, pair.address, call.where, was, [*asked, *came])
         if how in ("added", "removed"):
             found.parts = [_whole(call, how)]
@@ -283,10 +290,12 @@ class _Comparison:
         if not self._equal_programs:
             return
         scope = found.address.rpartition("/")[0]
-        before = [name for at, name in self._early if at <= start and name != found.address]
-        near = [name for name in before if name.startswith(scope + "/")]
+        behind = bisect_right(self._early, start, key=lambda each: each[0])
+        last = self._early[max(behind - _NEAR, 0) : behind]
+        before = [name for _, name in reversed(last) if name != found.address]
+        near = next((name for name in before if name.startswith(scope + "/")), None)
         if before:
-            found.causes, found.through = (near or before)[-1:], "program"
+            found.causes, found.through = [near or before[0]], "program"
         elif self._heads:
             found.causes, found.through = [self._heads[0].name], "settings"
 
@@ -320,9 +329,11 @@ class _Comparison:
     def _tools_in(self, pair: Pair) -> Iterator[str]:
         """The tools of which the prompt holds a result that differs."""
         chain = pair.b.messages if pair.b is not None else None
+        if not self._tools:
+            return
         results = {m.content for m in chain or () if m.role == "tool"}
-        for address, (_, after) in self._texts.items():
-            if address not in self._of and not results.isdisjoint(after):
+        for address in self._tools:
+            if not results.isdisjoint(self._texts[address][1]):
                 yield address
 
     def _held(self, a: Call, b: Call, upstream: list[str]) -> list[str] | None:
@@ -330,19 +341,54 @@ class _Comparison:
         told as the cause of an earlier difference; ``None`` when there is more."""
         used: dict[str, None] = {}
         before, after = _Forms(self._texts, upstream, 0), _Forms(self._texts, upstream, 1)
-        for old, new in zip_longest(a.messages or (), b.messages or ()):
+        spans = zip_longest(a.spans(), b.spans(), fillvalue=())
+        messages = zip_longest(a.messages or (), b.messages or ())
+        for (old, new), (was, now) in zip(messages, spans, strict=True):
             if old is None or new is None:
                 return None
             if _shape(old) != _shape(new):
                 return None
             texts = _text(old), _text(new)
-            if texts[0] == texts[1] or _agree(before, after, *texts, used):
+            if texts[0] == texts[1] or self._is_of_answers(old, was, new, now, used):
+                continue
+            if _agree(before, after, *texts, used):
                 continue
             told = self._told.get(("", *texts))
             if told is None:
                 return None
             used[told] = None
         return list(used)
+
+    def _is_of_answers(
+        self, old: Message, was: Sequence[Span], new: Message, now: Sequence[Span],
+        used: dict[str, None],
+    ) -> bool:  # fmt: skip
+        """Whether two messages are the same but where they hold answers that differ."""
+        if not was or not now or old.tool_calls != new.tool_calls:
+            return False
+        found: dict[str, None] = {}
+        a, b = self._outline(old, was, found), self._outline(new, now, found)
+        if a == b and old.tool_call_id == new.tool_call_id:
+            used.update(found)
+            return True
+        return False
+
+    def _outline(
+        self, message: Message, spans: Sequence[Span], found: dict[str, None]
+    ) -> list[tuple[str, str]]:
+        """The parts of a message: who said an answer that differs, or the text of the others."""
+        parts: list[tuple[str, str]] = []
+        for span in spans:
+            call = self._names.get(span.call, span.call) if span.call is not None else None
+            text = message.content[span.start : span.end]
+            if call is not None and call in self._texts:
+                found[call] = None
+                parts.append((call, ""))
+            elif parts and not parts[-1][0]:
+                parts[-1] = ("", parts[-1][1] + text)
+            else:
+                parts.append(("", text))
+        return parts
 
     # -- what is not looked at
 
@@ -392,15 +438,11 @@ def _agree(before: _Forms, after: _Forms, old: str, new: str, used: dict[str, No
     """Whether two texts are the same but for answers, which are then *used*."""
     found: dict[str, None] = {}
     a, b = before.of(old, found), after.of(new, found)
-    if a != b:  # an empty answer leaves no sign
-        a, b = (_without_signs(each) for each in (a, b))
+    if a != b and found:  # an empty answer leaves no sign
+        a, b = (_SIGNS.sub("", each) for each in (a, b))
     if a == b:
         used.update(found)
     return a == b
-
-
-def _without_signs(text: str) -> str:
-    return "".join(c for c in text if ord(c) < _TOKENS)
 
 
 def _closed(found: list[Difference]) -> list[Difference]:

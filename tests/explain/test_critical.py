@@ -34,9 +34,7 @@ def test_a_call_that_needs_an_answer_waits_for_data() -> None:
 
 
 def test_a_call_after_an_answer_that_it_does_not_hold_could_have_begun_before() -> None:
-    run = trace(
-        call("/f.0/gen.0", 0.1, 2, 2), call("/f.0/gen.1", 2.5, 5, 5), scopes=(("/f.0", 0),)
-    )
+    run = trace(call("/f.0/gen.0", 0.1, 2, 2), call("/f.0/gen.1", 2.5, 5, 5), scopes=(("/f.0", 0),))
     found = critical(run)
     assert shown(run) == [
         ("program", 0.1, "/f.0/gen.0"),
@@ -65,9 +63,7 @@ def test_an_empty_run_has_no_path() -> None:
 
 
 def test_other_latency_and_slots_are_simulated() -> None:
-    run = trace(
-        *(call(f"/f.0/gen.{i}", 0, 2, 2 + i / 10) for i in range(4)), scopes=(("/f.0", 0),)
-    )
+    run = trace(*(call(f"/f.0/gen.{i}", 0, 2, 2 + i / 10) for i in range(4)), scopes=(("/f.0", 0),))
     model = Model(Flow(run))
     assert model.run().duration == micro(2.3)
     assert model.recorded_most() == 4

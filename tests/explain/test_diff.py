@@ -12,7 +12,7 @@ from appl.testing import said
 from appl.tracing import Trace
 from appl.tracing.diff import Difference, compare
 
-from .support import recorded
+from .support import Answer, recorded
 
 
 @ppl
@@ -111,6 +111,19 @@ def test_an_answer_that_went_through_python_is_followed_when_the_programs_are_th
     assert told(found.causes()) == ["changed /loud.0/gen.0"]
     (after,) = found.consequences()
     assert (after.causes, after.through) == (["/loud.0/gen.0"], "program")
+
+
+def test_short_answers_are_told_apart_from_other_text_by_where_they_come_from(
+    tmp_path: Path,
+) -> None:
+    def number(digit: str) -> Answer:
+        return lambda request: digit if "text 1" in said(request) else "1"
+
+    a = recorded(tmp_path / "a.trace", tree, number("1"), ["text 0", "text 1", "text 2"])
+    b = recorded(tmp_path / "b.trace", tree, number("2"), ["text 0", "text 1", "text 2"])
+    found = compare(a, b)
+    assert told(found.causes()) == ["changed /tree.0/leaf.1/gen.0"]
+    assert [each.causes for each in found.consequences()] == [["/tree.0/leaf.1/gen.0"]]
 
 
 def test_a_call_more_moves_the_others(tmp_path: Path) -> None:
