@@ -20,6 +20,7 @@ BUDGET = {  # minutes
 }
 PARTS = {
     "equivalence": "properties",
+    "hostile": "properties",
     "kills": "kills and faults",
     "faults": "kills and faults",
     "cluster": "kills and faults",

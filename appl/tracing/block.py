@@ -217,7 +217,7 @@ def _resync(file: BinaryIO, found: Scan, size: int) -> str | None:
     full of what might be blocks, is damaged: to cut its end would lose what may be there.
     """
     left, end = _RESYNC_BYTES, min(size, found.good + _RESYNC_BYTES)
-    for tries, at in enumerate(_candidates(file, found.good + 1, end)):
+    for tries, at in enumerate(_candidates(file, found.good, end)):
         if tries > _RESYNC_TRIES or left < 0:
             return "what follows might be good blocks"
         file.seek(at)

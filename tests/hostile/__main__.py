@@ -1,0 +1,70 @@
+"""Reads very many hostile files: ``python -m tests.hostile [COUNT] [--processes N] [--from SEED]``.
+
+Writes what was found, with the date, to ``benchmarks/results/hostile.txt``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from .judging import Verdict, judged, merged, parts
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results" / "hostile.txt"
+_SHOWN = 20
+
+
+def in_processes(seeds: range, count: int) -> Verdict:
+    """The verdict over *seeds*, read by *count* processes whose memory is their own."""
+    words = [sys.executable, "-m", __spec__.parent if __spec__ else __package__, "--worker"]
+    running = [
+        subprocess.Popen(
+            [*words, str(part.start), str(part.stop)], stdout=subprocess.PIPE, text=True
+        )
+        for part in parts(seeds, count)
+    ]
+    return merged([each.communicate()[0] for each in running])
+
+
+def main(given: argparse.Namespace) -> int:
+    """Read the files, and say what was found; 0 when all was right."""
+    if given.worker:
+        with tempfile.TemporaryDirectory() as folder:
+            print(judged(range(*given.worker), Path(folder)).as_json())
+        return 0
+    began, whole = time.monotonic(), Verdict()
+    for part in parts(range(given.first, given.first + given.count), max(1, given.count // 25_000)):
+        whole.add(in_processes(part, given.processes))
+        print(whole, flush=True)
+    minutes = (time.monotonic() - began) / 60
+    lines = [
+        f"{datetime.date.today()}  $ python -m tests.hostile {given.count} --from {given.first}",
+        f"Python {platform.python_version()}, {given.processes} processes on {os.cpu_count()} cores, "
+        f"{minutes:.0f} minutes",
+        "",
+        str(whole),
+        "",
+        *(f"{count:>9,}  {way.strip('_')}" for way, count in sorted(whole.ways.items())),
+        "",
+        *(f"{count:>9,}  read by {name}" for name, count in sorted(whole.readings.items())),
+        *(whole.wrong + whole.untyped + whole.escapes)[:_SHOWN],
+    ]
+    RESULTS.write_text("\n".join(lines) + "\n")
+    return 0 if whole.clean else 1
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", nargs="?", type=int, default=500_000)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--from", dest="first", type=int, default=1_000_000)
+    parser.add_argument("--worker", nargs=2, type=int, help=argparse.SUPPRESS)
+    sys.exit(main(parser.parse_args()))

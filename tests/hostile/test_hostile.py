@@ -1,0 +1,205 @@
+"""No file makes a reader of traces wrong, or fail with an error that is not ours, or take memory."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import pickle
+import random
+import resource
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from appl.errors import NotATrace, TraceCorrupt, TraceError
+from appl.tracing import Recorder, Replayer, Trace, block, summary
+
+from .bombs import bombs
+from .damage import DAMAGE, FORGERY, drawn
+from .judging import COMMANDS, MEMORY, READERS, command, judged, merged, parts, peak
+from .samples import GOLDEN, samples
+
+FILES = 20_000
+PACKAGE = "tests.hostile"
+ROOT = Path(__file__).parents[2]
+
+
+def child(*words: str) -> subprocess.Popen[str]:
+    """A process of its own, with memory of its own."""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "backends")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.Popen(
+        [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=ROOT, env=environment,
+    )  # fmt: skip
+
+
+def test_twenty_thousand_damaged_and_forged_files() -> None:
+    running = [
+        child("-m", PACKAGE, "--worker", str(part.start), str(part.stop))
+        for part in parts(range(FILES), 2)
+    ]
+    said = [each.communicate(timeout=600) for each in running]
+    verdict = merged(out for out, _ in said)
+    print(verdict)
+    assert verdict.files == FILES
+    assert (verdict.wrong, verdict.untyped, verdict.escapes) == ([], [], [])
+    assert verdict.peak < MEMORY
+    assert set(verdict.ways) == {way.__name__ for way in (*DAMAGE, *FORGERY)}
+    assert set(verdict.readings) == {"open", *READERS, *COMMANDS}
+    assert verdict.opened > FILES // 10 and verdict.refused > FILES // 10
+
+
+def test_a_file_is_the_same_each_time_it_is_drawn(tmp_path: Path) -> None:
+    assert [drawn(seed)[2] for seed in range(50)] == [drawn(seed)[2] for seed in range(50)]
+    assert judged(range(5), tmp_path).files == 5
+
+
+# -- bombs: small files that want much
+
+
+def read_bombs(folder: Path, every: int) -> None:
+    """Read each file of *folder* in every way, or every so manieth; print what was not right.
+
+    For a process of its own, which may have little memory.
+    """
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+    wrong: list[str] = []
+    ways = [*READERS, *COMMANDS]
+    for number, path in enumerate(sorted(folder.glob("*.trace"))):
+        chosen = ["open", *(way for i, way in enumerate(ways) if (i + number) % every == 0)]
+        for way in chosen:
+            gc.collect()  # an error's traceback holds what was read, until its cycle is found
+            before = peak()
+            said = _read(path, way)
+            if said or peak() > max(before, MEMORY):
+                wrong.append(f"{path.stem}: {way} takes {peak() >> 20} MB {said}")
+    print(json.dumps({"wrong": wrong, "peak": peak()}))
+
+
+def _read(path: Path, way: str) -> str:
+    """What is wrong with reading *path* in this *way*."""
+    if way in COMMANDS:
+        words = ["/p.0/gen.1" if word == "CALL" else word for word in COMMANDS[way](str(path))]
+        code, said = command(words)
+        bad = code not in (0, 1, 2, 4) or "Traceback" in said or "MemoryError" in said
+        return f"and gives {code}: {said[-200:]}" if bad else ""
+    try:
+        (READERS.get(way, Trace.open))(path)
+    except TraceError:
+        return ""
+    except Exception as error:
+        return f"and raises {error!r:.200}"
+    return ""
+
+
+def bombed(folder: Path, every: int, timeout: int) -> tuple[list[str], int]:
+    """What was wrong with reading all bombs, and the most memory that it took."""
+    for number, (name, data) in enumerate(bombs().items()):
+        part = folder / str(number % 2)
+        part.mkdir(exist_ok=True)
+        (part / f"{name}.trace").write_bytes(data)
+    code = "import sys, pathlib; from tests.hostile.test_hostile import read_bombs; read_bombs(pathlib.Path(sys.argv[1]), int(sys.argv[2]))"
+    running = [child("-c", code, str(folder / part), str(every)) for part in "01"]
+    said = [each.communicate(timeout=timeout) for each in running]
+    found = [json.loads(out.splitlines()[-1]) for out, _ in said]
+    return [line for each in found for line in each["wrong"]], max(each["peak"] for each in found)
+
+
+def test_bombs_take_little_memory(tmp_path: Path) -> None:
+    wrong, most = bombed(tmp_path, every=6, timeout=600)
+    assert wrong == []
+    assert most < MEMORY
+
+
+@pytest.mark.long
+def test_bombs_take_little_memory_whoever_reads_them(tmp_path: Path) -> None:
+    wrong, most = bombed(tmp_path, every=1, timeout=1200)
+    assert wrong == []
+    assert most < MEMORY
+
+
+# -- what is no file, or no trace
+
+
+def _link(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+def _oversized(path: Path) -> None:
+    path.write_bytes(samples()[0].data)
+    os.truncate(path, 20 << 30)
+
+
+class _Dangerous:
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[str]]:
+        return os.mkdir, ("pickled",)
+
+
+NO_TRACES: dict[str, Callable[[Path], object]] = {
+    "nothing": lambda path: None,
+    "a folder": lambda path: path.mkdir(),
+    "a pipe": os.mkfifo,
+    "a socket": _socket,
+    "a link to nothing": _link,
+    "a link to itself": _loop,
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a link to a process": lambda path: path.symlink_to("/proc/self/mem"),
+    "a pickle": lambda path: path.write_bytes(pickle.dumps(_Dangerous())),
+    "a zip": lambda path: path.write_bytes(b"PK\x03\x04" + bytes(100)),
+    "text": lambda path: path.write_text('{"kind": 1}\n' * 5),
+    "a gigantic file": _oversized,
+    "noise": lambda path: path.write_bytes(random.Random(1).randbytes(100_000)),
+}
+
+
+@pytest.mark.parametrize("what", NO_TRACES)
+def test_what_is_no_trace_is_refused_at_once(what: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.trace"
+    with contextlib.chdir(tmp_path):  # the path of a socket has to be short
+        NO_TRACES[what](Path(path.name))
+    for reader in (Trace.open, Replayer):
+        with pytest.raises((NotATrace, TraceCorrupt)):
+            reader(path)
+    assert summary(path).error
+    for name, words in COMMANDS.items():
+        code, said = command(words(str(path)))
+        assert code in (2, 4) and "Traceback" not in said, (name, said)
+    assert not (tmp_path / "pickled").exists()
+
+
+def test_a_link_to_a_trace_is_read_and_never_written_through(tmp_path: Path) -> None:
+    path, target = tmp_path / "a.trace", tmp_path / "target"
+    target.write_bytes((GOLDEN / "crashed.trace").read_bytes())
+    path.symlink_to(target)
+    before = target.read_bytes()
+    assert Trace.open(path).calls
+    with pytest.raises(TraceError, match="symbolic link"):
+        Recorder(path, {}, append=True)
+    assert target.read_bytes() == before
+
+
+def test_two_traces_that_were_put_together_are_told_from_one(tmp_path: Path) -> None:
+    """Their blocks have right checksums and the right numbers, one after the other."""
+    first, second = samples()[0], samples()[2]
+    path = tmp_path / "a.trace"
+    for at in range(1, min(len(first.bounds), len(second.bounds)) - 1):
+        path.write_bytes(first.data[: first.bounds[at]] + second.data[second.bounds[at] :])
+        with pytest.raises(TraceCorrupt, match=f"block {at} .* is damaged"):
+            Trace.open(path)
+    assert block.HEAD.size == 21
