@@ -134,12 +134,12 @@ def locked(trace: Trace) -> str:
     privacy = trace.header.get("privacy")
     if not isinstance(privacy, dict) or privacy.get("mode") != "redacted":
         return (
-            f"{trace.path.name} holds digests in place of texts: `appl trace verify` checks another "
-            "run against it, and nothing replays it"
+            f"{trace.path.name} holds digests in place of texts: `appl trace verify` checks "
+            "another run against it, and nothing replays it"
         )
     return (
-        f"{trace.path.name} is private: replaying it needs its key, {privacy.get('key')}.key in the "
-        "folder `keys` of where it was recorded; reading it does not"
+        f"{trace.path.name} is private: replaying it needs its key, {privacy.get('key')}.key in "
+        "the folder `keys` of where it was recorded; reading it does not"
     )
 
 
