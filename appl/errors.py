@@ -39,6 +39,8 @@ ApplError
     ├── TraceTooNew                          written by a newer format
     ├── TraceWriteError      (OSError)       recording failed; no further call is started
     ├── SecretInRecord                       a masked record cannot be replayed
+    ├── InDoubtEffect                        a tool may have run before the run broke off
+    ├── ProgramChanged                       the program is not the one that was recorded
     └── DivergenceError                      the program asks for what was not recorded
         ├── UnusedRecords                    recorded calls were never asked for
         └── ReplayStuck                      every program waits and nothing can be released
