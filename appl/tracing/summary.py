@@ -14,6 +14,7 @@ from typing import Any
 
 from appl.tracing import block, costs, store
 from appl.tracing.allowance import Allowance, of_file
+from appl.tracing.store import regular_file
 from appl.tracing.tooluse import ToolUse
 from appl.tracing.trace import (
     Builder,
@@ -23,7 +24,6 @@ from appl.tracing.trace import (
     Trace,
     add_to,
     no_totals,
-    regular_file,
 )
 
 _OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")

@@ -651,7 +651,7 @@ class Builder:
         """
         if told is None:
             return NOWHERE, NOWHERE
-        spans = tuple(
+        spans: Spans = tuple(
             each if i % 2 == 0 else self._origin(each) for i, each in enumerate(checked(list, told))
         )
         total = sum(checked(int, each) for each in spans[::2])
