@@ -24,7 +24,10 @@ from appl.runtime.event import CallStarted, Event
 from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.run import Run
 from appl.session import Entry, Session, checked, make_session, replay_session
+from appl.session.continuing import settled
+from appl.session.rerunning import rerun_session
 from appl.tracing import Replayer, Trace, tape
+from appl.tracing.rerunner import Rerunner
 
 MODES = ("replay", "patch", "live")
 _OWN = ("tape", "mode", "network")
@@ -140,14 +143,50 @@ class TapedRun:
 
     @contextlib.contextmanager
     def _recorded(self) -> Iterator[None]:
+        """All goes live."""
+        config = settings.load(self._settings(seed=self._seed()))
+        self.session = make_session(
+            config, entry=self._entry(), instruments=[self._asked], say=_unsaid
+        )
+        with self._kept(self.session):
+            yield
         self.done = "recorded"
-        lines: list[str] = []
-        config = settings.load({"seed": self._seed(), **self.settings, "trace": True})
-        if config.privacy != "full":
-            _refuse(f"a tape is plain text, and privacy = {config.privacy!r}; write privacy='full'")
-        entry = Entry("api", str(self.item.path), getattr(self.item, "originalname", None))
-        session = make_session(config, entry=entry, instruments=[self._asked], say=lines.append)
-        self.session = session
+        self._keep(self.session.path)
+
+    @contextlib.contextmanager
+    def _patched(self) -> Iterator[None]:
+        """What the tape does not answer goes live, and the tape is that of the new run."""
+        self.trace = Trace.open(self.path)
+        rerunner = Rerunner(self.trace)
+        self.session = rerun_session(
+            rerunner, self._settings(), entry=self._entry(), instruments=[self._asked], say=_unsaid
+        )
+        with settled(rerunner), self._kept(self.session):
+            yield
+        report = rerunner.finish()
+        self.item.add_report_section("call", "appl", "\n".join(report.lines()))
+        if report.live or report.tools or report.removed or report.shifted or report.moved:
+            self.done = "patched"
+            self._keep(self.session.path)
+            return
+        self.done = "answered from tapes"
+        if self.session.path is not None:
+            self.session.path.unlink()
+
+    def _settings(self, **more: Any) -> dict[str, Any]:
+        """Those of the mark, with what a tape needs. A private one fails the test."""
+        told = {**more, **self.settings, "trace": True}
+        privacy = settings.load(told).privacy
+        if privacy != "full":
+            _refuse(f"a tape is plain text, and privacy = {privacy!r}; write privacy='full'")
+        return told
+
+    def _entry(self) -> Entry:
+        return Entry("api", str(self.item.path), getattr(self.item, "originalname", None))
+
+    @contextlib.contextmanager
+    def _kept(self, session: Session) -> Iterator[None]:
+        """Inside *session*; what was paid for is kept when the test fails."""
         try:
             with self._entered(session.run):
                 yield
@@ -157,7 +196,6 @@ class TapedRun:
                 error.add_note(f"no tape is made of a test that fails; its run is {session.path}")
             raise
         session.close()
-        self._keep(session.path)
 
     def _keep(self, path: Path | None) -> None:
         """Make the tape of the run at *path*; the run itself is not needed any more."""
@@ -166,11 +204,6 @@ class TapedRun:
             return
         tape.save(Trace.open(path), self.path)
         path.unlink()
-
-    @contextlib.contextmanager
-    def _patched(self) -> Iterator[None]:
-        raise NotImplementedError
-        yield
 
     def _seed(self) -> int:
         """The same for each recording of the test: what it draws does not change its tape."""
@@ -192,6 +225,10 @@ class TapedRun:
             f"the tape: {self._shown}; if the program was changed on purpose, "
             f"{self._command('all')} records it anew"
         )
+
+
+def _unsaid(line: str) -> None:
+    """What a run tells its user is not told in a test."""
 
 
 @contextlib.contextmanager

@@ -114,6 +114,7 @@ def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         "APPL_HOME": str(folder / ".appl"),
         "PYTHONPATH": os.pathsep.join([str(root), str(root / "backends")]),
         "PYTHONUTF8": "1",
+        "PYTEST_PLUGINS": "appl.pytest_plugin",  # as its entry point does where appl is installed
         "NO_COLOR": "1",
         "COLUMNS": "120",
     }

@@ -62,8 +62,9 @@ def appl(folder: pytest.Pytester, *words: str) -> pytest.RunResult:
     return folder.run(sys.executable, "-m", "appl", *words)
 
 
-def tested(folder: pytest.Pytester) -> pytest.RunResult:
-    return folder.runpytest_inprocess("-p", "appl.pytest_plugin", "-p", "no:cacheprovider")
+def outcome(folder: pytest.Pytester) -> pytest.RunResult:
+    plugins = ("appl.pytest_plugin", "no:cacheprovider", "no:hypothesispytest", "no:anyio")
+    return folder.runpytest_inprocess(*(f"-p{each}" for each in plugins))
 
 
 def test_the_test_of_a_function_passes_at_once_and_fails_when_the_program_changes(
@@ -83,9 +84,9 @@ def test_the_test_of_a_function_passes_at_once_and_fails_when_the_program_change
         '    value = appl_run.value(main(name="O\'Neil", times=2))',
         '    assert value == ["about 0 O\'Neil?", "about 1 O\'Neil?"]',
     ]
-    tested(folder).assert_outcomes(passed=1)
+    outcome(folder).assert_outcomes(passed=1)
     folder.makepyfile(program=PROGRAM.replace("{name}?", "{name}!"))
-    result = tested(folder)
+    result = outcome(folder)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*+ 0 O'Neil!*"])
 
@@ -105,7 +106,7 @@ def test_tests_of_coroutines_scripts_and_programs_elsewhere_pass_at_once(
     appl(folder, "run", "program.py:odd")
     assert appl(folder, "trace", "export-test", "-o", "checks/test_odd.py").ret == 0
     assert "assert" not in folder.path.joinpath("checks/test_odd.py").read_text()
-    tested(folder).assert_outcomes(passed=3)
+    outcome(folder).assert_outcomes(passed=3)
 
 
 def test_nothing_is_written_over_and_what_was_written_can_be_had_as_json(

@@ -74,7 +74,8 @@ def folder(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def run(folder: pytest.Pytester, *words: str) -> pytest.RunResult:
-    return folder.runpytest_inprocess("-p", "appl.pytest_plugin", "-p", "no:cacheprovider", *words)
+    plugins = ("appl.pytest_plugin", "no:cacheprovider", "no:hypothesispytest", "no:anyio")
+    return folder.runpytest_inprocess(*(f"-p{each}" for each in plugins), *words)
 
 
 def tapes(folder: pytest.Pytester) -> list[str]:
@@ -227,6 +228,43 @@ def test_a_broken_tape_is_named_with_its_line(folder: pytest.Pytester) -> None:
     result = run(folder)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["TraceCorrupt: *test_it.jsonl, line *"])
+
+
+# -- what was changed goes live
+
+
+PATCHED = """
+import pytest
+from program import ask
+
+@pytest.mark.appl(mode="patch")
+def test_it(appl_run):
+    for number in range(4):
+        str(ask(f"question {number}"))
+"""
+
+
+def test_a_patched_tape_pays_for_what_was_changed_alone(folder: pytest.Pytester) -> None:
+    folder.makepyfile(test_a=PATCHED)
+    run(folder, "--appl-record=new").assert_outcomes(passed=1)
+    path = folder.path / "tapes/test_a/test_it.jsonl"
+    before = path.read_text()
+    edited = before.replace('"text": "live question 1"', '"text": "as it was"')
+    path.write_text(edited)
+    same = run(folder, "--appl-record=new")
+    same.assert_outcomes(passed=1)
+    same.stdout.fnmatch_lines(["appl: 1 answered from tapes"])
+    assert path.read_text() == edited
+    folder.makepyfile(test_a=PATCHED.replace('f"question {number}"', 'f"question {number ** 2}"'))
+    run(folder).assert_outcomes(failed=1)
+    assert path.read_text() == edited
+    changed = run(folder, "--appl-record=new", "-rP")
+    changed.assert_outcomes(passed=1)
+    changed.stdout.fnmatch_lines(["*live: /ask.2/gen.0: *", "appl: 1 patched"])
+    said = [call.response.text for call in tape.read(path).calls if call.response]
+    assert said == ["live question 0", "as it was", "live question 4", "live question 9"]
+    run(folder).assert_outcomes(passed=1)
+    assert list(folder.path.glob(".appl/runs/*.trace")) == []
 
 
 # -- which tests, and which tapes
