@@ -313,7 +313,7 @@ class Trace:
 
     @property
     def opened(self) -> bool:
-        """Whether what was recorded is there: the trace is not private, or was read with its key."""
+        """Whether what was recorded is there: it is not private, or was read with its key."""
         privacy = self.header.get("privacy")
         sealed = isinstance(privacy, dict) and privacy.get("mode") == REDACTED
         return not self.private or (sealed and self.key is not None)
@@ -354,7 +354,7 @@ class Trace:
         return sum(last[number] - first[number] for number in first.keys() & last.keys()) / 1e6
 
     def wall(self, at: int, incarnation: int = 0) -> int:
-        """The time *at* of an incarnation as nanoseconds since 1970, so that times of several add up."""
+        """The time *at* of an incarnation in nanoseconds since 1970: those of several add up."""
         known = self.incarnations
         return at * 1000 + (known[incarnation].wall if incarnation < len(known) else 0)
 
@@ -464,8 +464,8 @@ class Builder:
             "U": self._line, "B": self._piece, "G": self._medium, "M": self._message,
             "L": self._longer, "N": self._node, "P": self._params, "S": self._start,
             "D": self._dispatch, "A": self._attempt, "C": self._chunks, "E": self._end,
-            "V": self._delivery, "F": self._tool, "R": self._result, "O": self._observation, "W": self._warning,
-            "Z": self._close,
+            "V": self._delivery, "F": self._tool, "R": self._result, "O": self._observation,
+            "W": self._warning, "Z": self._close,
         }  # fmt: skip
 
     def _forget(self) -> None:
