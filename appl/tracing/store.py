@@ -33,6 +33,7 @@ GROUP_SECONDS = 0.005
 GROUP_BYTES = 256 << 10
 QUEUE_BYTES = 64 << 20
 _SYNC_SECONDS = 1.0
+_PIECE = 1 << 20
 _LOCK_TRIES, _LOCK_PAUSE = 20, 0.005
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -165,7 +166,10 @@ def salvage(source: Path, target: Path) -> block.Scan:
         fd = create(target)
         with os.fdopen(fd, "wb") as copy:
             file.seek(0)
-            copy.write(file.read(found.good))
+            left = found.good
+            while left > 0 and (piece := file.read(min(left, _PIECE))):
+                copy.write(piece)
+                left -= len(piece)
             copy.flush()
             os.fsync(copy.fileno())
     return found

@@ -22,7 +22,7 @@ from opentelemetry.semconv.attributes import (
 )
 
 from appl.errors import ConfigError, ExportError
-from appl.tracing import Trace
+from appl.tracing import Recorder, Trace
 from appl.tracing.exporting import conventions, otlp
 from appl.tracing.exporting.spans import spans_of
 from tests.housekeeping.test_sharing import CANARY, PLACES, with_canaries
@@ -139,6 +139,28 @@ def test_openinference_has_kinds_and_indexed_messages(golden: Any, collector: Co
     assert not any("llm.token_count.total" in collector.attributes(span) for span in spans)
     spans = sent_anew(golden("tree"), collector, inference=True)
     assert 18 in [collector.attributes(span).get("llm.token_count.total") for span in spans]
+
+
+def test_what_was_in_flight_at_a_crash_is_a_span_of_its_own(
+    tmp_path: Path, collector: Collector
+) -> None:
+    from tests.tracing.made import answer, asked, call, end, start
+
+    path = tmp_path / "one.trace"
+    recorder = Recorder(path, {"program": "p"}, durability="process")
+    call(recorder, "/p.0/gen.0", "one")
+    start(recorder, asked("/p.0/gen.1", "two"))
+    recorder.barrier()
+    recorder._writer.abandon()  # as a process does that dies
+    recorder = Recorder(path, append=True, reason="resume", durability="process")
+    start(recorder, asked("/p.0/gen.1", "two"))
+    end(recorder, "/p.0/gen.1", answer("now"))
+    recorder.close()
+    spans = sent(Trace.open(path), collector)
+    twice = [collector.attributes(s) for s in spans if s.kind == 3][1:]
+    assert [about["appl.address"] for about in twice] == ["/p.0/gen.1"] * 2
+    assert sorted("gen_ai.usage.input_tokens" in about for about in twice) == [False, True]
+    assert [about.get("appl.call.superseded") for about in twice] == [None, True]
 
 
 def test_an_answer_of_another_run_emits_no_usage(golden: Any, collector: Collector) -> None:

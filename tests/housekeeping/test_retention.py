@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from appl.config import Config
 from appl.tracing import Recorder
-from appl.tracing.keeping import index, marks
+from appl.tracing.keeping import index, marks, tidying
 from appl.tracing.keeping.finding import STATES, Wanted, found, length, moment, size
 from appl.tracing.keeping.retention import Retention, removals
 from appl.tracing.keeping.row import Row
@@ -152,3 +154,39 @@ def test_filters_are_all_held(every: list[Row], state: str, hours: int) -> None:
     assert len(chosen) == sum(
         row.state == state and datetime.fromisoformat(row.began) >= since for row in every
     )
+
+
+@settings(max_examples=20, deadline=None)
+@given(limits, st.lists(st.booleans(), max_size=5), st.integers(0, 3))
+def test_tidying_leaves_the_files_of_marked_and_running_runs(
+    retention: Retention, kept: list[bool], crashed: int
+) -> None:
+    with TemporaryDirectory() as folder:
+        home = Path(folder) / ".appl"
+        paths = [made(home, number) for number in range(len(kept))]
+        for path, wanted in zip(paths, kept, strict=True):
+            marks.keep(path, wanted)
+        for number in range(crashed):
+            made(home, 10 + number, ended=False)
+        live = Recorder(home / "runs" / "20251231T000000.000Z-live-0001.trace", {"program": "p"})
+        try:
+            tidying.tidy(
+                Config(
+                    home=home,
+                    keep_age=None
+                    if retention.age is None
+                    else f"{retention.age.total_seconds():.0f}s",
+                    keep_runs=retention.runs,
+                    keep_size=None if retention.size is None else str(retention.size),
+                    keep_failed=retention.failed,
+                )
+            )
+            assert live.path.exists()
+            assert all(path.exists() for path, wanted in zip(paths, kept, strict=True) if wanted)
+            rest = [row for row in index.rows(home) if not row.kept and row.state != "running"]
+            if retention.runs is not None and not retention.failed:
+                assert len(rest) <= retention.runs
+            if retention.failed:
+                assert sum(row.state == "crashed" for row in rest) == crashed
+        finally:
+            live.close()

@@ -102,6 +102,7 @@ class _Maker:
             made.append(
                 self._call(each, root) if isinstance(each, Call) else self._tool(each, root)
             )
+        made += [self._superseded(call, root) for call in trace.earlier if call.attempts]
         self._stretch(made)
         over = trace.state != "running"
         for span in made:
@@ -224,6 +225,13 @@ class _Maker:
         )  # fmt: skip
         span.events = list(self._attempts(call))
         self._fail(span, call.error)
+        return span
+
+    def _superseded(self, call: Call, root: Span) -> Span:
+        """What an earlier process sent and a later one asked again: it may have been paid."""
+        span = self._call(call, root)
+        span.identity = self._identity(f"call of process {call.incarnation}", call.address)
+        span.attributes[names.SUPERSEDED], span.whole = True, True
         return span
 
     def _asked(self, call: Call) -> Attributes:
