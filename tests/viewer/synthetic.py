@@ -28,8 +28,7 @@ class Synthetic:
         empty: dict[str, Any] = dict.fromkeys(("reason", "error", "began", "damage"), "")
         numbers = dict.fromkeys(("observations", "records", "masked", "torn"), 0)
         lists: dict[str, Any] = {"warnings": [], "processes": [], "outcomes": OUTCOMES}
-        maps: dict[str, Any] = {"header": {}, "totals": {}}
-        return {"name": "synthetic", "state": "finished", **empty, **numbers, **lists, **maps}
+        return {"name": "synthetic", "state": "finished", **empty, **numbers, **lists, "header": {}}
 
     def rows(self, asked: Mapping[str, str]) -> dict[str, Any]:
         since = int(asked["since"])

@@ -281,13 +281,13 @@ def test_of_a_hundred_thousand_calls_few_are_in_the_document(show: Show) -> None
 
 
 def test_lists_longer_than_a_page_can_be_are_reached_to_the_end(show: Show) -> None:
-    with Server(Synthetic(400_000)) as server:  # type: ignore[arg-type]
+    with Server(Synthetic(200_000)) as server:  # type: ignore[arg-type]
         page = show(server.url)
-        page.until("document.querySelector('.state').innerText == 'finished; 400,000 calls'")
+        page.until("document.querySelector('.state').innerText == 'finished; 200,000 calls'")
         page.press("Escape", "End")
-        page.until("document.querySelector('#reader').dataset.row == '399999'")
+        page.until("document.querySelector('#reader').dataset.row == '199999'")
         page.press("ArrowUp", "PageDown", "ArrowUp")
-        page.until("document.querySelector('#reader').dataset.row == '399998'")
+        page.until("document.querySelector('#reader').dataset.row == '199998'")
         chosen = "document.querySelector('main [role=option][aria-selected=true]').getBoundingClientRect()"
         edge = "document.querySelector('main .list').getBoundingClientRect()"
         assert page.js(f"{chosen}.bottom <= {edge}.bottom + 1 && {chosen}.top >= {edge}.top - 1")

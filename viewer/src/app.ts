@@ -33,7 +33,7 @@ export class Run {
     if (changed) this.table.apply(changes);
     this.table.applyScopes(scopes);
     const state = this.info?.state;
-    if (changed || !this.info || this.source.live) this.info = await this.source.run(this.key);
+    if (!this.info || !this.more) this.info = await this.source.run(this.key);
     return changed || state !== this.info.state;
   }
 

@@ -9,7 +9,6 @@ export interface RunInfo {
   error: string;
   began: string;
   header: Record<string, unknown>;
-  totals: Record<string, unknown>;
   warnings: [string, string][];
   processes: { pid: number; host: string; reason: string; wall: number }[];
   observations: number;

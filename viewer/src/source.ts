@@ -53,7 +53,7 @@ export class Server implements Source {
   }
 }
 
-const PAGE = 200;
+const PAGE = 500;
 const ADDRESS = 1;
 const PROMPT = 2;
 const ANSWER = 4;
@@ -63,6 +63,7 @@ export class Embedded implements Source {
   readonly live = false;
   private readonly blocks = new Map<string, HTMLScriptElement>();
   private readonly pages = new Map<string, unknown>();
+  private readonly matches = new Map<number, boolean>();
 
   constructor(blocks: Iterable<HTMLScriptElement>) {
     for (const block of blocks) this.blocks.set(block.dataset["name"] ?? "", block);
@@ -89,20 +90,24 @@ export class Embedded implements Source {
     return found;
   }
 
-  /** Looks through one page of calls; messages that were seen before are remembered. */
+  /** Looks through one page of calls; what was found in messages is remembered. */
   async search(key: RunKey, text: string, from: number): Promise<Found> {
     const wanted = text.toLowerCase();
     const page = Math.floor(from / PAGE);
     const found: Found = { rows: [], where: [], next: -1 };
     if (!this.blocks.has(`${key}/calls/${page}`)) return found;
+    if (from === 0) this.matches.clear();
     const inside = (said: string | null | undefined): boolean =>
       !!said && said.toLowerCase().includes(wanted);
     for (const call of await this.block<CallDoc[]>(`${key}/calls/${page}`)) {
-      const messages = await this.messages(key, call.messages ?? []);
+      for (const number of call.messages ?? []) {
+        if (!this.matches.has(number)) await this.match(key, number, inside);
+      }
+      const asked = (call.messages ?? []).some((number) => this.matches.get(number));
       const answers = (call.samples ?? []).flatMap((s) => [s.text, s.reasoning, ...s.calls.flat()]);
       const where =
         ADDRESS * Number([call.address, call.where, call.model, call.name, call.kind].some(inside)) +
-        PROMPT * Number(inside(call.arguments) || messages.some((each) => inside(each.text))) +
+        PROMPT * Number(inside(call.arguments) || asked) +
         ANSWER * Number([...answers, call.result?.text, ...(call.error ?? [])].some(inside));
       if (where) {
         found.rows.push(call.row);
@@ -111,6 +116,16 @@ export class Embedded implements Source {
     }
     if (this.blocks.has(`${key}/calls/${page + 1}`)) found.next = (page + 1) * PAGE;
     return found;
+  }
+
+  /** Notes which messages of the page of this one match. */
+  private async match(key: RunKey, number: number, inside: (said: string) => boolean): Promise<void> {
+    const first = number - (number % PAGE);
+    const page = await this.block<MessageDoc[]>(`${key}/messages/${first / PAGE}`);
+    page.forEach((each, i) => {
+      const calls = (each.calls ?? []).flat();
+      this.matches.set(first + i, [each.text, ...calls].some(inside));
+    });
   }
 
   private async item<T>(name: string, number: number): Promise<T> {

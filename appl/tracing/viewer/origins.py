@@ -58,6 +58,9 @@ def _answers(trace: Trace, address: str) -> list[tuple[str, Call]]:
 
 def _within(number: int, text: str, answers: dict[str, Call]) -> list[Origin]:
     """The longest answers first, each at the first place that none has taken."""
+    whole = answers.get(text)
+    if whole is not None:
+        return [Origin(number, 0, len(text), whole.address, whole.where)]
     taken: list[Origin] = []
     done: set[str] = set()
     for answer in sorted(answers, key=len, reverse=True):

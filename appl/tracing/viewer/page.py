@@ -19,7 +19,7 @@ from appl.errors import TraceWriteError
 from appl.tracing.viewer.packing import packed
 from appl.tracing.viewer.view import Views
 
-PAGE = 200
+PAGE = 500
 """How many calls, and how many messages, a block of an exported page holds."""
 
 

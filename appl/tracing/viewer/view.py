@@ -10,7 +10,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from appl.errors import TraceError
@@ -27,7 +27,7 @@ from appl.tracing.viewer.search import Search
 from appl.tracing.viewer.texts import Texts
 
 Asked = Mapping[str, str]
-_FRESH, _PATIENCE = 0.2, 0.25
+_FRESH, _PATIENCE = 0.2, 0.4
 _WHOLE = ("prefixes", "critical", "costs", "search")
 _MOST = 500
 
@@ -49,6 +49,7 @@ class View:
         self._lock = threading.RLock()
         self._read = -_FRESH
         self._damage = ""
+        self._made: dict[str, tuple[int, Any]] = {}
         try:
             self.rows.touch(self._following.poll(_PATIENCE))
         except BaseException:
@@ -60,9 +61,9 @@ class View:
             "scopes": self._scopes,
             "call": lambda asked: self.texts.call(_number(asked, "row")),
             "messages": lambda asked: self.texts.messages(_numbers(asked, "ids")),
-            "prefixes": lambda _: self._prefixes.data(),
-            "critical": lambda _: critical(self.rows),
-            "costs": lambda _: costs.of(self.trace).as_data(),
+            "prefixes": lambda _: self._once("prefixes", self._prefixes.data),
+            "critical": lambda _: self._once("critical", lambda: critical(self.rows)),
+            "costs": lambda _: self._once("costs", lambda: costs.of(self.trace).as_data()),
             "search": self._found,
         }
 
@@ -105,7 +106,6 @@ class View:
             "error": f"{type(trace.error).__name__}: {trace.error}" if trace.error else "",
             "began": began.isoformat() if began else "",
             "header": exact(jsonable(trace.header)),
-            "totals": trace.totals().as_data(),
             "warnings": [list(pair) for pair in trace.warnings[:_MOST]],
             "processes": [
                 {"pid": each.pid, "host": each.host, "reason": each.reason, "wall": each.wall}
@@ -118,6 +118,14 @@ class View:
             "damage": self._damage,
             "outcomes": OUTCOMES,
         }
+
+    def _once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What *make* gives for the records that there are."""
+        records, made = self._made.get(name, (-1, None))
+        if records != self.trace.records:
+            made = make()
+            self._made[name] = self.trace.records, made
+        return made
 
     def _changes(self, asked: Asked) -> dict[str, Any]:
         changes = self.rows.changes(_number(asked, "since"))
