@@ -1,0 +1,93 @@
+"""Exports to a real server: a Phoenix that this starts, is sent a run, and is asked what it shows.
+
+    python -m venv /tmp/phoenix && /tmp/phoenix/bin/pip install arize-phoenix
+    python benchmarks/otel_phoenix.py /tmp/phoenix/bin/phoenix
+
+Only loopback is used. Needs the extra ``otel``: Phoenix takes protobuf alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from appl.errors import ExportError
+from appl.tracing import Trace
+from appl.tracing.exporting import otlp
+from appl.tracing.exporting.spans import spans_of
+from tests.traces.make import recorded
+from tests.traces.programs import PROGRAMS
+
+PORT = 16006
+URL = f"http://127.0.0.1:{PORT}"
+
+
+def asked(path: str) -> Any:
+    with urllib.request.urlopen(URL + path, timeout=10) as answer:
+        return json.loads(answer.read())
+
+
+def shown(count: int) -> list[dict[str, Any]]:
+    """The spans that Phoenix shows, when there are *count*, or those there are after a minute."""
+    found: list[dict[str, Any]] = []
+    for _ in range(60):
+        found = asked(f"/v1/projects/default/spans?limit={2 * count}")["data"]
+        if len(found) >= count:
+            break
+        time.sleep(1)
+    return found
+
+
+def main(phoenix: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {
+            **os.environ, "PHOENIX_WORKING_DIR": folder, "PHOENIX_PORT": str(PORT),
+            "PHOENIX_HOST": "127.0.0.1", "PHOENIX_GRPC_PORT": "14317",
+            "PHOENIX_TELEMETRY_ENABLED": "false",
+        }  # fmt: skip
+        with (Path(folder) / "log").open("wb") as log:
+            server = subprocess.Popen([phoenix, "serve"], env=environment, stdout=log, stderr=log)
+        try:
+            tell(Path(folder))
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+def tell(folder: Path) -> None:
+    sent: dict[str, Any] = {}
+    for name in PROGRAMS:
+        recorded(name, folder / f"{name}.trace")
+        trace = Trace.open(folder / f"{name}.trace")
+        spans = spans_of(trace, content=True, inference=True)
+        taken = otlp.send(spans, URL, tries=30)
+        print(f"{name}: sent {len(spans.spans)} spans, taken {taken}")
+        sent |= {span.identity.hex(): span for span in spans.spans}
+    found = {span["context"]["span_id"]: span for span in shown(len(sent))}
+    same = len(found.keys() & sent.keys())
+    print(f"Phoenix shows {len(found)} spans, {same} of the {len(sent)} sent")
+    kinds: dict[str, int] = {}
+    for span in found.values():
+        kinds[span["span_kind"]] = kinds.get(span["span_kind"], 0) + 1
+    print("by kind:", json.dumps(kinds, sort_keys=True))
+    wrong = [
+        key
+        for key, span in found.items()
+        if key in sent and (span["parent_id"] or "") != (sent[key].parent or b"").hex()
+    ]
+    print(f"with another parent than was sent: {len(wrong)}")
+    try:
+        otlp.send(spans, URL, encode=otlp.Encoder())
+    except ExportError as error:
+        print(f"as JSON: {error}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
