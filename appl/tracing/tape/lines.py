@@ -12,10 +12,12 @@ import math
 from typing import Any
 
 from appl.tracing import codec
+from appl.tracing.allowance import Allowance
 
 FORMAT = 1
 MAX_LINE = 64 << 20
 _JOINERS = "\u200c\u200d"  # without which some scripts, and many emoji, are others
+_LINE, _LIST, _MAP, _ITEM = 256, 64, 240, 200  # bytes of what is made of each, at most
 _FLOAT, _BLOB = "$float", "$blob"
 _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
@@ -38,10 +40,17 @@ def _escape(char: str) -> str:
     return json.dumps(char, ensure_ascii=True)[1:-1]
 
 
-def loaded(line: bytes) -> Record:
-    """The record of *line*. Raises ``ValueError``, ``RecursionError``."""
+def loaded(line: bytes, allowance: Allowance) -> Record:
+    """The record of *line*. Raises ``ValueError``, ``RecursionError``, ``TraceCorrupt``.
+
+    What it may take as objects is taken from *allowance* first; brackets and commas within texts
+    are counted too, which a tape can well afford.
+    """
     if len(line) > MAX_LINE:
         raise ValueError(f"a line has more than {MAX_LINE} bytes")
+    allowance.spend_text(line)
+    lists, maps, items = line.count(b"["), line.count(b"{"), line.count(b",")
+    allowance.spend(_LINE + _LIST * lists + _MAP * maps + _ITEM * items)
     record = json.loads(line.decode("utf-8"), object_hook=_hooked, parse_constant=_refused)
     if type(record) is not dict:
         raise ValueError("a line of a tape is a JSON object")

@@ -18,6 +18,7 @@ from appl.errors import NotATrace, TraceCorrupt, TraceError, TraceTooNew
 from appl.prompt import ROLES, Audio, Image, Media, Message, Messages, Rope, ToolCall, digest_of
 from appl.prompt.messages import LONG
 from appl.tracing import record as records
+from appl.tracing.allowance import RECORD, Allowance, of_file
 from appl.tracing.chunks import KINDS, Texts
 from appl.tracing.record import checked, optional
 from appl.tracing.store import regular_file
@@ -26,9 +27,7 @@ from appl.tracing.tape.places import after_their_needs
 from appl.tracing.tooluse import ToolUse
 from appl.tracing.trace import Attempt, Call, Incarnation, Observation, Scope, Trace
 
-MAX_TAPE = 256 << 20
-MAX_SCOPES = 256 << 20
-"""Characters of all addresses of scopes together."""
+_ASKED = 2000  # bytes of a call or a tool, besides its texts
 _BAD = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 _OUTCOMES = ("failed", "cancelled")
 
@@ -36,7 +35,8 @@ _OUTCOMES = ("failed", "cancelled")
 def read(path: str | os.PathLike[str], *, limit: int = 0) -> Trace:
     """The trace that the tape at *path* holds; it replays as the one that was written.
 
-    *limit* is how many bytes the file may have, when that is not 256 MiB. Raises ``TraceError``.
+    *limit* is how many bytes of memory it may take, where that is not to be in proportion to the
+    file. Raises ``TraceError``.
     """
     with regular_file(Path(path)) as file:
         return read_from(file, Path(path), limit)
@@ -45,13 +45,12 @@ def read(path: str | os.PathLike[str], *, limit: int = 0) -> Trace:
 def read_from(file: BinaryIO, path: Path, limit: int = 0) -> Trace:
     """As ``read``, of an open *file*."""
     size = file.seek(0, os.SEEK_END)
-    if size > (limit or MAX_TAPE):
-        raise TraceCorrupt(f"{path} has {size} bytes, more than the {limit or MAX_TAPE} of a tape")
     file.seek(0)
-    reader = _Reader(Trace(path))
+    allowance = Allowance(limit or of_file(size))
+    reader = _Reader(Trace(path), allowance)
     number = 0
     try:
-        for number, record in _numbered(file):
+        for number, record in _numbered(file, allowance):
             reader.take(record, number)
         return reader.trace()
     except TraceError:
@@ -67,12 +66,12 @@ def _said(error: BaseException) -> str:
     return f"{error}" if type(error) is ValueError else f"{type(error).__name__}: {error}"
 
 
-def _numbered(file: BinaryIO) -> Iterator[tuple[int, Record]]:
+def _numbered(file: BinaryIO, allowance: Allowance) -> Iterator[tuple[int, Record]]:
     number = 0
     while line := file.readline(MAX_LINE + 2):
         number += 1
         if line.strip():
-            yield number, loaded(line)
+            yield number, loaded(line, allowance)
 
 
 class _Text:
@@ -116,8 +115,8 @@ class _Asked:
 class _Reader:
     """Takes the records in their order, then puts them together."""
 
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
+    def __init__(self, trace: Trace, allowance: Allowance) -> None:
+        self._trace, self._allowance = trace, allowance
         self._asked: dict[str, _Asked] = {}
         self._used: dict[str, _Asked] = {}
         self._seen: dict[tuple[str, int, str], Record] = {}
@@ -185,6 +184,7 @@ class _Reader:
     def _opened(self, record: Record, among: dict[str, _Asked], address: str) -> None:
         if address in among:
             raise ValueError(f"{address:.200} stands here twice")
+        self._allowance.spend(_ASKED)
         self._open = among[address] = _Asked(record, self._line)
 
     def _inside(self) -> _Asked:
@@ -278,6 +278,7 @@ class _Reader:
             Scope(
                 address, parent, name, optional(str, record["file"]), optional(int, record["line"]),
                 checked(int, record["at"]), revived(record.get("metadata")),
+                checked(int, record.get("incarnation", 0)),
             )
         )  # fmt: skip
 
@@ -304,7 +305,7 @@ class _Reader:
         self._told(calls)
         self.at = 0
         trace = self._trace
-        for address in after_their_needs({each.address: each.edges for each in calls.values()}):
+        for address in self._started(calls):
             call = trace.by_address[address] = calls[address]
             call.position = len(trace.by_address) - 1
         for used in trace.tools.values():
@@ -312,8 +313,17 @@ class _Reader:
         trace.calls = list(trace.by_address.values())
         every: list[Call | ToolUse] = [*trace.calls, *trace.tools.values()]
         trace.masked = sum(bool(each.masked) for each in every)
-        trace.scopes = self._scopes or list(_scopes_of([*trace.by_address, *trace.tools]))
+        trace.scopes = self._scopes or list(
+            _scopes_of([*trace.by_address, *trace.tools], self._allowance)
+        )
         return trace
+
+    def _started(self, calls: dict[str, Call]) -> list[str]:
+        """The calls as they started; where that is not said, in an order in which they could."""
+        told = [address for address in self._went if address in calls]
+        if len(told) == len(calls):
+            return told
+        return after_their_needs({each.address: each.edges for each in calls.values()})
 
     def _made_call(self, address: str, asked: _Asked) -> Call:
         record = asked.record
@@ -337,6 +347,8 @@ class _Reader:
             call.started = optional(int, went.get("started_us", 0))
         if call.outcome is not None:
             call.ended = checked(int, went.get("ended_us", 0))
+        call.first = optional(int, went.get("first_us"))
+        _timed(call, went)
         return call
 
     def _ask(self, call: Call, asked: _Asked) -> None:
@@ -440,6 +452,7 @@ class _Reader:
             used.error = _error_from(asked.error["error"])
         if used.outcome is not None:
             used.ended = checked(int, went.get("ended_us", 0))
+        _timed(used, went)
         return used
 
     def _told(self, calls: dict[str, Call]) -> None:
@@ -534,22 +547,25 @@ def _fitted(cuts: list[tuple[int, int, int]], whole: Texts) -> list[Any]:
     return found if not any(left.values()) else []
 
 
-def _attempt(number: Any, at: Any, error: Any, wait: Any) -> Attempt:
+def _attempt(number: Any, at: Any, error: Any, wait: Any, waited: Any = None) -> Attempt:
     failed = None if error is None else _error_from(error)
-    return Attempt(checked(int, number), optional(int, at), failed, optional(int, wait))
+    waits = {checked(str, name): checked(int, each) for name, each in (waited or {}).items()}
+    return Attempt(checked(int, number), optional(int, at), failed, optional(int, wait), waits)
 
 
-def _scopes_of(addresses: list[str]) -> Iterator[Scope]:
+def _timed(each: Call | ToolUse, went: Record) -> None:
+    each.incarnation = checked(int, went.get("incarnation", 0))
+    each.delivered_at = optional(int, went.get("told_us"))
+
+
+def _scopes_of(addresses: list[str], allowance: Allowance) -> Iterator[Scope]:
     """The scopes that *addresses* lie in, as far as addresses tell."""
     known: set[str] = set()
-    room = MAX_SCOPES
     for address in addresses:
         missing = []
         above = address.rpartition("/")[0]
         while above and above not in known:
-            room -= len(above)
-            if room < 0:
-                raise ValueError("the addresses of the tape are nested far too deeply")
+            allowance.spend(RECORD + 4 * len(above))
             known.add(above)
             missing.append(above)
             above = above.rpartition("/")[0]

@@ -317,7 +317,8 @@ def _how_it_went(trace: Trace) -> Iterator[Record]:
         began = {name: getattr(each, name) for name in each.__slots__ if name != "number"}
         yield {"began": each.number, **began}
     for scope in trace.scopes:
-        about = {"metadata": plain(scope.metadata)} if scope.metadata is not None else {}
+        about: Record = {"incarnation": scope.incarnation} if scope.incarnation else {}
+        about |= {"metadata": plain(scope.metadata)} if scope.metadata is not None else {}
         yield {
             "scope": scope.address, "parent": scope.parent, "name": scope.name, "file": scope.file,
             "line": scope.line, "at": scope.at, **about,
@@ -326,10 +327,12 @@ def _how_it_went(trace: Trace) -> Iterator[Record]:
     for call in sorted(every, key=lambda each: each.position):
         went: Record = {"file": call.file, "line": call.line}
         went |= {"started_us": call.started, "ended_us": call.ended}
+        went |= {"told_us": call.delivered_at} if call.delivered_at is not None else {}
+        went |= {"incarnation": call.incarnation} if call.incarnation else {}
         if isinstance(call, Call):
             went["attempts"] = [_attempt(each) for each in call.attempts]
-            told = {name: getattr(call, name, None) for name in ("source", "of")}
-            went |= {name: value for name, value in told.items() if value is not None}
+            told = (("source", call.source), ("of", call.of), ("first_us", call.first))
+            went |= {name: value for name, value in told if value is not None}
         yield {"went": call.address, **went}
     for address, message in trace.warnings:
         yield {"warning": message, "address": address}
@@ -337,4 +340,5 @@ def _how_it_went(trace: Trace) -> Iterator[Record]:
 
 def _attempt(attempt: Any) -> list[Any]:
     failed = None if attempt.error is None else _error(attempt.error)
-    return [attempt.number, attempt.at, failed, attempt.wait]
+    waited = [attempt.waited] if attempt.waited else []
+    return [attempt.number, attempt.at, failed, attempt.wait, *waited]
