@@ -10,9 +10,11 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from appl.runtime.event import CallStarted, Event
+from appl.runtime.event import CallStarted, Event, RunEnded, ScopeEntered, Warned
 from appl.tracing.recorder import Recorder, Sums
 from appl.tracing.resumer import Resumer
+
+_PREPARES = (ScopeEntered, CallStarted, Warned)
 
 
 class Appender(Recorder):
@@ -24,7 +26,8 @@ class Appender(Recorder):
     def __init__(self, resumer: Resumer, **options: Any) -> None:
         self._resumer = resumer
         self._begun = False
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()
+        self._kept: list[Event] = []
         super().__init__(resumer.trace.path, append=True, reason="resume", **options)
         resumer.on_again = self._record
         self._totals = Sums.of(resumer.trace)
@@ -38,14 +41,26 @@ class Appender(Recorder):
         self._reason = reason
 
     def on_event(self, event: Event) -> None:
-        if self._resumer.is_new(event):
+        if isinstance(event, RunEnded):  # that alone is nothing new
+            super().on_event(event)
+        elif self._resumer.is_new(event):
             self._record(event)
 
     def _record(self, event: Event) -> None:
-        self._begin()
-        if isinstance(event, CallStarted):
-            self._replaces(event.request.address)
-        super().on_event(event)
+        """Write *event*; what only prepares what is live is kept until something is."""
+        with self._starting:
+            self._kept.append(event)
+            if not self._begun and isinstance(event, _PREPARES) and not self._resumer.open:
+                return
+            kept, self._kept = self._kept, []
+            self._write(kept)
+
+    def _write(self, events: list[Event]) -> None:
+        for event in events:
+            self._begin()
+            if isinstance(event, CallStarted):
+                self._replaces(event.request.address)
+            super().on_event(event)
 
     def _replaces(self, address: str) -> None:
         """A call that is begun again is not counted as it ended then."""
@@ -54,10 +69,19 @@ class Appender(Recorder):
             self._totals.forget(before)
 
     def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            super()._open({}, True, self._reason)
+
+    def barrier(self, timeout: float | None = None) -> None:
+        """Return when all that happened so far is written. Raises ``TraceWriteError``."""
+        self._flush()
+        super().barrier(timeout)
+
+    def _flush(self) -> None:
         with self._starting:
-            if not self._begun:
-                self._begun = True
-                super()._open({}, True, self._reason)
+            kept, self._kept = self._kept, []
+            self._write(kept)
 
     def close(self, reason: str | None = None) -> None:
         """Write what is left, and how the run ended if that is new. Raises ``TraceWriteError``."""
@@ -67,5 +91,6 @@ class Appender(Recorder):
         if not self._begun and (same or self._resumer.error is not None):
             self.leave()
             return
+        self._flush()
         self._begin()
         super().close(reason)

@@ -20,6 +20,7 @@ from appl.runtime.event import (
     CallDispatched,
     CallEnded,
     CallStarted,
+    ChunkArrived,
     ChunksDelivered,
     Delivered,
     Event,
@@ -39,6 +40,7 @@ from appl.tracing.unhandled import unhandled
 if TYPE_CHECKING:
     from appl.runtime.call import Call as Asked
 
+_ABOUT_ONE = (CallDispatched, AttemptFailed, ChunkArrived, CallEnded, ToolEnded)
 Verdict = Literal["live", "answer", "wait", "refuse"]
 ToolVerdict = Literal["run", "answer", "assume", "doubt", "wait"]
 
@@ -144,6 +146,10 @@ class Resumer(Recall):
             self.refuse(call, self.error)
         elif call.outcome is None:
             go()
+
+    def refuse(self, call: Asked, error: TraceError) -> bool:
+        self._verdicts[call.address] = "refuse"  # which is no outcome of the call
+        return super().refuse(call, error)
 
     def recalled(self, call: Asked, found: Call) -> None:
         """What the answer took counts for the budgets of the run, which are for all of it."""
@@ -267,7 +273,7 @@ class Resumer(Recall):
             f"appl trace resume {self.trace.path.stem} --rerun {used.address}\n  or say what it "
             f"gave: appl trace resume {self.trace.path.stem} --assume '{used.address}=RESULT'\n  "
             "(in a program: appl.session.resumed(path, rerun=[…]) or assume={…}); a tool that may "
-            "run twice is declared with effect=\"idempotent\"",
+            "run twice is declared with idempotent=True",
             tool=used.name, arguments=used.arguments, address=used.address,
         )  # fmt: skip
         if self.error is None:
@@ -277,12 +283,14 @@ class Resumer(Recall):
     # -- what is new in a run that goes on
 
     def is_new(self, event: Event) -> bool:
-        """Whether *event* is not in the trace already."""
+        """Whether *event* is not in the trace already, and belongs there."""
+        if self.error is not None and not self._open:
+            return False  # the run ends here, and nothing has happened
         if isinstance(event, CallStarted):
             return self._begins(event, self.verdict(event.request) == "live")
         if isinstance(event, ToolStarted):
             return self._begins_tool(event)
-        if isinstance(event, CallDispatched | AttemptFailed | CallEnded | ToolEnded):
+        if isinstance(event, _ABOUT_ONE):
             return not self._is_old(event.address)
         if isinstance(event, Delivered):
             return not self._is_old(event.address) or self._is_untold(event.address)
@@ -304,7 +312,8 @@ class Resumer(Recall):
         if used is None:
             return True
         self._effects[address] = event.effect
-        if event.effect == "program":
+        if event.effect == "program":  # it runs again, and its calls are claimed one by one
+            self.claimed.add(address)
             verdict: ToolVerdict = "run" if used.outcome is None else "answer"
         elif used.differs(event.name, event.arguments):
             verdict = "run" if self.edited else "doubt"
@@ -339,7 +348,11 @@ class Resumer(Recall):
 
     def unasked(self) -> list[Call | ToolUse]:
         """Recorded calls that ended, and that this run has not asked for."""
-        answered = {at for at, verdict in self._tools.items() if verdict == "answer"}
+        answered = {
+            at
+            for at, verdict in self._tools.items()
+            if verdict == "answer" and self._effects.get(at) != "program"
+        }
         every: list[Call | ToolUse] = [
             call
             for call in self.trace.calls

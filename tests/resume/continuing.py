@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections import Counter
 from pathlib import Path
@@ -11,10 +12,10 @@ from appl.backend import Emit, Request, Response
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Retries
-from appl.tracing import block, home
+from appl.tracing import Trace, block, codec
 from appl.tracing.appender import Appender
 from appl.tracing.resumer import Resumer, in_doubt
-from appl.tracing.trace import Trace
+from appl.tracing.trace import records
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))
 
@@ -38,27 +39,33 @@ class Counting:
         return getattr(self._backend, name)
 
 
-def blocks(path: Path) -> list[int]:
-    """The offsets at which the blocks of a trace end."""
-    found, ends = block.Scan(), list[int]()
-    with path.open("rb") as file:
-        for _ in block.scan(file, found):
-            ends.append(found.good)
-    return ends
-
-
-def cut(path: Path, at: int, to: Path) -> Path:
-    """A copy of the trace *path* that ends after *at* bytes: what a crash leaves."""
-    to.write_bytes(path.read_bytes()[:at])
+def cut(path: Path, to: Path, dice: random.Random, least: float = 0.0) -> Path:
+    """A copy of the trace *path* that ends after one of its records: what a crash leaves."""
+    every = [codec.pack(record) for record in records(path)]
+    count = dice.randint(max(2, int(least * len(every))), max(len(every) - 1, 2))
+    to.write_bytes(block.MAGIC + block.Encoder(0).block(b"".join(every[:count])))
     return to
 
 
+def ended(trace: Trace) -> set[str]:
+    """The calls of *trace* that are over, so that nobody has to be asked for them again."""
+    return {
+        call.address
+        for call in trace.calls
+        if call.outcome in ("answered", "failed") and call.started is not None
+    }
+
+
 def resume(
-    seed: int, path: Path, resumer: type[Resumer] = Resumer, program: Any = rehearsal.program
+    seed: int,
+    path: Path,
+    resumer: type[Resumer] = Resumer,
+    program: Any = rehearsal.program,
+    backend: Any = None,
 ) -> tuple[Any, Counting, Resumer]:
     """Go on with program *seed* from its trace; its values, what was asked, and who answered."""
-    live = Counting(rehearsal.backend(seed + 7))
-    trace = Trace.open(path, home=home())
+    live = Counting(backend or rehearsal.backend(seed + 7))
+    trace = Trace.open(path)
     doubtful = [at for at, used in trace.tools.items() if in_doubt(used, trace.reason)]
     recalled = resumer(trace, rerun=doubtful)
     appender = Appender(recalled, durability="process")
