@@ -45,11 +45,16 @@ class CallStarted:
 
 @dataclass(slots=True)
 class CallDispatched:
-    """An attempt of the call was handed to its backend; ``attempt`` counts from 1."""
+    """An attempt of the call was handed to its backend; ``attempt`` counts from 1.
+
+    ``waited`` are nanoseconds that it waited for leave before, by reason, besides its turn:
+    ``budget``, ``circuit``, ``rate``.
+    """
 
     address: str
     attempt: int
     at: int
+    waited: Mapping[str, int] | None = None
 
 
 @dataclass(slots=True)

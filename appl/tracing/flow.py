@@ -25,9 +25,10 @@ Kind = Literal["start", "end", "told"]
 class Step:
     """A call of a model or a tool, with its times.
 
-    ``phases`` are what it did between ``start`` and ``end``, in order: ``queue`` (for a slot, the
-    rate, or the budget), ``retry`` (attempts that failed and the waits after them), ``prefill`` and
-    ``decode``, or ``answer`` where the first piece of the answer is not known, ``tool``.
+    ``phases`` are what it did between ``start`` and ``end``, in order: ``queue`` (until it was its
+    turn), ``budget``, ``circuit`` and ``rate`` (for leave to be sent), ``retry`` (attempts that
+    failed and the waits after them), ``prefill`` and ``decode``, or ``answer`` where the first
+    piece of the answer is not known, ``tool``.
     """
 
     source: Call | ToolUse
@@ -160,7 +161,9 @@ def phases(call: Call) -> list[tuple[str, int]]:
     sent = [attempt.at for attempt in call.attempts if attempt.at is not None]
     if not sent:
         return [("queue", call.ended - call.started)]
-    found = [("queue", sent[0] - call.started), ("retry", sent[-1] - sent[0])]
+    before, waited = sent[0] - call.started, call.attempts[0].waited
+    found = [("queue", before - sum(waited.values())), *waited.items()]
+    found.append(("retry", sent[-1] - sent[0]))
     if call.first is not None and sent[-1] <= call.first <= call.ended:
         found += [("prefill", call.first - sent[-1]), ("decode", call.ended - call.first)]
     else:

@@ -19,7 +19,7 @@ N     id, parent or nil, message, digest, from                    a prompt: its 
 P     id, model, canonical JSON                                   sampling parameters
 S     id, scope, name, ordinal, kind, prompt, params, n, sample, content digest, edges, file,
       line, at, timeout                                           a call is started
-D     call, attempt, at                                           an attempt is dispatched
+D     call, attempt, at, waited                                   an attempt is dispatched
 A     call, attempt, error, at, wait                              an attempt failed, and one follows
 C     call, count, at                                             so many chunks delivered
 E     call, status, value, at, lengths, texts, about              0 answered, 1 failed, 2 cancelled
@@ -43,6 +43,7 @@ M). An origin is the id of a line or a call, an address, or nil; in an N, where 
 where there is any, a map of what else it says. A sample of an answer is text, finish reason and
 tokens; where there are any, tool calls and reasoning follow. ``lengths`` are those of the chunks of
 a streamed answer, else missing, and ``texts`` what one that failed, or was cancelled, had said.
+``waited`` is a map of microseconds by reason, and missing where it would be empty.
 ``about`` is a map, and missing where it would be empty: ``first`` (when the first chunk came),
 ``source`` and ``of`` (see ``event.Source``).
 """

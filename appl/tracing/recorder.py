@@ -609,7 +609,9 @@ class Recorder:
         return number
 
     def _dispatched(self, event: CallDispatched) -> None:
-        self._put("D", self._call(event.address), event.attempt, self._at(event.at))
+        waited = {why: took // 1000 for why, took in (event.waited or {}).items() if took >= 1000}
+        more = (waited,) if waited else ()
+        self._put("D", self._call(event.address), event.attempt, self._at(event.at), *more)
 
     def _attempt_failed(self, event: AttemptFailed) -> None:
         masks = list[str]()

@@ -52,13 +52,15 @@ _BAD = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowErr
 class Attempt:
     """One try of a call: when it was handed to the backend, and how it failed if it did.
 
-    ``wait`` is the time until the next one, at least, when it failed.
+    ``wait`` is the time until the next one, at least, when it failed. ``waited`` are microseconds
+    that it waited before it was sent, besides its turn: for ``budget``, ``circuit``, ``rate``.
     """
 
     number: int
     at: int | None = None
     error: BaseException | None = None
     wait: int | None = None
+    waited: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -744,8 +746,11 @@ class Builder:
             self._add(found)
         return found
 
-    def _dispatch(self, call: Any, number: Any, at: Any) -> None:
-        self._call(call).attempts.append(Attempt(checked(int, number), checked(int, at)))
+    def _dispatch(self, call: Any, number: Any, at: Any, waited: Any = None) -> None:
+        waits = {checked(str, why): checked(int, took) for why, took in (waited or {}).items()}
+        self._call(call).attempts.append(
+            Attempt(checked(int, number), checked(int, at), waited=waits)
+        )
 
     def _attempt(self, call: Any, number: Any, error: Any, at: Any, wait: Any = 0) -> None:
         attempts = self._call(call).attempts

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from appl.tracing.flow import Flow, Step
 
 _WAITS = ("queue",)
+_FIXED = frozenset({"tool", "rate", "budget", "circuit"})  # what no model takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,5 +179,5 @@ class _Simulation:
             if kind in _WAITS:
                 found += took if waits else 0
             else:
-                found += took if kind == "tool" else took * changes.latency
+                found += took if kind in _FIXED else took * changes.latency
         return round(found)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 _MOST = 20
 _MEANS = {
-    "queue": "waiting to be sent: slots, rate, budget, or a shared beginning",
+    "queue": "waiting for their turn: slots, or a shared beginning that is sent first",
+    "rate": "waiting for the rate limit",
+    "budget": "waiting for room in the budget",
+    "circuit": "waiting for a server that was down, or asked for patience",
     "retry": "attempts that failed, and the waits after them",
     "prefill": "until the first piece of a streamed answer",
     "decode": "the rest of a streamed answer",

@@ -272,7 +272,8 @@ class Attempts:
         asking.sent, asking.at = True, time.monotonic()
         asking.number = next(asking.numbers)
         asking.probing = probe
-        _dispatched(asking.call, asking.number)
+        _dispatched(asking.call, asking.number, asking.waited)
+        asking.waited = None
         try:
             response = await self._once(asking)
         except BaseException as error:
@@ -305,7 +306,8 @@ class Attempts:
             permit = await lender.permit(self.place, worst, tokens, self.patience_s(call))
         asking.sent, asking.at = True, time.monotonic()
         asking.number, asking.probing = next(asking.numbers), permit.probe
-        _dispatched(call, asking.number)
+        _dispatched(call, asking.number, asking.waited)
+        asking.waited = None
         try:
             response = await self._once(asking)
         except BaseException as error:
@@ -335,6 +337,7 @@ class Attempts:
                 loan.probe = await self._enter(patience_s)
             if self._rate is not None:
                 await self._rate.take(tokens)
+            await self._resumed()
         except BaseException:
             self.lent_lost(loan)
             loan.back(Amounts())
@@ -445,9 +448,12 @@ class Attempts:
         """While a call waits for leave to be sent, no other is taken out of the queue."""
         self._stuck += 1
         asking.waits = why
+        since = time.monotonic_ns()
         try:
             yield
         finally:
+            waited = asking.waited = asking.waited or {}
+            waited[why] = waited.get(why, 0) + time.monotonic_ns() - since
             asking.waits = None
             self._stuck -= 1
             if not self._stuck:
@@ -518,10 +524,13 @@ class Attempts:
 
     async def _pausing(self, asking: _Asking) -> None:
         with self._waiting(asking, "paused"), _timed(asking.call):
-            while self.paused:
-                bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                self._unpaused.append(bell)
-                await bell
+            await self._resumed()
+
+    async def _resumed(self) -> None:
+        while self.paused:
+            bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._unpaused.append(bell)
+            await bell
 
     # -- after a failure
 
@@ -577,7 +586,7 @@ class _Asking:
 
     __slots__ = (
         "at", "away", "call", "emit", "error", "failed", "number", "numbers", "probing", "request",
-        "sent", "shared", "since", "until", "waits",
+        "sent", "shared", "since", "until", "waited", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -588,6 +597,7 @@ class _Asking:
         self.probing = self.shared = self.sent = False
         self.since: float | None = None
         self.waits: Why | None = None
+        self.waited: dict[str, int] | None = None
         self.until: float | None = None
         self.error: BaseException | None = None
         self.at = 0.0
@@ -600,10 +610,10 @@ class _Asking:
         return any(chunk.sample in samples for chunk in self.call.emit.chunks)
 
 
-def _dispatched(call: Call, attempt: int) -> None:
+def _dispatched(call: Call, attempt: int, waited: dict[str, int] | None = None) -> None:
     run: Run = call.run
     if run.watched:
-        run.emit(CallDispatched(call.address, attempt, time.monotonic_ns()))
+        run.emit(CallDispatched(call.address, attempt, time.monotonic_ns(), waited))
     if run.quiet is not None:
         run.quiet.soon()
 
