@@ -132,14 +132,25 @@ def test_json_lines_read_back(golden: Any, project: Project) -> None:
 
 def test_the_command_writes_each_form_once(project: Project) -> None:
     project.run("pair", "--first", "one")
-    words = ["--otel-file", "o.jsonl", "--chrome", "c.json", "--markdown", "m.md"]
+    words = [
+        "--otel-file",
+        "o.jsonl",
+        "--chrome",
+        "c.json",
+        "--markdown",
+        "m.md",
+        "--html",
+        "v.html",
+    ]
     done = project.appl("trace", "export", *words)
     assert done.code == 0, done.err
-    for name in ("o.jsonl", "c.json", "m.md"):
+    assert (project.folder / "v.html").read_text().lstrip().lower().startswith("<!doctype html>")
+    for name in ("o.jsonl", "c.json", "m.md", "v.html"):
         assert (project.folder / name).stat().st_mode & 0o777 == 0o600
     for line in (project.folder / "o.jsonl").read_text().splitlines():
         json.loads(line)
     json.loads((project.folder / "c.json").read_text())
+    assert project.appl("trace", "export", "--html", "v.html").code == 2
     again = project.appl("trace", "export", "--markdown", "m.md")
     assert again.code == 2
     assert "exists already" in again.err

@@ -7,6 +7,7 @@ them (Markdown, JSON lines); keys come from the environment alone.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
@@ -27,7 +28,7 @@ from appl.tracing import Trace
 _EPILOG = """\
 FILE may be - for stdout. --otel takes the base URL of any OTLP/HTTP collector; keys are read from
 OTEL_EXPORTER_OTLP_HEADERS. Content (prompts, answers, errors) is left out of spans and timelines
-unless --content is given. One HTML file for reading: appl trace view --html FILE.
+unless --content is given.
 """
 _FORMS = ("otel_file", "chrome", "jsonl", "markdown")
 
@@ -47,6 +48,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--chrome", metavar="FILE", help="a timeline for Perfetto or Chrome")
     parser.add_argument("--jsonl", metavar="FILE", help="everything, as JSON lines")
     parser.add_argument("--markdown", metavar="FILE", help="a transcript")
+    parser.add_argument("--html", metavar="FILE", help="the viewer with the run, in one file")
     parser.add_argument("--content", action="store_true", help="put texts into spans and timelines")
     parser.add_argument(
         "--openinference", action="store_true", help="add OpenInference's attributes to spans"
@@ -62,10 +64,10 @@ def command(given: argparse.Namespace) -> int:
     """Export the run; the exit code."""
     with guarded(given.json) as failure:
         wanted = [form for form in _FORMS if getattr(given, form)]
-        if not wanted and not given.otel:
+        if not wanted and not given.otel and not given.html:
             raise UsageError("say where to: --otel URL, or --otel-file, --chrome, --jsonl, …; "
                              "--help lists all")  # fmt: skip
-        if given.follow and (not given.otel or wanted):
+        if given.follow and (not given.otel or wanted or given.html):
             raise UsageError(
                 "--follow sends spans of a run that goes on: give it with --otel alone"
             )
@@ -73,6 +75,8 @@ def command(given: argparse.Namespace) -> int:
             return _follow(run_path(given.run), given)
         trace = Trace.open(run_path(given.run), salvage=given.salvage)
         made = {form: _write(trace, form, getattr(given, form), given) for form in wanted}
+        if given.html:
+            made["html"] = _html(trace.path, given)
         sent = _send(trace, given) if given.otel else None
         if given.json and "-" not in made.values():
             print_out(as_json({"files": made, "spans_sent": sent}))
@@ -87,6 +91,22 @@ def _send(trace: Trace, given: argparse.Namespace) -> int:
     if not given.json:
         say(f"appl: sent {taken} of {len(every.spans)} spans, trace {every.trace_id.hex()}")
     return taken
+
+
+def _html(path: Path, given: argparse.Namespace) -> str:
+    target = Path(given.html)
+    if target.exists() or target.is_symlink():
+        raise _taken(target)
+    viewer = importlib.import_module("appl.tracing.viewer")
+    with contextlib.closing(viewer.View(path, salvage=given.salvage)) as view:
+        viewer.export(viewer.Views(view), target)
+    if not given.json:
+        say(f"appl: wrote {target}")
+    return str(given.html)
+
+
+def _taken(path: Path) -> UsageError:
+    return UsageError(f"{path} exists already; give another name, or remove it")
 
 
 def _follow(path: Path, given: argparse.Namespace) -> int:
@@ -134,7 +154,7 @@ def _write(trace: Trace, form: str, name: str, given: argparse.Namespace) -> str
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(path, flags, 0o600)
     except FileExistsError:
-        raise UsageError(f"{path} exists already; give another name, or remove it") from None
+        raise _taken(path) from None
     with os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
         for line in lines:
             file.write(line + "\n")
