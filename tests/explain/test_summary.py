@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from appl import gen, ppl
+from appl.tracing import Trace
+from appl.tracing.summary import summary_of
+
+from .support import recorded
+
+GOLDEN = sorted((Path(__file__).parents[1] / "traces").rglob("*.trace"))
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_a_summary_adds_up_to_the_whole(path: Path) -> None:
+    whole, found = Trace.open(path, salvage=True), summary_of(path, 1000, salvage=True)
+    want, have = whole.totals().as_data(), found.totals.as_data()
+    if not whole.earlier:
+        assert have == want
+    assert {call.address for call in found.rows} == {*whole.by_address, *whole.tools}
+    assert (found.trace.state, found.trace.reason) == (whole.state, whole.reason)
+    open_calls = {call.address for call in whole.calls if call.outcome is None}
+    assert {call.address for call in found.waiting.values()} >= open_calls
+    assert found.trace.torn == whole.torn
+
+
+def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path) -> None:
+    @ppl
+    def leaf(number: int) -> object:
+        f"Number {number}"
+        return gen()
+
+    @ppl
+    def many(count: int) -> list[object]:
+        return [leaf(i) for i in range(count)]
+
+    path = tmp_path / "a.trace"
+    recorded(path, many, lambda _: "yes", 300)
+    found = summary_of(path, 10)
+    assert (len(found.rows), found.more, found.totals.calls) == (10, 290, 300)
+    assert not found.waiting and not found.trace.calls and len(found.scopes) <= 40
+    assert found.functions["/many/leaf/gen"].calls == 300
+    assert found.sums["/many.0"].calls == 300
