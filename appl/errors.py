@@ -40,8 +40,8 @@ ApplError
     ├── TraceWriteError      (OSError)       recording failed; no further call is started
     ├── SecretInRecord                       a masked record cannot be replayed
     ├── InDoubtEffect                        a tool may have run before the run broke off
-    ├── ProgramChanged                       the program is not the one that was recorded
     └── DivergenceError                      the program asks for what was not recorded
+        ├── ProgramChanged                   its files are not what they were
         ├── UnusedRecords                    recorded calls were never asked for
         └── ReplayStuck                      every program waits and nothing can be released
 """
