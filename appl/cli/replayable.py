@@ -21,6 +21,7 @@ from appl.cli.trace.again import Program
 from appl.cli.trace.several import counted
 from appl.cli.worlds import Outcome, World, spawned
 
+_USAGE = ("UsageError: ", "ConfigError: ")
 _YEAR = 366 * 86400.0
 
 WORLDS: tuple[tuple[str, World, str], ...] = (
@@ -137,7 +138,7 @@ def _not_recorded(found: Found, as_document: bool) -> int:
     if as_document:
         out(as_json({"replayable": None, "problem": found.problem}, indent=2))
     say(f"appl: the program fails when it is recorded: {found.problem}")
-    return exits.FAILED
+    return exits.USAGE if found.problem.startswith(_USAGE) else exits.FAILED
 
 
 def _report(calls: int, found: list[Found], as_document: bool) -> int:

@@ -152,5 +152,7 @@ def test_a_program_that_fails_or_does_not_end_is_no_audit(
     words = ["--backend", "appl.testing:Echo"]
     assert cli.main(["check", "--replayable", "program.py:boom", *words]) == 1
     assert "fails when it is recorded: ValueError: boom" in capsys.readouterr().err
+    assert cli.main(["check", "--replayable", "nothing.py", *words]) == 2
+    assert "there is no file" in capsys.readouterr().err
     assert cli.main(["check", "--replayable", "program.py:loops", *words, "--seconds", "2"]) == 1
     assert "had not ended after 2 s" in capsys.readouterr().err

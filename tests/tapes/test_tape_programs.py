@@ -68,3 +68,20 @@ def _order(trace: Trace) -> list[tuple[str, int]]:
     told += [(o.position, o.address, o.ordinal) for o in trace.observations]
     told += [(t.delivered, t.address, 0) for t in trace.tools.values() if t.delivered is not None]
     return [(address, number) for _, address, number in sorted(told)]
+
+
+def test_the_order_of_deliveries_on_a_tape_matters(tmp_path: Path) -> None:
+    """Tapes whose last lines are in another order replay otherwise: they are not there in vain."""
+    folder, values = recorded()
+    wrong = 0
+    for seed in range(0, PROGRAMS, 8):
+        lines = (folder / f"{seed}.jsonl").read_text("utf-8").splitlines(keepends=True)
+        told = [line for line in lines if '"then": ' in line]
+        others = [line for line in lines if '"then": ' not in line]
+        path = tmp_path / f"{seed}.jsonl"
+        path.write_text("".join([*others, *reversed(told)]), "utf-8")
+        try:
+            wrong += replay(seed, path)[0] != values[seed]
+        except Exception:
+            wrong += 1
+    assert wrong > PROGRAMS // 8 // 4
