@@ -6,7 +6,6 @@ drives it).
 
 from __future__ import annotations
 
-import datetime
 import os
 import platform
 import resource
@@ -117,7 +116,6 @@ def opened(browser: Chromium, url: str, calls: int) -> tuple[Page, float, float]
 def table(calls: int) -> Iterator[str]:
     """The lines of the result."""
     load, version = os.getloadavg()[0], platform.python_version()
-    yield f"{datetime.date.today()}  $ python benchmarks/viewer.py {calls}"
     yield f"Python {version}, {os.cpu_count()} cores, load average {load:.1f}"
     sizes = {name: (BUILT / name).stat().st_size for name in ("viewer.js", "viewer.css")}
     yield f"built: {sizes['viewer.js']:,} + {sizes['viewer.css']:,} bytes"

@@ -293,6 +293,34 @@ def test_lists_longer_than_a_page_can_be_are_reached_to_the_end(show: Show) -> N
         assert page.js(f"{chosen}.bottom <= {edge}.bottom + 1 && {chosen}.top >= {edge}.top - 1")
 
 
+def test_a_server_that_is_gone_is_told(path: Path, chromium: Chromium) -> None:
+    with closing(View(small_trace(path))) as view:
+        server = Server(Views(view))
+        with closing(chromium.page(server.url)) as page:
+            page.until("document.querySelector('.state').innerText == 'finished; 3 calls'")
+            server.close()
+            page.until(
+                "document.querySelector('.state').innerText.includes('server does not answer')"
+            )
+            assert page.js("document.querySelectorAll('main [role=option]').length") == 3
+
+
+def test_long_and_deep_addresses_and_long_texts_are_cut(
+    path: Path, serve: Serve, show: Show
+) -> None:
+    recorder = Recorder(path)
+    call(recorder, "/a" * 5_000 + "/gen.0", "b" * 50_000, "c" * 50_000)
+    recorder.close()
+    page = show(serve(path).url + "#/graph/0")
+    page.until("document.querySelector('#reader').dataset.row == '0'")
+    assert page.js("document.querySelectorAll('#reader .text button').length") == 2
+    assert page.js("document.querySelector('main').textContent.length") < 10_000
+    page.click("#reader .text button")
+    page.until("document.querySelector('#reader .text').textContent.length == 50000")
+    visit(page, "calls")
+    assert page.js("document.querySelector('main .address').textContent.length") <= 301
+
+
 def test_one_file_is_the_whole_viewer(path: Path, tmp_path: Path, show: Show) -> None:
     with closing(View(large_trace(path, 450))) as view:
         export(Views(view), tmp_path / "run.html")

@@ -52,3 +52,10 @@ export function visible(text: string): string {
     return code === 0x7f ? "\u2421" : "\ufffd";
   });
 }
+
+const BRIEF = 300;
+
+/** The beginning of a text, for where there is one line. */
+export function brief(text: string): string {
+  return visible(text.length > BRIEF ? `${text.slice(0, BRIEF)}…` : text);
+}

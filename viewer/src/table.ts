@@ -14,6 +14,8 @@ export interface Place {
 }
 
 const EMPTY: number[] = [];
+/** Addresses deeper than this hang at the top with what is left of them. */
+const DEEPEST = 200;
 
 export class Table {
   size = 0;
@@ -140,7 +142,7 @@ export class Table {
     let found = this.placeAt.get(at);
     while (found === undefined) {
       missing.push(at);
-      at = at.slice(0, Math.max(at.lastIndexOf("/"), 0));
+      at = missing.length < DEEPEST ? at.slice(0, Math.max(at.lastIndexOf("/"), 0)) : "";
       found = this.placeAt.get(at);
     }
     for (const each of missing.reverse()) {

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from appl.tracing.spans import Span
 from appl.tracing.trace import Call, Trace
 
+_MOST = 10**8
+"""Characters that are looked through for answers, at most, in one call."""
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -32,6 +35,8 @@ def origins(call: Call, trace: Trace) -> list[Origin]:
     if call.messages is None:
         return []
     answers = {text: made for edge in call.edges for text, made in _answers(trace, edge)}
+    if len(answers) * sum(link.size for link in call.messages.links()) > _MOST:
+        answers = {}
     found: list[Origin] = []
     for number, (link, spans) in enumerate(zip(call.messages.links(), call.spans(), strict=True)):
         if any(span.where for span in spans):

@@ -114,12 +114,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(200, "application/json", found)
 
     def _refused_method(self) -> None:
-        self.close_connection = True
         self._refuse(405, "only GET is answered", {"Allow": "GET"})
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """An error as plain text; what was asked is not repeated."""
-        self.close_connection = True
         self._refuse(code, "this request is not understood")
 
     def _refuse(self, code: int, reason: str, more: dict[str, str] | None = None) -> None:
@@ -130,6 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {
             "Content-Type": kind,
             "Content-Length": str(len(body)),
+            "Connection": "close",  # so that nothing is answered after close()
             "Content-Security-Policy": policy("'self'"),
             **_HEADERS,
             **(more or {}),

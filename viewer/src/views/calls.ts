@@ -2,7 +2,7 @@
 
 import type { App, View } from "../app";
 import type { Table } from "../table";
-import { h, visible } from "../dom";
+import { brief, h, visible } from "../dom";
 import { count, duration, many } from "../format";
 import { List } from "../list";
 import { outcomeSign } from "../outcome";
@@ -129,8 +129,8 @@ export function callEntry(table: Table, row: number, entry: HTMLElement): void {
   const cached = table.get("cached", row);
   entry.append(
     outcomeSign(table.get("outcome", row)),
-    h("span", { class: "address" }, visible(table.address[row] ?? "")),
-    h("span", {}, visible(table.text("model", row))),
+    h("span", { class: "address" }, brief(table.address[row] ?? "")),
+    h("span", {}, brief(table.text("model", row))),
     h("span", { class: "number" }, duration(table.took(row))),
     h("span", { class: "number" }, count(table.get("prompt", row))),
     h("span", { class: "number" }, count(cached)),

@@ -2,7 +2,7 @@
 
 import type { App, View } from "../app";
 import type { CriticalPath, Segment } from "../data";
-import { fill, h, visible } from "../dom";
+import { brief, fill, h, visible } from "../dom";
 import { duration, many, share } from "../format";
 import { List } from "../list";
 
@@ -99,7 +99,7 @@ export class Critical implements View {
   }
 
   private address(row: number): string {
-    return visible(this.app.table.address[row] ?? "");
+    return brief(this.app.table.address[row] ?? "");
   }
 
   private render(index: number, entry: HTMLElement): void {

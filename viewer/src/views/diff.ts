@@ -3,7 +3,7 @@
 import type { App, Run, View } from "../app";
 import type { CallDoc, Comparison, MessageDoc } from "../data";
 import { differing } from "../differing";
-import { fill, h, visible, type Child } from "../dom";
+import { brief, fill, h, visible, type Child } from "../dom";
 import { count } from "../format";
 import { List } from "../list";
 
@@ -106,7 +106,7 @@ export class Diff implements View {
     const { a, b } = this.app;
     const row = this.found?.a[entry] ?? -1;
     const other = this.found?.b[entry] ?? -1;
-    return visible((row >= 0 ? a.table.address[row] : b?.table.address[other]) ?? "");
+    return brief((row >= 0 ? a.table.address[row] : b?.table.address[other]) ?? "");
   }
 
   private render(index: number, entry: HTMLElement): void {

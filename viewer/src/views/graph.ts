@@ -1,7 +1,7 @@
 /** The call graph: the tree of programs and their calls, and the answers that went into prompts. */
 
 import type { App, View } from "../app";
-import { fill, h, svg, visible } from "../dom";
+import { brief, fill, h, svg, visible } from "../dom";
 import { duration, many } from "../format";
 import { List } from "../list";
 import { outcomeSign } from "../outcome";
@@ -139,7 +139,7 @@ export class Graph implements View {
     const sign = below ? (this.open.has(number) ? "▾" : "▸") : "";
     entry.append(h("span", { class: "twist", "aria-hidden": "true" }, sign));
     if (place.row >= 0) entry.append(outcomeSign(table.get("outcome", place.row)));
-    entry.append(h("span", { class: "address" }, visible(place.leaf)));
+    entry.append(h("span", { class: "address" }, brief(place.leaf)));
     if (place.row >= 0) {
       entry.append(
         h("span", { class: "number" }, duration(table.took(place.row))),
@@ -193,7 +193,7 @@ export class Graph implements View {
             href: `#/graph/${row}`,
             title,
           },
-          visible(table.address[row] ?? ""),
+          brief(table.address[row] ?? ""),
         );
         node.style.left = `${x * (WIDTH + GAP)}px`;
         node.style.top = `${y * HEIGHT}px`;

@@ -97,7 +97,7 @@ function facts(run: Run, call: CallDoc): HTMLElement {
     ["cost", table.get("cost", row) < 0 ? "" : money(table.get("cost", row))],
     ["settings", settings(call.settings)],
     ["samples", call.n !== undefined && call.n > 1 ? String(call.n) : ""],
-    ["stream", call.chunks ? `in ${call.chunks} pieces` : ""],
+    ["stream", streamed(call)],
     ["answer from", call.source ? `${call.source}${call.of ? ` ${call.of}` : ""}` : ""],
     ["masked", call.masked.join(", ")],
     ["digest", call.content],
@@ -116,6 +116,12 @@ function failed(attempt: AttemptDoc): HTMLElement {
   const [kind, said] = attempt.error ?? ["", ""];
   const wait = attempt.wait ? `; again after ${duration(attempt.wait)}` : "";
   return h("dd", { class: "failure" }, visible(`${kind}: ${said}${wait}`));
+}
+
+function streamed(call: CallDoc): string {
+  if (!call.chunks) return "";
+  const first = call.first === null || call.first === undefined ? "" : duration(call.first);
+  return `in ${call.chunks} pieces${first ? `, the first after ${first}` : ""}`;
 }
 
 function timing(run: Run, call: CallDoc): string {

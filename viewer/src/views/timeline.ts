@@ -1,7 +1,7 @@
 /** When each call was in flight: lanes by backend or by program, drawn as far as it can be seen. */
 
 import type { App, View } from "../app";
-import { h, visible } from "../dom";
+import { brief, h } from "../dom";
 import { duration, many } from "../format";
 import { outcomeWord } from "../outcome";
 
@@ -205,7 +205,7 @@ export class Timeline implements View {
         if (y + this.track >= AXIS && y <= view) this.drawTrack(context, rows, y, width, colours);
       });
       context.fillStyle = colour("--text");
-      context.fillText(visible(lane.name) || "(no model)", 6, top + LABEL / 2, width - 12);
+      context.fillText(brief(lane.name) || "(no model)", 6, top + LABEL / 2, width - 12);
     }
     context.restore();
     const [first, last] = this.all;
@@ -311,7 +311,7 @@ export class Timeline implements View {
     this.tip.hidden = row < 0;
     if (row < 0) return;
     const { table } = this.app;
-    this.tip.textContent = `${visible(table.address[row] ?? "")} · ${duration(table.took(row))} · ${outcomeWord(table.get("outcome", row))}`;
+    this.tip.textContent = `${brief(table.address[row] ?? "")} · ${duration(table.took(row))} · ${outcomeWord(table.get("outcome", row))}`;
     const box = this.element.getBoundingClientRect();
     this.tip.style.insetInlineStart = `${Math.min(event.clientX - box.left + 12, box.width - 320)}px`;
     this.tip.style.top = `${event.clientY - box.top + 14}px`;
