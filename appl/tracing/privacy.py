@@ -12,6 +12,7 @@ a content digest is stored as its HMAC under the run key, so that nobody can try
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal
 
@@ -33,6 +34,8 @@ _PARAMETERS = frozenset(
 """Parameters that say nothing of what is talked about."""
 _LASTING = frozenset("HEAFORZG")
 """Kinds of records whose originals a replay may need."""
+
+_WORD = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 Shown = Callable[[list[Any]], list[Any]]
 
@@ -97,11 +100,19 @@ class Veil:
             return digest_shown(self._key, text)
         if self._redact is None:
             return f"[{len(text)} characters]"
+        return self._left(self._redact, text, role, None)[0]
+
+    def _left(
+        self, redact: Redact, text: str, role: str, name: str | None
+    ) -> tuple[str, str | None]:
+        """What the user's hook leaves of a text and of its speaker's name."""
         try:
-            said = self._redact(Message(role, text)).content  # type: ignore[arg-type]
-            return said if isinstance(said, str) else "[redaction failed: TypeError]"
+            said = redact(Message(role, text, name=name))  # type: ignore[arg-type]
+            if isinstance(said.content, str) and isinstance(said.name, str | None):
+                return said.content, said.name
+            return "[redaction failed: TypeError]", None
         except Exception as error:
-            return f"[redaction failed: {type(error).__name__}]"
+            return f"[redaction failed: {type(error).__name__}]", None
 
     def _error(self, error: Any) -> Any:
         if not isinstance(error, list):
@@ -111,7 +122,7 @@ class Veil:
         return [actual, known, self.text(message), said, *facts]
 
     def _calls(self, calls: Any) -> list[Any]:
-        return [[identity, name, self.text(given)] for identity, name, given in calls]
+        return [[_word(at), _word(name), self.text(given)] for at, name, given in calls]
 
     # -- one method a kind: the fields that are shown ----------------------------------------
 
@@ -134,9 +145,15 @@ class Veil:
         role = of if tag == "M" else "user"
         known = dict(more[0]) if more else {}
         known.pop("from", None)
+        name = known.pop("name", None)
         if "calls" in known:
             known["calls"] = self._calls(known["calls"])
-        return [tag, number, of, self.text(content, role), *([known] if known else [])]
+        if self._redact is None or not isinstance(content, str):
+            text, name = self.text(content, role), None
+        else:
+            text, name = self._left(self._redact, content, role, name)
+        known |= {"name": name} if name else {}
+        return [tag, number, of, text, *([known] if known else [])]
 
     def _node(self, fields: list[Any]) -> list[Any]:
         return [*fields[:4], self._key.digest(fields[4])]
@@ -177,7 +194,7 @@ class Veil:
         return [self.text(text), reason, None, self._calls(calls), thought]
 
     def _tool(self, fields: list[Any]) -> list[Any]:
-        return [*fields[:5], self.text(fields[5]), *fields[6:]]
+        return [*fields[:4], _word(fields[4]), self.text(fields[5]), *fields[6:]]
 
     def _result(self, fields: list[Any]) -> list[Any]:
         return fields if fields[2] == 0 else [*fields[:3], self._error(fields[3]), *fields[4:]]
@@ -192,6 +209,11 @@ class Veil:
 
     def _close(self, fields: list[Any]) -> list[Any]:
         return [*fields[:2], self._error(fields[2]), *fields[3:]]
+
+
+def _word(name: Any) -> Any:
+    """A name or an id that a model wrote, where it is one."""
+    return name if isinstance(name, str) and _WORD.fullmatch(name) else "[name]"
 
 
 def digest_shown(key: RunKey, text: str) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from appl.backend import Response, Sample, TokenLogprob, Usage
 from appl.errors import BackendUnavailable
-from appl.prompt import Message, ToolCall
+from appl.prompt import Message, Messages, ToolCall
 from appl.runtime.event import (
     AttemptFailed,
     Observed,
@@ -34,7 +34,7 @@ CANARY = "canary-7f3a9c"
 PLACES = (
     "prompt", "answer", "reasoning", "token", "call", "argument", "result", "error", "attempt",
     "environment", "read", "warning", "metadata", "path", "argv", "directory", "setting",
-    "schema", "stop", "git", "program file", "long", "end",
+    "schema", "stop", "git", "program file", "long", "end", "speaker", "called name", "call id",
 )  # fmt: skip
 
 
@@ -63,7 +63,11 @@ def with_canaries(path: Path, places: set[str], **options: Any) -> Path:
     lost = BackendUnavailable(at("attempt"))
     recorder.on_event(AttemptFailed("/p.0/gen.0", 1, lost, now(), 0.1))
     tokens = (TokenLogprob(at("token"), -0.1, ((at("token"), -0.1),)),)
-    call = ToolCall("c1", "look", f'{{"q": "{at("call")}"}}')
+    call = ToolCall(
+        told(places, "call id", "c1"),
+        told(places, "called name", "look"),
+        f'{{"q": "{at("call")}"}}',
+    )
     sample = Sample(at("answer"), "stop", tokens, (call,), at("reasoning"))
     end(recorder, "/p.0/gen.0", Response((sample,), Usage(1, 2, 3), "m", cost=5))
     recorder.on_event(
@@ -72,7 +76,9 @@ def with_canaries(path: Path, places: set[str], **options: Any) -> Path:
         )
     )
     recorder.on_event(ToolEnded("/p.0/look.0", Message("tool", at("result")), None, now()))
-    start(recorder, asked("/p.0/gen.1", "again"))
+    again = asked("/p.0/gen.1", "again")
+    again.messages = Messages.of([Message("user", "again", name=at("speaker"))])
+    start(recorder, again)
     end(recorder, "/p.0/gen.1", BackendUnavailable(at("error"), at("error")))
     recorder.on_event(Observed("/p.0", 0, "env", at("environment"), now()))
     recorder.on_event(Observed("/p.0", 1, "read", {"k": [at("read")]}, now()))

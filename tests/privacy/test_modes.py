@@ -269,3 +269,23 @@ def test_without_the_library_nothing_is_recorded_in_the_clear(project: Project) 
     assert done.code != 0
     assert "pip install 'appl[privacy]'" in done.err
     assert not (project.folder / "one.trace").exists()
+
+
+def test_names_of_speakers_pass_the_hook_too(here: Path) -> None:
+    from made import asked, start
+
+    from appl.prompt import Messages
+
+    for mode, hook, left in (
+        ("redacted", None, [None]),
+        ("digests", None, [None]),
+        ("redacted", lambda m: Message(m.role, "", name="A."), ["A."]),
+    ):
+        path = here / f"{mode}-{hook is None}.trace"
+        recorder = Recorder(path, {}, privacy=mode, redact=hook)  # type: ignore[arg-type]
+        request = asked("/a.0/gen.0", "x")
+        request.messages = Messages.of([Message("user", "Hello", name="Alice")])
+        start(recorder, request)
+        recorder.close()
+        assert not holds(path, "Alice")
+        assert [m.name for m in Trace.open(path).calls[0].messages or ()] == left
