@@ -21,6 +21,8 @@ BUDGET = {  # minutes
 PARTS = {
     "equivalence": "properties",
     "hostile": "properties",
+    "tapes": "properties",
+    "audit": "kills and faults",
     "kills": "kills and faults",
     "faults": "kills and faults",
     "cluster": "kills and faults",
