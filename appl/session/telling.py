@@ -14,10 +14,16 @@ from appl.tracing.exporting import otlp
 from appl.tracing.exporting.spans import spans_of
 
 _TIMEOUT_S, _TRIES = 3.0, 2
+_LARGEST = 32 << 20
 
 
 def send_spans(path: Path, url: str, say: Callable[[str], None]) -> None:
     """Send the spans of the trace at *path*, without texts; what goes wrong is said."""
+    if path.stat().st_size > _LARGEST:
+        say(
+            f"appl: the trace is large; `appl trace export {path.stem} --otel {url}` sends its spans"
+        )
+        return
     try:
         otlp.send(spans_of(Trace.open(path)), url, timeout_s=_TIMEOUT_S, tries=_TRIES)
     except Exception as error:  # whatever it is, the run itself has gone well

@@ -98,7 +98,8 @@ def collecting(*script: int) -> Iterator[Collector]:
                 except Exception as error:
                     collector.wrong.append(repr(error))
                     status = 400
-            self.send_response(status)
+            said = self.headers.get("authorization") if status == 400 else None
+            self.send_response(status, said)
             if status in (301, 307):
                 self.send_header("Location", collector.url + "/elsewhere")
             self.send_header("Retry-After", "0")

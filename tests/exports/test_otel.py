@@ -232,6 +232,16 @@ def test_a_refusal_is_explained_and_a_redirect_is_not_followed(
         assert refusing.paths == ["/v1/traces"]
 
 
+def test_a_server_that_repeats_the_key_does_not_have_it_shown(
+    golden: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20canary-key")
+    with collecting(400) as telling, pytest.raises(ExportError) as refused:
+        otlp.send(spans_of(golden("tasks")), telling.url)
+    assert "canary-key" not in str(refused.value)
+    assert "[key]" in str(refused.value)
+
+
 def test_a_dead_collector_is_an_error_that_names_it(golden: Any) -> None:
     with pytest.raises(ExportError, match="cannot be reached"):
         otlp.send(spans_of(golden("tasks")), "http://127.0.0.1:9", tries=1)

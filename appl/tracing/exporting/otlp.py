@@ -29,6 +29,7 @@ _AGAIN = (429, 502, 503, 504)
 _KINDS = {"internal": 1, "client": 3}
 _ERROR = 2
 _ANSWER_BYTES = 1 << 20
+_KEY, _SAID = 6, 200
 
 
 def requests(spans: Spans) -> Iterator[dict[str, Any]]:
@@ -255,8 +256,16 @@ def _refused(url: str, error: urllib.error.HTTPError, kind: str) -> str:
     elif error.code in (401, 403):
         why = "the key in OTEL_EXPORTER_OTLP_HEADERS is missing or wrong"
     else:
-        why = error.reason or "no reason given"
+        why = _without_keys(str(error.reason or "no reason given"))
     return f"the collector at {url} refused the spans ({error.code}): {why}"
+
+
+def _without_keys(said: str) -> str:
+    """What a server said, which may be what it was told."""
+    for value in headers().values():
+        for word in {value, *value.split()}:
+            said = said.replace(word, "[key]") if len(word) >= _KEY else said
+    return said[:_SAID]
 
 
 def _rejected(answer: bytes, kind: str | None) -> int:
