@@ -19,12 +19,11 @@ _LARGEST = 32 << 20
 
 def send_spans(path: Path, url: str, say: Callable[[str], None]) -> None:
     """Send the spans of the trace at *path*, without texts; what goes wrong is said."""
-    if path.stat().st_size > _LARGEST:
-        say(
-            f"appl: the trace is large; `appl trace export {path.stem} --otel {url}` sends its spans"
-        )
-        return
     try:
+        if path.stat().st_size > _LARGEST:
+            command = f"appl trace export {path.stem} --otel {url}"
+            say(f"appl: the trace is large; `{command}` sends its spans")
+            return
         otlp.send(spans_of(Trace.open(path)), url, timeout_s=_TIMEOUT_S, tries=_TRIES)
     except Exception as error:  # whatever it is, the run itself has gone well
         say(f"appl: no spans were sent: {error}")
