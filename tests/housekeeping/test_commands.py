@@ -179,3 +179,18 @@ def test_a_tape_is_verified_by_what_it_says(project: Project) -> None:
     text = (project.folder / "run.jsonl").read_text()
     (project.folder / "bad.jsonl").write_text(text.replace("}", "", 1))
     assert project.appl("trace", "verify", "bad.jsonl").code == 4
+
+
+def test_nothing_is_started_because_of_an_imported_trace(project: Project) -> None:
+    project.run("ask")
+    own = project.traces[0]
+    (project.folder / "got.trace").write_bytes(own.read_bytes())
+    (copy,) = project.appl("trace", "import", "got.trace", "--json").data["imported"]
+    for command in ("resume", "rerun"):
+        for run in (Path(copy).stem, "got.trace"):
+            refused = project.appl("trace", command, run)
+            assert refused.code == 2, command
+            assert "--trust" in refused.err
+    assert len(project.traces) == 1
+    assert project.appl("trace", "diff", Path(copy).stem, own.stem).code == 0
+    assert project.appl("trace", "rerun", Path(copy).stem, "--trust").code == 0
