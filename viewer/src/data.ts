@@ -112,8 +112,8 @@ export interface CallDoc {
   samples?: SampleDoc[];
   scores?: number[] | null;
   chunks?: number;
-  /** Microseconds from the start to the first piece of a streamed answer. */
-  first?: number | null;
+  /** What it did, in order, with microseconds. */
+  phases?: [string, number][];
   begun?: string[];
   attempts?: AttemptDoc[];
   source?: string | null;

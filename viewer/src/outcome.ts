@@ -1,9 +1,28 @@
-/** How outcomes look: a sign besides the colour. */
+/** How outcomes and phases of calls are called, and what sign an outcome has besides its colour. */
 
-import { h } from "./dom";
+import { h, visible } from "./dom";
 
 const SIGNS = ["…", "✓", "✗", "⊘"];
 const WORDS = ["in flight", "answered", "failed", "cancelled"];
+
+const PHASES: Record<string, string> = {
+  queue: "waits for its turn",
+  rate: "waits for the rate",
+  budget: "waits for the budget",
+  circuit: "waits for the circuit",
+  retry: "failed attempts",
+  prefill: "until the first piece",
+  decode: "is answered",
+  answer: "is answered",
+  tool: "tool runs",
+  delivery: "answer waits for the program",
+  program: "program",
+};
+
+/** What a part of the time went to, in words. */
+export function phase(kind: string): string {
+  return PHASES[kind] ?? visible(kind);
+}
 
 /** The word for an outcome's number. */
 export function outcomeWord(outcome: number): string {

@@ -12,6 +12,7 @@ from typing import Any
 
 from appl.backend import Sample
 from appl.prompt import Media, Message, Messages, tagged
+from appl.tracing.flow import phases
 from appl.tracing.tooluse import ToolUse
 from appl.tracing.trace import Attempt, Call
 from appl.tracing.viewer.origins import origins
@@ -67,7 +68,7 @@ class Texts:
             "samples": [_sample(sample) for sample in response.samples] if response else [],
             "scores": list(response.scores) if response and response.scores else None,
             "chunks": len(call.cuts),
-            "first": _between(call.started, call.first),
+            "phases": phases(call),
             "begun": [text for _, text in sorted((call.begun or {}).items())],
             "attempts": [_attempt(attempt) for attempt in call.attempts],
             "error": _error(call.error),
@@ -96,10 +97,6 @@ class Texts:
             "error": _error(used.error),
             "masked": list(used.masked),
         }
-
-
-def _between(start: int | None, end: int | None) -> int | None:
-    return None if start is None or end is None else end - start
 
 
 def _settings(sampling: str) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class View:
     """One run as a viewer needs it; reads on when it is asked, at most five times a second.
 
     Raises ``TraceError`` for what cannot be read at first; a run that becomes damaged later keeps
-    what was read, and says so in ``run``.
+    what was read, and says so in ``run``. Who holds ``lock`` sees a run that stands still.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, salvage: bool = False) -> None:
@@ -46,7 +46,7 @@ class View:
         self.texts = Texts(self.rows)
         self._prefixes = Prefixes(self.rows)
         self._search = Search(self.rows, "")
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._read = -_FRESH
         self._damage = ""
         self._made: dict[str, tuple[int, Any]] = {}
@@ -74,27 +74,25 @@ class View:
     def document(self, name: str, asked: Asked) -> Any:
         """The document *name*, as JSON-ready data. Raises ``KeyError``."""
         make = self._documents[name]
-        with self._lock:
-            self._refresh(math.inf if name in _WHOLE else _PATIENCE)
+        with self.lock:
+            recent = time.monotonic() - self._read < _FRESH
+            if self._following.behind or not recent:
+                self.read(math.inf if name in _WHOLE else _PATIENCE)
             try:
                 return make(asked)
             except (IndexError, ValueError) as error:
                 raise KeyError(name) from error
 
-    def read(self) -> None:
-        """Read on to the end of the file."""
-        with self._lock:
-            self._refresh(math.inf)
-
-    def _refresh(self, patience: float) -> None:
-        recent = time.monotonic() - self._read < _FRESH
-        if self._damage or (recent and not self._following.behind):
-            return
-        try:
-            self.rows.touch(self._following.poll(patience))
-        except TraceError as error:
-            self._damage = str(error)
-        self._read = time.monotonic()
+    def read(self, patience: float = math.inf) -> None:
+        """Read on for about *patience* seconds, or to the end of the file."""
+        with self.lock:
+            if self._damage:
+                return
+            try:
+                self.rows.touch(self._following.poll(patience))
+            except TraceError as error:
+                self._damage = str(error)
+            self._read = time.monotonic()
 
     def _run(self, asked: Asked) -> dict[str, Any]:
         trace = self.trace
@@ -173,7 +171,7 @@ class Views:
         a, b = self.runs["a"], self.runs["b"]
         a.read()
         b.read()
-        with a._lock, b._lock:
+        with a.lock, b.lock:
             return comparison(a.rows, b.rows)
 
 

@@ -2,20 +2,11 @@
 
 import type { App, View } from "../app";
 import type { CriticalPath, Segment } from "../data";
-import { brief, fill, h, visible } from "../dom";
+import { brief, fill, h } from "../dom";
 import { duration, many, share } from "../format";
 import { List } from "../list";
+import { phase } from "../outcome";
 
-const WORDS: Record<string, string> = {
-  queue: "waits to be sent",
-  retry: "failed attempts",
-  prefill: "until the first piece",
-  decode: "is answered",
-  answer: "is answered",
-  tool: "tool runs",
-  delivery: "answer waits for the program",
-  program: "program",
-};
 const WAITS = 20;
 
 export class Critical implements View {
@@ -79,7 +70,7 @@ export class Critical implements View {
     this.segments = path.segments;
     this.longest = Math.max(1, ...path.segments.map(([, , took]) => took));
     const kinds = Object.entries(path.kinds).sort(([, one], [, other]) => other - one);
-    const parts = kinds.map(([kind, took]) => `${word(kind)} ${share(took, path.duration)}`);
+    const parts = kinds.map(([kind, took]) => `${phase(kind)} ${share(took, path.duration)}`);
     fill(
       this.sums,
       `${duration(path.duration)} in ${many(path.segments.length, "step")}: ${parts.join(", ")}`,
@@ -112,12 +103,8 @@ export class Critical implements View {
       h("span", { class: "number" }, duration(start)),
       h("span", { class: "number" }, duration(took)),
       h("span", {}, bar),
-      h("span", {}, word(kind)),
+      h("span", {}, phase(kind)),
       h("span", { class: "address" }, this.address(row)),
     );
   }
-}
-
-function word(kind: string): string {
-  return WORDS[kind] ?? visible(kind);
 }

@@ -4,6 +4,7 @@ import type { App, Run } from "../app";
 import type { AttemptDoc, CallDoc, MessageDoc, SampleDoc, SpanDoc, ToolCallDoc } from "../data";
 import { fill, h, visible, type Child } from "../dom";
 import { count, duration, money, share } from "../format";
+import { phase } from "../outcome";
 
 const LONG = 20_000;
 const EDGES = 50;
@@ -97,7 +98,7 @@ function facts(run: Run, call: CallDoc): HTMLElement {
     ["cost", table.get("cost", row) < 0 ? "" : money(table.get("cost", row))],
     ["settings", settings(call.settings)],
     ["samples", call.n !== undefined && call.n > 1 ? String(call.n) : ""],
-    ["stream", streamed(call)],
+    ["stream", call.chunks ? `in ${call.chunks} pieces` : ""],
     ["answer from", call.source ? `${call.source}${call.of ? ` ${call.of}` : ""}` : ""],
     ["masked", call.masked.join(", ")],
     ["digest", call.content],
@@ -118,19 +119,11 @@ function failed(attempt: AttemptDoc): HTMLElement {
   return h("dd", { class: "failure" }, visible(`${kind}: ${said}${wait}`));
 }
 
-function streamed(call: CallDoc): string {
-  if (!call.chunks) return "";
-  const first = call.first === null || call.first === undefined ? "" : duration(call.first);
-  return `in ${call.chunks} pieces${first ? `, the first after ${first}` : ""}`;
-}
-
 function timing(run: Run, call: CallDoc): string {
-  const { table } = run;
-  const took = table.took(call.row);
+  const took = run.table.took(call.row);
   if (took < 0) return "";
-  const asked = table.get("asked", call.row);
-  const waited = asked < 0 ? 0 : asked - table.get("started", call.row);
-  return `${duration(took)}, ${duration(waited)} of it before it was sent`;
+  const parts = (call.phases ?? []).map(([kind, each]) => `${phase(kind)} ${duration(each)}`);
+  return [duration(took), parts.join(", ")].filter(Boolean).join(": ");
 }
 
 function tokens(run: Run, row: number): string {
