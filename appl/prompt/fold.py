@@ -176,7 +176,7 @@ class _Fold:
         else:
             text = last.message.content
             self.texts, self.fresh = [text], text.endswith("\n")
-            self.spans = list(last.spans) or [len(text), None]
+            self.spans = list(last.spans) or ([len(text), None] if text else [])
 
     def _ends_in_media(self) -> bool:
         """Whether nothing but an image or a sound was said last; an empty text is nothing."""

@@ -133,7 +133,7 @@ def _walk(flow: Flow) -> tuple[list[Segment], list[tuple[Step, Step]]]:
             continue
         before = flow.program(index)
         if moment.kind == "told":
-            ready: int | None = flow.place[step.address, "end"]
+            ready: int | None = flow.answers(index)
         else:
             ready = max(flow.data(step), default=None)
             if before is not None and (ready is None or before > ready):

@@ -19,6 +19,7 @@ from appl.tracing.tooluse import ToolUse
 from appl.tracing.trace import Call, Trace
 
 Kind = Literal["start", "end", "told"]
+_TOGETHER = 5000  # microseconds between deliveries that one answer brought about
 
 
 @dataclass(slots=True)
@@ -136,6 +137,26 @@ class Flow:
                     return said[position]
             index = min(index, self._first(entered))
         return None
+
+    def answers(self, index: int) -> int:
+        """The end that had the program told of an answer: of the call itself, or a later one.
+
+        Nobody may have waited for the answer: it is handed over with the next one that somebody
+        waits for.
+        """
+        moment = self.moments[index]
+        own = self.place[moment.step.address, "end"]
+        known = max(moment.step.end, self.moments[self.program(index) or own].at)
+        if moment.at - known <= _TOGETHER:
+            return own
+        for other in range(index - 1, own, -1):
+            found = self.moments[other]
+            if moment.at - found.at > _TOGETHER:
+                break
+            told = found.step.told
+            if found.kind == "end" and told is not None and abs(told - moment.at) <= _TOGETHER:
+                return other
+        return own
 
     def _first(self, at: int) -> int:
         """The index of the first moment after the time *at*."""

@@ -69,7 +69,8 @@ class Model:
         before = flow.program(index)
         needs = [] if before is None else [before]
         if moment.kind == "told":
-            return [*needs, flow.place[moment.step.address, "end"]]
+            own = flow.place[moment.step.address, "end"]
+            return [*needs, *dict.fromkeys((own, flow.answers(index)))]
         return needs + flow.data(moment.step)
 
     def run(self, changes: Changes = NOTHING, beside: Iterable[tuple[Step, Step]] = ()) -> Outcome:

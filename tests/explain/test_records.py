@@ -3,11 +3,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from appl import gen, ppl
 from appl.backend import Chunk, Request, Response, Sample, Sampling
 from appl.prompt import Message, Messages, Rope
 from appl.runtime.event import CallDispatched, CallEnded, CallStarted, ChunkArrived, Delivered
 from appl.tracing import Call, Recorder, Trace
 from appl.tracing.flow import phases
+
+from .support import recorded
 
 _MS = 1_000_000
 HERE = "somewhere.py"
@@ -87,6 +90,23 @@ def test_equal_prompts_that_come_from_elsewhere_keep_their_own_spans(tmp_path: P
     calls = Trace.open(path).calls
     assert [call.spans()[0][0].call for call in calls] == ["/p.0/gen.0", "/p.0/gen.1"]
     assert calls[0].content == calls[1].content
+
+
+def test_empty_texts_and_answers_have_no_spans(tmp_path: Path) -> None:
+    @ppl
+    def talk() -> list[str]:
+        answer, answers = "", []
+        for _ in range(3):
+            f"{''}{answer}"
+            answer = str(gen())
+            answers.append(answer)
+        return answers
+
+    trace = recorded(tmp_path / "a.trace", talk, lambda request: "" if request.ordinal else "so")
+    texts = [message.content for message in trace.calls[-1].messages or ()]
+    spans = trace.calls[-1].spans()
+    assert texts == ["\nso\n"]
+    assert [(span.end, bool(span.call)) for span in spans[0]] == [(1, False), (3, True), (4, False)]
 
 
 def test_masked_text_has_no_spans(tmp_path: Path) -> None:

@@ -43,3 +43,12 @@ def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path) -> None:
     assert not found.waiting and not found.trace.calls and len(found.scopes) <= 40
     assert found.functions["/many/leaf/gen"].calls == 300
     assert found.sums["/many.0"].calls == 300
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_spans_cover_their_messages(path: Path) -> None:
+    for call in Trace.open(path, salvage=True).calls:
+        for message, spans in zip(call.messages or (), call.spans(), strict=True):
+            starts = [0, *(span.end for span in spans)]
+            assert [span.start for span in spans] == starts[: len(spans)]
+            assert not spans or starts[-1] == len(message.content)
