@@ -51,7 +51,7 @@ WORLDS: tuple[tuple[str, World, str], ...] = (
         "a race against a timer or a thread: appl.sleep and appl.timeout are recorded",
     ),
     (
-        "other latencies", World(lag=2, switch=0.05),
+        "other latencies", World(lag=2, slots=1, switch=0.05),
         "a race against a timer or a thread: appl.sleep and appl.timeout are recorded",
     ),
 )  # fmt: skip

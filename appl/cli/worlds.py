@@ -32,6 +32,7 @@ from appl.cli.terminal import as_json
 from appl.cli.trace.again import Program
 from appl.config import load as load_config
 from appl.errors import TraceError
+from appl.runtime.scheduling.policy import Limits, Policy
 from appl.session import Entry, Session
 from appl.tracing import Replayer, Trace
 
@@ -44,8 +45,9 @@ class World:
     """What a program sees without having declared it.
 
     ``hashes`` is the seed of hashes, ``dice`` that of random numbers. The clock is ``shift``
-    seconds ahead, and stands still if it is ``frozen``. ``lag`` seeds the delays of answers, and
-    ``switch`` is how long a thread runs, in seconds; ``real`` leaves clock and dice alone.
+    seconds ahead, and stands still if it is ``frozen``. ``lag`` seeds the delays of answers, at
+    most ``slots`` calls are answered at once, and ``switch`` is how long a thread runs, in seconds;
+    ``real`` leaves clock and dice alone.
     """
 
     hashes: int = 1
@@ -53,6 +55,7 @@ class World:
     shift: float = 0.0
     frozen: bool = False
     lag: int = 0
+    slots: int | None = None
     switch: float = 0.005
     real: bool = False
 
@@ -205,7 +208,7 @@ def _done(order: dict[str, Any]) -> dict[str, Any]:
             if order["record"] is not None:
                 value = program.run(lambda: _recording(program, order["record"], path, counted))
             else:
-                value = _replayed(program, path, order["world"]["lag"], counted)
+                value = _replayed(program, path, World(**order["world"]), counted)
     except BaseException as found:
         error = found
     return {
@@ -238,10 +241,13 @@ def _recording(program: Program, backend: str, path: Path, counted: Plain) -> Se
     )
 
 
-def _replayed(program: Program, path: Path, lag: int, counted: Plain) -> Any:
-    replayer = Lagging(Trace.open(path, home=load_config().home), lag)
+def _replayed(program: Program, path: Path, world: World, counted: Plain) -> Any:
+    replayer = Lagging(Trace.open(path, home=load_config().home), world.lag)
+    policy = Policy(limits=Limits(concurrency=world.slots))
     with sessions.checked(replayer):
-        return program.run(lambda: sessions.replay_session(replayer, instruments=[counted]))
+        return program.run(
+            lambda: sessions.replay_session(replayer, instruments=[counted], policy=policy)
+        )
 
 
 def main() -> None:

@@ -153,6 +153,20 @@ def test_a_fault_that_is_handled_is_none_and_bad_json_is_found(
     assert "program.py" in found[0]["details"]
 
 
+def test_a_fault_can_be_named_with_its_call(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--fault", "garbled", "--call", "/ask.0/gen.0"]
+    code, told = fuzzed(capsys, "parses", *words)
+    assert code == 1
+    assert {each["address"] for each in told["findings"]} == {"/ask.0/gen.0"}
+    assert cli.main(["trace", "fuzz", "--fault", "busy", "--call", "/ask.0/gen.1"]) == 2
+    assert "did you mean '/ask.0/gen.0'" in capsys.readouterr().err
+    assert cli.main(["trace", "fuzz", "--call", "/ask.0/gen.0"]) == 2
+    code, told = fuzzed(capsys, "steady", "--fault", "busy")
+    assert (code, len(told["findings"])) == (0, 1)
+
+
 def test_no_tool_runs_and_what_was_seen_is_seen_again(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,16 +20,17 @@ from appl.cli import exits
 from appl.cli.display import Plain
 from appl.cli.failure import describe, guarded
 from appl.cli.run import to_stderr
+from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, say, term_safe
 from appl.cli.trace.again import Program, recorded
 from appl.cli.trace.named import run_path
 from appl.cli.trace.several import counted
 from appl.config import load as load_config
-from appl.errors import ApplError
+from appl.errors import ApplError, nearest
 from appl.runtime.scheduling.policy import Policy
 from appl.testing_clock import VirtualClock
 from appl.tracing import Replayer, Trace
-from appl.tracing.fuzzer import Fuzzer, NoAnswer, Plan, plan
+from appl.tracing.fuzzer import FAULTS, Fuzzer, NoAnswer, Plan, plan
 
 _TOLD = 3
 _PYTHON = sysconfig.get_paths()["stdlib"]
@@ -56,6 +57,11 @@ def add(commands: Any) -> None:
         "--seeds", type=int, default=40, metavar="N", help="the seeds 0 to N-1 (default: 40)"
     )
     parser.add_argument("--seed", type=int, metavar="S", help="this seed alone")
+    parser.add_argument(
+        "--fault", choices=tuple(FAULTS), metavar="KIND",
+        help=f"no seeds, but this fault, once and at each attempt: {', '.join(FAULTS)}",
+    )  # fmt: skip
+    parser.add_argument("--call", metavar="CALL", help="with --fault: at this call, not at each")
     parser.add_argument(
         "--strict", action="store_true", help="a lasting fault that ends the program is a finding"
     )
@@ -93,24 +99,39 @@ def command(given: argparse.Namespace) -> int:
     with guarded(given.json) as failure:
         trace = Trace.open(run_path(given.run), home=load_config().home)
         program = recorded(trace, given.program, tuple(given.script_arguments))
-        seeds = range(given.seeds) if given.seed is None else [given.seed]
+        plans = _plans(trace, given)
         tell = (lambda line: None) if given.json else say
-        tell(f"appl: {counted(len(seeds), 'run')} of {counted(len(trace.calls), 'call')}, 0 tokens")
+        tell(f"appl: {counted(len(plans), 'run')} of {counted(len(trace.calls), 'call')}, 0 tokens")
         with _quiet():
             expected = _expected(trace, program)
         findings: dict[tuple[str, ...], Finding] = {}
         unclear = 0
-        for number, seed in enumerate(seeds, 1):
+        for number, each_plan in enumerate(plans, 1):
             with _quiet():
-                found = list(_tried(trace, program, plan(trace, seed), expected))
+                found = list(_tried(trace, program, each_plan, expected))
             unclear += any(each.kind == "unclear" for each in found)
             for each in found:
                 if each.kind != "unclear":
-                    findings.setdefault(_key(each), each).seeds.append(seed)
-            if number % 20 == 0 and number < len(seeds):
+                    findings.setdefault(_key(each), each).seeds.append(each_plan.seed)
+            if number % 20 == 0 and number < len(plans):
                 tell(f"appl: {number} runs, {counted(len(findings), 'finding')}")
         failure.code = _report(list(findings.values()), unclear, given)
     return failure.code
+
+
+def _plans(trace: Trace, given: argparse.Namespace) -> list[Plan]:
+    """What is tried. Raises ``UsageError``."""
+    if given.fault is None:
+        if given.call is not None:
+            raise UsageError("--call says where a fault is: write which, with --fault KIND")
+        seeds = range(given.seeds) if given.seed is None else [given.seed]
+        return [plan(trace, seed) for seed in seeds]
+    if given.call is not None and given.call not in trace.by_address:
+        hint = nearest(given.call, trace.by_address)
+        raise UsageError(f"{trace.path.name} has no call {given.call!r}{hint}")
+    answered = [each.address for each in trace.calls if each.response is not None]
+    calls = answered if given.call is None else [given.call]
+    return [Plan(0, given.fault, call, lasting) for call in calls for lasting in (False, True)]
 
 
 def _key(found: Finding) -> tuple[str, ...]:
@@ -126,18 +147,22 @@ def _report(findings: list[Finding], unclear: int, given: argparse.Namespace) ->
         out(as_json(data, indent=2))
     else:
         for each in sorted(findings, key=lambda each: each.kind):
-            seeds = ", ".join(map(str, each.seeds[:_TOLD])) + ("…" if each.seeds[_TOLD:] else "")
-            word = "seed" if len(each.seeds) == 1 else "seeds"
-            out(term_safe(f"{each.kind}: {each.text} ({word} {seeds})"))
+            seeds = f" ({_seeds(each)})" if given.fault is None else ""
+            out(term_safe(f"{each.kind}: {each.text}{seeds}"))
             if each.details:
                 out(term_safe("  " + each.details))
         counts = Counter(each.kind for each in findings)
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
         more = f"; {counted(unclear, 'run')} went where nothing was recorded" if unclear else ""
         say(f"appl: {kinds or 'nothing found'}{more}")
-        if findings:
+        if findings and given.fault is None:
             say(f"appl: `appl trace fuzz {given.run} --seed {findings[0].seeds[0]}` repeats one")
     return exits.FAILED if counting else exits.OK
+
+
+def _seeds(found: Finding) -> str:
+    some = ", ".join(map(str, found.seeds[:_TOLD])) + ("…" if found.seeds[_TOLD:] else "")
+    return f"{'seed' if len(found.seeds) == 1 else 'seeds'} {some}"
 
 
 @contextlib.contextmanager
