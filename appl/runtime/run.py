@@ -101,6 +101,7 @@ class Run:
         self.backend, self.profile = backend, backend.profile
         self.recorded = recorded
         self.memory: Any = backend if recorded is None else recorded  # of how it went before
+        self.amend: Callable[[Call], None] | None = getattr(self.memory, "amend", None)
         self.models = models or Models(self.profile, Model(None, model))
         self.model = self.models.default.name or ""
         self.salt, self.sequential, self.gate = salt, sequential, gate

@@ -286,9 +286,15 @@ def header(session: Session) -> dict[str, Any]:
         "versions": versions(),
         "seed": session.seed,
         "parent": session.parent,
+        **_sets(session),
         "profile": profile_data(session.backend.profile),
         **_places(session),
     }
+
+
+def _sets(session: Session) -> dict[str, Any]:
+    amendments = getattr(session.recalled, "amendments", None)
+    return {"sets": amendments.sets} if amendments is not None and amendments.sets else {}
 
 
 def _places(session: Session) -> dict[str, Any]:

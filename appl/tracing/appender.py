@@ -10,11 +10,20 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from appl.runtime.event import CallStarted, Event, RunEnded, ScopeEntered, Warned
+from appl.runtime.event import (
+    CallStarted,
+    ChunksDelivered,
+    Delivered,
+    Event,
+    RunEnded,
+    ScopeEntered,
+    Warned,
+)
 from appl.tracing.recorder import Recorder, Sums
 from appl.tracing.resumer import Resumer
 
-_PREPARES = (ScopeEntered, CallStarted, Warned)
+_QUIET = (ScopeEntered, CallStarted, Delivered, ChunksDelivered, Warned)
+"""What is written only with what comes of it, or with the end of the run."""
 
 
 class Appender(Recorder):
@@ -41,16 +50,18 @@ class Appender(Recorder):
         self._reason = reason
 
     def on_event(self, event: Event) -> None:
+        if self._closed:
+            return
         if isinstance(event, RunEnded):  # that alone is nothing new
             super().on_event(event)
         elif self._resumer.is_new(event):
             self._record(event)
 
     def _record(self, event: Event) -> None:
-        """Write *event*; what only prepares what is live is kept until something is."""
+        """Write *event*, unless it is nothing by itself: that is kept until something happens."""
         with self._starting:
             self._kept.append(event)
-            if not self._begun and isinstance(event, _PREPARES) and not self._resumer.open:
+            if not self._begun and isinstance(event, _QUIET):
                 return
             kept, self._kept = self._kept, []
             self._write(kept)

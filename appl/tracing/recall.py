@@ -19,6 +19,7 @@ from appl.backend import Request
 from appl.errors import CallCancelled, DivergenceError, SecretInRecord, TraceError
 from appl.runtime.event import CallEnded, CallStarted, Event, Source
 from appl.tracing import explain
+from appl.tracing.amending import Amendments
 from appl.tracing.explain import Site
 from appl.tracing.recorder import home
 from appl.tracing.replayer import DELIVERED, Go, Key, Turn, by_key, showing, turns_of
@@ -51,6 +52,7 @@ class Recall:
         self._turns = turns_of(self.trace)
         self._seen = by_key(self.trace.observations)
         self.tally = Tally()
+        self.amendments = Amendments.of(self.trace)
         self._sites: dict[str, Site] = {}
         self._parked: list[tuple[Turn, int, Go]] = []
         self._postponed: list[Go] = []
@@ -75,7 +77,8 @@ class Recall:
         return self._run
 
     def amend(self, call: Asked) -> None:
-        """A call is about to become a request: it is asked as it is."""
+        """A call is about to become a request: it gets the options that were set for it."""
+        self.amendments.apply(call)
 
     def claim(self, call: Asked, go: Go) -> bool:
         """Answer *call* from the record, in its turn, or let it go live with *go*."""

@@ -13,16 +13,20 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appl.backend import Emit, Profile, Request, Response
 from appl.errors import CallCancelled, DivergenceError, ReplayStuck, SecretInRecord, UnusedRecords
 from appl.runtime.event import CallStarted, Event, ToolStarted
 from appl.tracing import explain
+from appl.tracing.amending import Amendments
 from appl.tracing.explain import Site
 from appl.tracing.recorder import home
 from appl.tracing.tooluse import End, ToolUse, within
 from appl.tracing.trace import Call, Observation, Trace
+
+if TYPE_CHECKING:
+    from appl.runtime.call import Call as Asked
 
 _FEATURES = frozenset(
     [
@@ -113,6 +117,7 @@ class Replayer:
         if self.trace.private and not self.trace.opened:
             raise SecretInRecord(explain.locked(self.trace))
         self._turns = turns_of(self.trace)
+        self._amendments = Amendments.of(self.trace)
         self._seen = by_key(self.trace.observations)
         self._sites: dict[str, Site] = {}
         self._claimed: set[str] = set()
@@ -142,6 +147,10 @@ class Replayer:
     def profile(self) -> Profile:
         """The recorded backend's, without its limits: everything waits here, at no cost."""
         return profile_from(self.trace.header.get("profile"))
+
+    def amend(self, call: Asked) -> None:
+        """A call is about to become a request: it gets the options that were set for it then."""
+        self._amendments.apply(call)
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """The recorded outcome of *request*, when its turn comes. Raises ``DivergenceError``."""
@@ -208,6 +217,11 @@ class Replayer:
         if self._scopes is None:
             self._scopes = {scope.address for scope in self.trace.scopes}
         return address in self._scopes
+
+    def lost(self, address: str) -> str | None:
+        """Why the item *address* of a map had no worker that ended it, if it had none."""
+        seen = self._seen.get((address, 0, "lost"))
+        return None if seen is None else str(seen.value)
 
     def excuse(self, address: str) -> None:
         """Nobody has to ask for what was recorded at *address* and below."""

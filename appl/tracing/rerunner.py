@@ -7,7 +7,6 @@ place comes before who asks the same elsewhere: that is looked for only when not
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import heapq
 import os
 import time
@@ -17,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from appl.backend import Request, Response, Sample, Sampling, Usage
-from appl.errors import InvalidOption, nearest
+from appl.backend import Request, Response, Sample, Usage
 from appl.runtime.event import CallEnded, Event, Observed, Source, ToolEnded, ToolStarted
+from appl.tracing.amending import Amendments, matches
 from appl.tracing.causes import cause_of
 from appl.tracing.recall import Recall
 from appl.tracing.replayer import DELIVERED, Go, answers
@@ -31,11 +30,6 @@ if TYPE_CHECKING:
     from appl.runtime.call import Call as Asked
 
 _STRIKES = ("deadline", "timeout")
-_OPTIONS = tuple(
-    each.name
-    for each in dataclasses.fields(Sampling)
-    if each.init and each.name not in ("extra", "begun", "tools", "schema", "choices")
-)
 Kind = Literal["reused", "shifted", "moved", "pinned"]
 
 
@@ -113,19 +107,19 @@ class Rerunner(Recall):
     ) -> None:
         super().__init__(trace)
         self._pins = dict(pins or {})
-        self._sets = [_setting(key, value) for key, value in (sets or {}).items()]
+        self.amendments = Amendments.of(self.trace, sets)
+        self._sets = dict(sets or {})
         self._keep = keep_failures
         self.report = RerunReport(tally=self.tally)
         self._strays: list[tuple[Asked, Go, str]] = []
         self._strikes: list[tuple[int, int, Go]] = []  # of times that were up then
         self._tools_waiting: dict[str, Go] = {}  # cancelled then, and not yet now
         self._in_time: dict[str, tuple[int, Go]] = {}
-        self._given: dict[str, dict[str, Any]] = {}
         self._running: set[str] = set()  # live calls and tools
         self._tools: set[str] = set()
         self._changed: set[str] = set()  # not the call that is recorded in their place
         self._cancelled: dict[str, Go] = {}  # too late, if they are what was recorded
-        self._used: set[str] = set()  # pins and sets that some call matched
+        self._used: set[str] = set()  # pins that some call matched
         self._by_content: dict[bytes, list[Call]] = defaultdict(list)
         for call in self.trace.calls:
             if self._is_worth(call):
@@ -137,31 +131,6 @@ class Rerunner(Recall):
         return kept and call.started is not None and not call.masked
 
     # -- calls
-
-    def amend(self, call: Asked) -> None:
-        """Set the options that the user has given for *call*."""
-        for pattern, name, value in self._sets:
-            if matches(pattern, call.address):
-                self._used.add(f"{pattern}.{name}")
-                self._set(call, name, value)
-
-    def _set(self, call: Asked, name: str, value: Any) -> None:
-        self._given.setdefault(call.address, {})[name] = value
-        if name == "model":
-            call.model = self.run.models.resolve(value).name or ""
-        elif name in _OPTIONS:
-            value = (value,) if name == "stop" and isinstance(value, str) else value
-            value = tuple(value) if isinstance(value, list) else value
-            call.sampling = _with(call.sampling, **{name: value})
-        else:
-            known = (*_OPTIONS, "model", *sorted(self.run.profile.options))
-            if name not in self.run.profile.options:
-                raise InvalidOption(
-                    f"there is no option {name!r} to set{nearest(name, known)} (there are: "
-                    f"{', '.join(known)})"
-                )
-            extra = dict(call.sampling.extra) | {name: value}
-            call.sampling = _with(call.sampling, extra=tuple(sorted(extra.items())))
 
     def claim(self, call: Asked, go: Go) -> bool:
         """Answer *call* from the record, wait for what may answer it, or let it go live."""
@@ -195,7 +164,9 @@ class Rerunner(Recall):
 
     def _cause(self, call: Asked, found: Call | None) -> str:
         assert call.request is not None
-        return cause_of(self.trace, call.request, found, self._given.get(call.address, {}))
+        return cause_of(
+            self.trace, call.request, found, self.amendments.given.get(call.address, {})
+        )
 
     def _owns(self, call: Asked, found: Call) -> bool:
         request = call.request
@@ -445,13 +416,8 @@ class Rerunner(Recall):
 
     def unused(self) -> list[str]:
         """Pins and settings that no call matched."""
-        wanted = [*self._pins, *(f"{pattern}.{name}" for pattern, name, _ in self._sets)]
-        return [each for each in wanted if each not in self._used]
-
-
-def matches(pattern: str, address: str) -> bool:
-    """Whether *address* is *pattern*, or like it where it holds ``*`` and ``?``."""
-    return fnmatch.fnmatchcase(address, pattern) or fnmatch.fnmatchcase(address, f"/{pattern}")
+        used = self._used | self.amendments.used
+        return [each for each in (*self._pins, *self._sets) if each not in used]
 
 
 def natural(address: str) -> list[tuple[str, int]]:
@@ -461,14 +427,3 @@ def natural(address: str) -> list[tuple[str, int]]:
         (name, int(count)) if count.isdecimal() else (f"{name}.{count}", 0)
         for name, _, count in parts
     ]
-
-
-def _setting(key: str, value: Any) -> tuple[str, str, Any]:
-    pattern, dot, name = key.rpartition(".")
-    if not dot or not pattern or not name:
-        raise InvalidOption(f"write CALL.option=value, as in '*.temperature=0.2'; got {key!r}")
-    return pattern, name, value
-
-
-def _with(sampling: Sampling, **changed: Any) -> Sampling:
-    return dataclasses.replace(sampling, **changed)

@@ -41,11 +41,12 @@ def test_a_run_that_finished_asks_nobody_and_is_left_as_it_is(tmp_path: Path) ->
         before = path.read_bytes()
         found, live, recalled = resume(seed, path)
         assert found == values and not live.asked
-        assert recalled.tally.live.calls == 0 < recalled.tally.reused.calls
+        assert recalled.tally.live.calls == 0
+        assert recalled.tally.reused.calls == len(ended(Trace.open(path)) & recalled.claimed)
         assert path.read_bytes() == before
 
 
-# -- each piece matters: without it the suite above fails
+# -- without it the suite above fails
 
 
 class Eager(Resumer):
@@ -55,17 +56,7 @@ class Eager(Resumer):
         super().park((0, 0), go)
 
 
-class Hasty(Resumer):
-    """Taken out: the waiting of live calls until the record is used up."""
-
-    def later(self, action: Any, address: str = "") -> bool:
-        return False
-
-
-@pytest.mark.parametrize("broken", [Eager, Hasty])
-def test_without_one_of_the_pieces_runs_come_out_otherwise(
-    tmp_path: Path, broken: type[Resumer]
-) -> None:
+def test_without_the_order_runs_come_out_otherwise(tmp_path: Path) -> None:
     wrong = 0
     for seed in range(ORDERED):
         whole, path = tmp_path / f"{seed}.trace", tmp_path / f"{seed}.cut.trace"
@@ -73,9 +64,9 @@ def test_without_one_of_the_pieces_runs_come_out_otherwise(
         cut(whole, path, random.Random(seed), least=0.5)
         over = ended(Trace.open(path))
         try:
-            values, live, recalled = resume(seed, path, broken)
+            values, live, recalled = resume(seed, path, Eager)
             again, _ = rehearsal.replay(seed, path)
             wrong += again != values or bool(over & set(live.asked)) or bool(recalled.unasked())
         except Exception:
             wrong += 1
-    assert wrong > 3, f"{broken.__name__}: {wrong} of {ORDERED}"
+    assert wrong > ORDERED // 6, f"{wrong} of {ORDERED}"

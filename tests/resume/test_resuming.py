@@ -27,7 +27,7 @@ from appl.errors import (
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Allowance, Retries
-from appl.testing import Fake, Log, calling, response
+from appl.testing import Fake, Log, calling
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 from appl.tracing.appender import Appender
 from appl.tracing.resumer import Resumer
@@ -295,7 +295,9 @@ def test_twenty_samples_that_are_alike_keep_their_places(tmp_path: Path) -> None
     with Run(numbered(), instruments=[recorder, log], gate=recorder.gate):
         alike()
     recorder.close()
-    values, live, _ = go_on(without_end(path, "/alike.0/branch.0/gen.0"), alike, Fake(lambda _: "live"))
+    values, live, _ = go_on(
+        without_end(path, "/alike.0/branch.0/gen.0"), alike, Fake(lambda _: "live")
+    )
     assert values == ["live", "answer 2", "answer 3"]
     assert list(live.asked) == ["/alike.0/branch.0/gen.0"]
 
@@ -308,7 +310,9 @@ def test_by_content_alone_they_would_not(tmp_path: Path) -> None:
         return [str(each) for each in [branch(0), branch(0), branch(0)]]
 
     record(path, alike, numbered())
-    values, _, _ = go_on(without_end(path, "/alike.0/branch.0/gen.0"), alike, numbered(), kind=ByContent)
+    values, _, _ = go_on(
+        without_end(path, "/alike.0/branch.0/gen.0"), alike, numbered(), kind=ByContent
+    )
     assert values[0] == "answer 2"
 
 
@@ -322,6 +326,71 @@ class ByContent(Resumer):
                 self.give(call, found)
                 return True
         return super().claim(call, go)
+
+
+@ppl
+async def asks(question: str) -> str:
+    f"{question}"
+    return str(await gen())
+
+
+def first_come() -> list[str]:
+    """What is asked next depends on who has answered first."""
+
+    async def main() -> list[str]:
+        tasks = [asyncio.ensure_future(asks("slow")), asyncio.ensure_future(asks("quick"))]
+        return [await asks(f"after {await each}") for each in asyncio.as_completed(tasks)]
+
+    return asyncio.run(main())
+
+
+class SlowFirst(Fake):
+    """The slow question is answered only when another one was asked after the quick one."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda request: f"{request.messages.message.content}!")  # type: ignore[union-attr]
+        self._after = asyncio.Event()
+
+    async def complete(self, request: Request, emit: Any = None) -> Any:
+        said = request.messages.message.content if request.messages else ""
+        if said == "slow":
+            await self._after.wait()
+        if said.startswith("after"):
+            self._after.set()
+        return await super().complete(request, emit)
+
+
+def broken_off_before_the_slow_one(path: Path) -> Path:
+    values = record(path, first_come, SlowFirst())
+    assert values == ["after quick!!", "after slow!!"]
+    (slow,) = [c.address for c in Trace.open(path).calls if c.messages.message.content == "slow"]  # type: ignore[union-attr]
+    (last,) = [c.address for c in Trace.open(path).calls if "after slow" in c.messages.message.content]  # type: ignore[union-attr]  # fmt: skip
+    return without_end(without_end(path, last), slow)
+
+
+def quick_echo() -> Fake:
+    return Fake(lambda request: f"{request.messages.message.content}!")  # type: ignore[union-attr]
+
+
+def test_a_live_answer_waits_until_what_is_recorded_was_told(tmp_path: Path) -> None:
+    path = broken_off_before_the_slow_one(tmp_path / "t.trace")
+    values, live, _ = go_on(path, first_come, quick_echo())
+    assert values == ["after quick!!", "after slow!!"]
+    assert sum(live.asked.values()) == 2
+    assert replay(path, first_come) == values
+
+
+class Hasty(Resumer):
+    """Taken out: the waiting of live calls until the record is used up."""
+
+    def later(self, action: Any, address: str = "") -> bool:
+        return False
+
+
+def test_if_it_did_not_the_program_would_ask_something_else(tmp_path: Path) -> None:
+    path = broken_off_before_the_slow_one(tmp_path / "t.trace")
+    with pytest.raises(DivergenceError):
+        go_on(path, first_come, quick_echo(), kind=Hasty)
 
 
 def without_end(path: Path, address: str) -> Path:

@@ -225,8 +225,8 @@ def _look_again(call: Call, go: Callable[[Call], None], waiting: set[Call]) -> N
 
 def _prepared(call: Call) -> bool:
     try:
-        if call.run.recorded is not None:
-            call.run.recorded.amend(call)
+        if call.run.amend is not None:
+            call.run.amend(call)
         call.prepare()
     except BaseException as error:
         cause = _failed_part(call, error)

@@ -1,0 +1,76 @@
+"""Random programs that nobody has edited: run again, they ask nobody, and give the same values."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "resume"))
+
+from continuing import Counting, rehearsal
+
+from appl.runtime.run import Run
+from appl.tracing import Recorder, profile_data
+from appl.tracing.predictor import Predictor
+from appl.tracing.rerunner import Rerunner
+
+SEEDS = 110
+
+
+def rerun(seed: int, path: Path, into: Path, kind: type[Rerunner] = Rerunner) -> tuple[Any, ...]:
+    """Run program *seed* again from its trace; its values, what was asked, and the report."""
+    live = Counting(rehearsal.backend(seed + 7))
+    rerunner = kind(path, keep_failures=True)
+    head = {"program": "random", "profile": profile_data(live.profile)}
+    recorder = Recorder(into, head, durability="process")
+    with Run(
+        live, instruments=[rerunner, recorder], gate=recorder.gate, barrier=recorder.barrier,
+        recorded=rerunner,
+    ):  # fmt: skip
+        values = rehearsal.program(seed)
+    recorder.close()
+    return values, live, rerunner.finish()
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_program_that_nobody_edited_asks_nobody(tmp_path: Path, seed: int) -> None:
+    path, into = tmp_path / "first.trace", tmp_path / "second.trace"
+    values, _ = rehearsal.record(seed, path)
+    found, live, report = rerun(seed, path, into)
+    assert found == values
+    assert not live.asked and not report.live and not report.removed
+    again, _ = rehearsal.replay(seed, into)
+    assert again == values
+
+
+@pytest.mark.parametrize("seed", range(0, SEEDS, 10))
+def test_what_nobody_edited_is_predicted_to_ask_nobody(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "first.trace"
+    values, live = rehearsal.record(seed, path)
+    predictor = Predictor(path, keep_failures=True)
+    with Run(live, instruments=[predictor], recorded=predictor):
+        assert rehearsal.program(seed) == values
+    found = predictor.prediction()
+    assert found.live == (0, 0) and not found.tools and not found.stopped
+
+
+class Eager(Rerunner):
+    """Taken out: the order. What is recorded is let go as it comes."""
+
+    def park(self, turn: Any, go: Any) -> None:
+        super().park((0, 0), go)
+
+
+def test_without_the_order_calls_are_asked_again(tmp_path: Path) -> None:
+    asked = 0
+    for seed in range(1, 60, 2):
+        path = tmp_path / f"{seed}.trace"
+        rehearsal.record(seed, path)
+        try:
+            asked += bool(rerun(seed, path, tmp_path / f"{seed}.again.trace", Eager)[2].live)
+        except Exception:
+            asked += 1
+    assert asked > 5
