@@ -37,8 +37,8 @@ class Recall:
     """Gives recorded answers to the calls of a run; subclasses decide which, and what is live.
 
     Give it to a run as ``recorded`` and as an instrument. ``tally`` counts what was asked and what
-    was there; ``error`` is the first divergence, also one that the program caught. ``patience_s`` is
-    how long a run in which somebody might still move is watched before it is taken for quiet.
+    was there; ``error`` is the first divergence, also one that the program caught. ``patience_s``
+    is how long a run in which somebody might still move is watched before it is taken for quiet.
     """
 
     patience_s = 2.0
