@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,6 +30,7 @@ from appl.cli.failure import describe
 from appl.cli.run import to_stderr
 from appl.cli.terminal import as_json
 from appl.cli.trace.again import Program
+from appl.config import Alias
 from appl.config import load as load_config
 from appl.errors import TraceError
 from appl.runtime.scheduling.policy import Limits, Policy
@@ -233,9 +234,14 @@ def _backends() -> list[str]:
 
 
 def _recording(program: Program, backend: str, path: Path, counted: Plain) -> Session:
+    """Only *backend* answers, whatever the settings say of models."""
     kind = cast(Any, program.kind)
     entry = Entry(kind, program.file, program.function, program.argv, program.argc)
-    config = load_config({"backend": backend, "trace": True, "privacy": "full"} if backend else {})
+    config = load_config()
+    config = replace(
+        config, backend=backend, model=None, models=dict.fromkeys(config.models, Alias()),
+        trace=True, privacy="full", redact=None, otel=None, gc=False, ctl=False, stream=False,
+    )  # fmt: skip
     return sessions.make_session(
         config, entry=entry, instruments=[counted], path=path, say=lambda line: None
     )

@@ -49,6 +49,11 @@ def year():
 def where():
     return str(ask(f"{open('state.txt').read()}"))
 
+@ppl(model="large")
+def named():
+    "question"
+    return str(gen()) + str(gen("own"))
+
 def boom():
     raise ValueError("boom")
 
@@ -120,6 +125,15 @@ def test_a_program_that_declares_what_it_sees_is_the_same_in_every_world(
     told = json.loads(capsys.readouterr().out)
     assert told["replayable"] and told["calls"] == 2
     assert [each["varied"] for each in told["replays"]] == [name for name, _, _ in WORLDS]
+
+
+def test_only_the_backend_of_the_audit_answers_whatever_the_settings_say(folder: Path) -> None:
+    (folder / "appl.toml").write_text(
+        'model = "openai/gpt-4o"\notel = "http://127.0.0.1:9"\n'
+        '[models]\nlarge = "openai/o1"\nown = ["openai/a", "litellm/b"]\n'
+    )
+    first, found = again(folder, "named", World())
+    assert (first.calls, found.value) == (2, first.value)
 
 
 def test_a_file_that_changes_is_found_as_what_no_world_holds_still(

@@ -28,7 +28,7 @@ from appl.tracing.trace import Call, Trace
 _FACTS = frozenset(
     ["program", "backend", "model", "models", "places", "profile", "seed", "redaction", "privacy"]
 )
-_SETTINGS = ("temperature", "max_tokens")
+_SETTINGS = ("model", "backend", "temperature", "max_tokens")
 _SHORT = 200  # characters of options that are written again rather than referred to
 _SAID_AGAIN = 64  # and of a message
 
