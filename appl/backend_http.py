@@ -103,6 +103,14 @@ def asked_of(backend: str, model: str = "", url: str = "") -> str:
     return f"{backend} ({about})" if about else backend
 
 
+_SECRET_PARTS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")  # user and password, query
+
+
+def address(url: str) -> str:
+    """*url* as it may be shown: without user, password and query."""
+    return _SECRET_PARTS.sub("***", url)
+
+
 def host_of(url: str) -> str:
     """Host and port of *url*, and nothing else of it; empty when there is none."""
     try:

@@ -1,7 +1,7 @@
 """What a failure looks like to the user, and which exit code it gives.
 
 Invariant: the traceback of a user's program begins and ends in the user's files; mistakes in a
-command are told in a sentence, without one.
+command are told in a sentence, without one. No secret of the environment is told, whoever says it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from appl.errors import (
     TraceError,
 )
 from appl.session import Session, shown
+from appl.tracing.secret import Masker
 
 _OURS = (str(Path(__file__).parents[1]), str(Path(greenlet.__file__).parent), "<frozen")
 _BACKENDS = "/appl_backends/"
@@ -79,11 +80,13 @@ def exit_code(error: BaseException) -> int:
 
 
 def _tell(error: BaseException, failure: Failure) -> None:
-    say(_headed(error))
+    masker = Masker()
+    say(masker.text(_headed(error), []))
     if failure.session is not None:
         _tell_run(failure.session, failure.counts)
     if failure.json:
-        out(as_json({"error": describe(error), "exit_code": failure.code}))
+        data = {"error": describe(error), "exit_code": failure.code}
+        out(as_json(masker.cleaned(data)))
 
 
 def _headed(error: BaseException) -> str:

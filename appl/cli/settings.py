@@ -10,6 +10,7 @@ from appl.cli.terminal import as_json, columns, out
 from appl.config import KEYS, load
 from appl.config.schedule import TABLES
 from appl.session import Choice, check, choose
+from appl.tracing.secret import Masker
 
 
 def add(commands: Any) -> None:
@@ -30,7 +31,8 @@ def command(given: argparse.Namespace) -> int:
     """Print the settings; the exit code."""
     with guarded(given.json) as failure:
         config = load()
-        rows = list(config.shown())
+        masker = Masker()  # a key may have been put where none belongs
+        rows = [(key, masker.cleaned(value), origin) for key, value, origin in config.shown()]
         if given.json:
             check(config)
             out(as_json({key: {"value": v, "origin": origin} for key, v, origin in rows}, indent=2))

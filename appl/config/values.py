@@ -6,6 +6,7 @@ Invariant: a value that was read is one that the runtime can use; a secret is ne
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -27,6 +28,9 @@ from appl.config.readers import (
     whole,
 )
 from appl.errors import ConfigError
+
+_MASK = "***"
+_SECRET_PARTS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")  # of an address: user, query
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,16 @@ class Config:
         for backend, table in sorted(self.backends.items()):
             for name, value in sorted(table.items()):
                 key = f"backends.{backend}.{name}"
-                yield key, str(value) if isinstance(value, Secret) else value, self.origin(key)
+                yield key, _shown(name, value), self.origin(key)
+
+
+def _shown(name: str, value: object) -> object:
+    """A setting of a backend without what is, or may be, secret in it."""
+    if isinstance(value, Secret):
+        return str(value)
+    if name == "headers" and isinstance(value, Mapping):
+        return dict.fromkeys(value, _MASK)
+    return _SECRET_PARTS.sub(_MASK, value) if isinstance(value, str) else value
 
 
 assert {f.name for f in fields(Config)} - {

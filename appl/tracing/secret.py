@@ -133,6 +133,10 @@ class Masker:
                 found.append(name)
         return text.encode("latin-1", "replace")
 
+    def cleaned(self, value: Any) -> Any:
+        """Plain data without the secrets."""
+        return self._clean(value, [])
+
     def text(self, text: str, found: list[str]) -> str:
         """*text* without the secrets; their names are added to *found*."""
         for form, name in self._forms:

@@ -13,7 +13,7 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from appl.backend import Emit, Profile, Request, Response, check_media
-from appl.backend_http import asked_of, host_of
+from appl.backend_http import address, asked_of, host_of
 from appl.errors import ConfigError, ModelNotFound
 from appl_backends.openai.answer import Assembly, Events, response_of
 from appl_backends.openai.body import OPTIONS, body_of
@@ -177,4 +177,4 @@ def _is_known(url: str | None) -> bool:
 
 def _check_url(url: str | None) -> None:
     if url is not None and not url.startswith(("http://", "https://")):
-        raise ConfigError(f"base_url must begin with http:// or https://, got {url!r}")
+        raise ConfigError(f"base_url must begin with http:// or https://, got {address(url)!r}")

@@ -12,7 +12,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from appl.backend_http import asked_of, error_of_payload, errors_of_http, not_json, unreachable
+from appl.backend_http import (
+    address,
+    asked_of,
+    error_of_payload,
+    errors_of_http,
+    not_json,
+    unreachable,
+)
 from appl.errors import BackendError, BackendTimeout, ConfigError, MalformedResponse
 from appl_backends.sglang.http import Connection, NotHttp, Pool
 
@@ -162,7 +169,7 @@ def _parts(url: str) -> tuple[str, int, bool, str]:
     except ValueError as error:
         raise ConfigError(f"the url of an SGLang server is http://host:port: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-        raise ConfigError(f"the url of an SGLang server is http://host:port, got {url!r}")
+        raise ConfigError(f"the url of an SGLang server is http://host:port, got {address(url)!r}")
     secure = parts.scheme == "https"
     return parts.hostname, port or (443 if secure else 80), secure, parts.path
 

@@ -1,0 +1,1 @@
+"""Secrets that are looked for wherever a run leaves something behind."""

@@ -1,0 +1,146 @@
+"""Canary secrets, a program that handles them carelessly, and the search for them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from appl import as_tool, gen, ppl
+from appl.cli import main
+from appl.errors import ApplError
+from appl.testing_faults import Fault
+from appl.tracing import block
+
+KEY = "canary:key/4711+aou=="
+HEADER = "canary-header-0815"
+PASSWORD = "canary-password-1234"
+QUERY = "canary-query-5678"
+DATABASE = 'canary"database\\9/9'
+TOKEN = "canary töken\nof two lines"
+CANARIES = {
+    "key": KEY, "header": HEADER, "password": PASSWORD, "query": QUERY, "database": DATABASE,
+    "token": TOKEN,
+}  # fmt: skip
+ENVIRONMENT = {"GATE_API_KEY": KEY, "DATABASE_PASSWORD": DATABASE, "SERVICE_TOKEN": TOKEN}
+
+
+def forms(secret: str) -> set[bytes]:
+    """How *secret* may be written."""
+    texts = {
+        secret, repr(secret)[1:-1], json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(json.dumps(secret))[3:-3],
+        quote(secret), quote(secret, safe=""), quote_plus(secret),
+    }  # fmt: skip
+    return {text.encode() for text in texts}
+
+
+def found(data: bytes | str) -> list[str]:
+    """The names of the canaries in *data*."""
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    return [name for name, secret in CANARIES.items() if any(f in raw for f in forms(secret))]
+
+
+def found_in_files(folder: Path) -> list[str]:
+    """Which canaries lie where below *folder*; traces are looked into compressed and not."""
+    wrong = []
+    for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+        data = path.read_bytes()
+        if path.suffix == ".trace":
+            with path.open("rb") as file:
+                data += b"".join(block.scan(file, block.Scan()))
+        wrong += [f"{name} in {path.relative_to(folder)}" for name in found(data)]
+    return wrong
+
+
+@contextlib.contextmanager
+def caged(folder: Path) -> Iterator[None]:
+    """The secrets in the environment, and *folder* as the working directory."""
+    before = dict(os.environ)
+    os.environ.update(ENVIRONMENT)
+    try:
+        with contextlib.chdir(folder):
+            yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def command(*words: str) -> tuple[int, str]:
+    """What ``appl WORDS`` returns, and prints."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        try:
+            code = main(list(words))
+        except SystemExit as done:
+            code = int(done.code or 0)
+    return code, out.getvalue()
+
+
+# -- servers that say what they were sent, and worse
+
+_HTML = {"Content-Type": "text/html"}
+
+
+def echoes(*known: str) -> tuple[Fault, ...]:
+    """Failures of a server that tells the canaries of these names."""
+    every = " ".join(CANARIES[name] for name in known)
+    told = json.dumps({"error": {"message": f"no such key: {every}", "code": "x"}}).encode()
+    page = f"<html>{every}</html>".encode()
+    return (
+        *(Fault(f"echo {code}", code, {}, told) for code in (400, 401, 403, 404, 429, 500, 503)),
+        Fault("echo in the head", 401, {"WWW-Authenticate": KEY, "X-Echo": KEY}, told),
+        Fault("echo as page", 502, _HTML, page),
+        Fault("echo as page of 200", 200, _HTML, page),
+        Fault("echo as bad json", 200, {}, b'{"id": "' + every.encode()),
+        Fault("echo inside", 200, {}, told),
+    )
+
+
+# -- a program that is careless with secrets
+
+
+@ppl
+def _asked(question: str, **options: Any) -> Any:
+    f"{question}"
+    return gen(**options)
+
+
+def look(path: str) -> str:
+    """Fails, and says all it knows."""
+    raise ValueError(f"cannot open {path} with {DATABASE}")
+
+
+@ppl
+def _looked() -> list[str]:
+    f"Look at the table with {DATABASE}."
+    answer = gen(tools=[as_tool(look)])
+    answer
+    return [result.content for result in answer.run_tool_calls()]
+
+
+def outcomes() -> list[BaseException]:
+    """Say every secret of the environment, whatever comes of it: the errors."""
+    errors: list[BaseException] = []
+    for step in (
+        lambda: str(_asked(f"My password is {DATABASE}.")),
+        lambda: "".join(_asked(f"Stream {TOKEN}.", stream=True).text_stream),
+        lambda: str(_asked("Nothing secret", stop=[TOKEN])),
+        lambda: str(_looked()),
+    ):
+        try:
+            step()
+        except ApplError as error:
+            errors.append(error)
+    return errors
+
+
+def careless() -> None:
+    """The same, and an error that holds them all."""
+    outcomes()
+    raise ValueError(f"it failed with {DATABASE}, {TOKEN} and {KEY}")
