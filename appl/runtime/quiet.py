@@ -1,7 +1,8 @@
 """Quiet: when no program of a run can go on without an answer, a backend that asked is told.
 
 Invariant: looked for on the I/O loop, and only when nothing is on its way there; a program that
-waits outside of appl counts as quiet after ``GRACE`` seconds in which nothing happened.
+waits outside of appl counts as quiet after ``GRACE`` seconds in which nothing happened. One that
+computes is waited for, unless it does so for ``LONG`` times as long: it may wait for another.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, cast
 
 from appl.runtime.crossing import io_thread
+from appl.runtime.effort import Effort
 
 if TYPE_CHECKING:
     from appl.runtime.fiber import Hub
     from appl.runtime.run import Run
 
 GRACE = 0.25
+LONG = 40
 _HOPS = 50
 
 
@@ -35,6 +38,7 @@ class Quiet:
         self._hops = 0
         self._moves = 0
         self._forced_at = -1
+        self._effort = Effort()
         self.starting = 0
         self.timers = 0
 
@@ -64,6 +68,7 @@ class Quiet:
 
     def _look(self) -> None:
         self._asked = False
+        still = self._still()  # before what is on its way: who rests has sent what he had to send
         if self._in_transit() or (self._polls() and self._hops < _HOPS):
             self._hops += 1
             self._again()
@@ -71,8 +76,7 @@ class Quiet:
         self._hops = 0
         if self._run.over:
             return
-        awake = self._awake()
-        if not awake:
+        if still:
             self._quiet(final=not self.timers and not any(h.has_timers() for h in self._hubs))
         elif self._forced_at == self._moves:
             self._quiet(final=False)
@@ -91,19 +95,37 @@ class Quiet:
         """Whether the I/O loop has something to run, which may never end."""
         return bool(getattr(io_thread().loop, "_ready", None))
 
-    def _awake(self) -> bool:
-        self._hubs = {hub for hub in self._hubs if hub.alive()}
-        return self.starting > 0 or any(not hub.rests() for hub in self._hubs)
+    def _still(self) -> bool:
+        """Whether all programs rest: seen twice, as one may wake another and rest in between."""
+        before = self._resting()
+        return before is not None and before == self._resting()
 
-    def _look_later(self) -> None:
+    def _resting(self) -> list[tuple[int, int]] | None:
+        """How far each hub has come, if all of them rest."""
+        self._hubs = {hub for hub in self._hubs if hub.alive()}
+        if self.starting > 0 or not all(hub.rests() for hub in self._hubs):
+            return None
+        return [(id(hub), hub.turns) for hub in self._hubs]
+
+    def _look_later(self, patience: int = LONG) -> None:
         moves = self._moves
+        self._works()
 
         def look() -> None:
-            if self._moves == moves and not self._run.over:
+            if self._moves != moves or self._run.over:
+                return
+            if self._works() and patience:
+                self._look_later(patience - 1)
+            else:
                 self._forced_at = moves
                 self._look()
 
         io_thread().loop.call_later(GRACE, look)
+
+    def _works(self) -> bool:
+        """Whether a thread whose programs do not all wait has computed since the last look."""
+        busy = [hub.thread for hub in self._hubs if not hub.rests()]
+        return any([self._effort.goes_on(thread) for thread in busy])
 
     def _quiet(self, final: bool) -> None:
         self._forced_at = -1

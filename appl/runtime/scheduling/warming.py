@@ -30,10 +30,10 @@ class PrefixFirst:
 
     Calls that arrive together are looked at together: at once, or where prompts begin with much
     that is cold, when no more have come for *gather* seconds. What goes on from an answer is not
-    waited for: hardly anybody else has the same, and the server would be idle. Calls whose common beginning is cold wait until it has been
-    sent and computed; no more different prompts are handed out than the cache holds. *go* is called
-    when ``next`` may have something again; *probe* is awaited once, before the first prompt is
-    looked at.
+    waited for: hardly anybody else has the same, and the server would be idle. Calls whose common
+    beginning is cold wait until it has been sent and computed; no more different prompts are
+    handed out than the cache holds. *go* is called when ``next`` may have something again; *probe*
+    is awaited once, before the first prompt is looked at.
     """
 
     def __init__(
