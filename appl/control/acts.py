@@ -15,7 +15,6 @@ from appl.errors import ControlError, nearest
 from appl.runtime.programs import tasks_of
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Allowance
-from appl.runtime.toolrun import ToolRun
 
 USUAL_CALLS = 500
 _MOST = 1_000_000
@@ -81,7 +80,7 @@ class Acts:
             calls[at].end_from_outside()
             return self._cancelled(at, [at], "call")
         task = functions.get(at)
-        if task is not None and not isinstance(task, ToolRun) and task.end_from_outside():
+        if task is not None and task.of_program and task.end_from_outside():
             return self._cancelled(at, [at], "function")
         below = [call for address, call in calls.items() if address.startswith(at + "/")]
         if not below:

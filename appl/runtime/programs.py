@@ -44,11 +44,13 @@ class Program:
 def programs_of(run: Run) -> list[Program]:
     """What each program of *run* does now."""
     found: list[Program] = []
-    tasks = {id(task) for task in tasks_of(run)}
-    threads = {run.root.thread, *(frame.thread for frame in _frames(run))}
+    frames, every = _frames(run), hubs()
+    threads = {run.root.thread, *(frame.thread for frame in frames)}
     loops = {task.get_loop() for task in (run.task,) if task is not None}
-    awaited = _awaited(run)
-    for hub in hubs():
+    asynchronous = any(hub.loop is not None for hub in every)
+    tasks = {id(task): task for task in tasks_of(run)} if asynchronous else {}
+    awaited = _awaited(run, frames, tasks.values()) if asynchronous else {}
+    for hub in every:
         waiting = [strand for strand in hub.waiting() if _frame_of(strand, run) is not None]
         found += [_program(hub, strand, run) for strand in waiting]
         if hub.loop is not None:
@@ -126,11 +128,11 @@ def _place(frame: FrameType | None) -> Place | None:
 # -- asyncio tasks
 
 
-def _awaited(run: Run) -> dict[int, Pending]:
+def _awaited(run: Run, frames: list[Frame], tasks: Iterable[Task]) -> dict[int, Pending]:
     """What asyncio tasks wait for, by the future that each of them awaits."""
     known: list[Pending] = [holding.call for holding in run.holdings()]
-    known += [each for frame in _frames(run) for each in tuple(frame.started)]
-    known += list(tasks_of(run))
+    known += [each for frame in frames for each in tuple(frame.started)]
+    known += tasks
     return {
         id(waiter._future): pending
         for pending in known
@@ -140,7 +142,10 @@ def _awaited(run: Run) -> dict[int, Pending]:
 
 
 def _in_loop(
-    loop: asyncio.AbstractEventLoop, tasks: set[int], home: bool, awaited: dict[int, Pending]
+    loop: asyncio.AbstractEventLoop,
+    tasks: dict[int, Task],
+    home: bool,
+    awaited: dict[int, Pending],
 ) -> Iterator[Program]:
     for aio in _all_tasks(loop):
         own = _own(aio)

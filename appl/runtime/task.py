@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context, copy_context
-from typing import Any
+from typing import Any, ClassVar
 
 from appl.errors import CallCancelled
 from appl.runtime.event import Observed
@@ -31,8 +31,12 @@ class _Exit(Exception):
 
 
 class Task(Pending):
-    """A function that was started; its outcome is what it returns."""
+    """A function that was started; its outcome is what it returns.
 
+    ``of_program`` says that the program started it, not a model that calls a tool.
+    """
+
+    of_program: ClassVar[bool] = True
     __slots__ = ("_aio", "_begun", "_cancelled", "frame", "run", "strand")
 
     def __init__(self, frame: Frame, home: Hub) -> None:

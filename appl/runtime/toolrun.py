@@ -103,6 +103,7 @@ class Job:
 class ToolRun(Task):
     """One call of a tool; its outcome is a ``ToolMessage``."""
 
+    of_program = False
     __slots__ = (
         "_active", "_alarm", "_held", "_inner", "_ordinal", "_over", "_recorded", "_rest", "call",
         "timeout", "tool",

@@ -143,10 +143,12 @@ class Scheduler:
             if call.outcome is None:
                 number += why is None
                 yield Holding(call, "queue", why or self._why(number), name, 0 if why else number)
+        behind = self._why(2)
         for call in self.order:
             if call.outcome is None:
                 number += 1
-                yield Holding(call, "queue", self._why(number), name, number)
+                why = self._why(1) if number == 1 else behind
+                yield Holding(call, "queue", why, name, number)
         yield from incomplete(self._incomplete)
 
     def _why(self, number: int) -> Why:
