@@ -45,7 +45,7 @@ class Threads:
         """Nothing is needed."""
 
     def close(self) -> None:
-        """Wait for the threads of those that were not lost."""
+        """Wait for the threads of those that were not lost; the others were told to stop."""
         for hand in self.hired:
             hand.join()
 
@@ -116,7 +116,7 @@ class Hand:
         self._station.receive(pickle.dumps([("cancel",)]))
 
     def join(self) -> None:
-        """Wait for its end."""
+        """Wait for its end; of one that was lost nobody knows when that is."""
         if not self.lost:
             self._thread.join(10)
 

@@ -1,13 +1,14 @@
 """What is known of an item that a lost worker had begun: collected by the driver, used by the next.
 
-Invariant: what was recorded once is neither recorded nor paid for again; a call is known by its
-address and its content, an observation by address, ordinal and kind.
+Invariant: what was answered once is not paid for again; a call is known by its address and its
+content, an observation by address, ordinal and kind. The order in which an item was told of its
+answers is that of the worker that ended it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Response
@@ -16,16 +17,12 @@ from appl.prompt import Message
 from appl.runtime.call import Call
 from appl.runtime.effects import Effects
 from appl.runtime.event import (
-    AttemptFailed,
-    CallDispatched,
     CallEnded,
     CallStarted,
-    ChunkArrived,
-    ChunksDelivered,
-    Delivered,
     Event,
     Observed,
     ScopeEntered,
+    Source,
     ToolEnded,
     ToolStarted,
     Warned,
@@ -47,15 +44,21 @@ class Memory:
 
 
 class Witness:
-    """The driver's account of one item that is being worked on."""
+    """The driver's account of one item, which one worker after another may have worked on.
+
+    What the last worker tells is the item's record; the answers that it was given from what an
+    earlier one had told are marked as reused. What only a lost worker had asked is marked as
+    cancelled in the end: a replay does not ask it.
+    """
 
     def __init__(self) -> None:
         self.memory = Memory()
-        self._digests: dict[str, bytes] = {}
-        self._tools: dict[str, ToolStarted] = {}
         self._scopes: set[str] = set()
-        self._told: set[str] = set()
-        self._shown: dict[str, int] = {}
+        self._calls: dict[str, CallStarted] = {}
+        self._tools: dict[str, ToolStarted] = {}
+        self._seen: dict[tuple[str, int, str], Observed] = {}
+        self._lost: dict[str, CallStarted | ToolStarted] = {}
+        self._unseen: dict[tuple[str, int, str], Observed] = {}
 
     def doubtful(self) -> str | None:
         """The name of a tool with effects that has begun, and of which nothing more is known."""
@@ -64,78 +67,74 @@ class Witness:
                 return used.name
         return None
 
+    def begins_again(self) -> Memory:
+        """Another worker begins the item anew; what it need not ask again."""
+        self._lost |= {**self._calls, **self._tools}
+        self._unseen |= self._seen
+        self._calls, self._tools, self._seen = {}, {}, {}
+        return self.memory
+
+    def left(self, at: int) -> Iterator[Event]:
+        """What remains to be told when the item is over: of what is not part of its record.
+
+        A moment that a lost worker had seen comes after all that the last one has seen.
+        """
+        for seen in self._unseen.values():
+            yield replace(seen, at=at)
+        self._unseen = {}
+        why = CallCancelled("asked by a worker that was lost, and not again")
+        for event in self._lost.values():
+            yield replace(event, at=at)
+            if isinstance(event, CallStarted):
+                yield CallEnded(event.request.address, None, why, at)
+            else:
+                yield ToolEnded(event.address, None, why, at)
+        self._lost = {}
+
     def fresh(self, event: Event) -> bool:
-        """Whether *event* says something that was not recorded before."""
-        found = _KINDS.get(type(event))
-        return found is None or found(self, event)
+        """Take note of *event*: whether it is to be told."""
+        if isinstance(event, ScopeEntered):
+            size = len(self._scopes)
+            self._scopes.add(event.address)
+            return len(self._scopes) > size
+        note = _NOTES.get(type(event))
+        if note is not None:
+            note(self, event)
+        return True
 
-    def _scope(self, event: ScopeEntered) -> bool:
-        return _added(self._scopes, event.address)
-
-    def _started(self, event: CallStarted) -> bool:
-        address, digest = event.request.address, event.request.digest
+    def _started(self, event: CallStarted) -> None:
+        address = event.request.address
+        self._lost.pop(address, None)
+        self._calls[address] = event
         known = self.memory.calls.get(address)
-        if known is not None and known[0] == digest:
-            return False
-        self.memory.calls.pop(address, None)
-        self._told.discard(address)
-        self._digests[address] = digest
-        return True
+        if known is not None and known[0] != event.request.digest:
+            del self.memory.calls[address]
 
-    def _on_its_way(self, event: CallDispatched | AttemptFailed | ChunkArrived) -> bool:
-        return event.address not in self.memory.calls
+    def _ended(self, event: CallEnded) -> None:
+        begun = self._calls.get(event.address)
+        if begun is not None and not isinstance(event.error, CallCancelled):
+            known = begun.request.digest, event.response, event.error
+            self.memory.calls[event.address] = known
 
-    def _ended(self, event: CallEnded) -> bool:
-        if event.address in self.memory.calls:
-            return False
-        digest = self._digests.get(event.address)
-        if digest is not None and not isinstance(event.error, CallCancelled):
-            self.memory.calls[event.address] = (digest, event.response, event.error)
-        return True
-
-    def _delivered(self, event: Delivered) -> bool:
-        return _added(self._told, event.address)
-
-    def _chunks(self, event: ChunksDelivered) -> bool:
-        before = self._shown.get(event.address, 0)
-        self._shown[event.address] = max(before, event.count)
-        return event.count > before
-
-    def _tool(self, event: ToolStarted) -> bool:
+    def _tool(self, event: ToolStarted) -> None:
+        self._lost.pop(event.address, None)
         self._tools[event.address] = event
-        return event.address not in self.memory.tools
 
-    def _tool_ended(self, event: ToolEnded) -> bool:
-        if event.address in self.memory.tools:
-            return False
+    def _tool_ended(self, event: ToolEnded) -> None:
         begun = self._tools.get(event.address)
         if begun is not None and event.message is not None:
             self.memory.tools[event.address] = (begun.name, begun.arguments, event.message)
-        return True
 
-    def _observed(self, event: Observed) -> bool:
+    def _observed(self, event: Observed) -> None:
         key = (event.address, event.ordinal, event.kind)
-        if key in self.memory.seen:
-            return False
+        self._unseen.pop(key, None)
+        self._seen[key] = event
         self.memory.seen[key] = event.value
-        return True
 
 
-def _added(to: set[str], address: str) -> bool:
-    size = len(to)
-    to.add(address)
-    return len(to) > size
-
-
-_KINDS: dict[type, Callable[[Witness, Any], bool]] = {
-    ScopeEntered: Witness._scope,
+_NOTES: dict[type, Callable[[Witness, Any], None]] = {
     CallStarted: Witness._started,
-    CallDispatched: Witness._on_its_way,
-    AttemptFailed: Witness._on_its_way,
-    ChunkArrived: Witness._on_its_way,
     CallEnded: Witness._ended,
-    Delivered: Witness._delivered,
-    ChunksDelivered: Witness._chunks,
     ToolStarted: Witness._tool,
     ToolEnded: Witness._tool_ended,
     Observed: Witness._observed,
@@ -192,6 +191,7 @@ class Known:
         if known is None or call.request is None or known[0] != call.request.digest:
             return False
         _, response, error = known
+        call.source = Source("reused", call.address)
         if response is not None:
             call.answered(response)
         else:
@@ -220,7 +220,8 @@ class Known:
         """What was seen there, or what is to be seen."""
         key = (address, ordinal, kind)
         if key in self._memory.seen:
-            return self._memory.seen.pop(key)
+            known = self._memory.seen.pop(key)
+            return self._live.perform(address, ordinal, kind, lambda: known)
         return self._live.perform(address, ordinal, kind, live)
 
     def tool(

@@ -26,7 +26,7 @@ from appl.engine.wire import Unpacker, portable
 from appl.errors import InvalidOption, RunError, WorkerLost
 from appl.runtime.clock import First
 from appl.runtime.crossing import io_thread
-from appl.runtime.event import Event, Warned
+from appl.runtime.event import Event, Observed, Warned
 from appl.runtime.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait
 from appl.runtime.frame import Frame
 from appl.runtime.parallel import name_of, program_behind
@@ -289,7 +289,7 @@ class Spread:
                     "as_tool(f, idempotent=True)"
                 )
             elif unit.tries < self._engine.tries:
-                unit.memory = witness.memory
+                unit.memory = witness.begins_again()
                 unit.alone = unit.tries + 1 == self._engine.tries
                 self._again.append(unit)
                 continue
@@ -297,6 +297,8 @@ class Spread:
                 why = WorkerLost(
                     f"{self._at(unit)}: {unit.tries} workers were lost over it; the last one: {why}"
                 )
+            address = self._at(unit)
+            self.run_of.emit(Observed(address, 0, "lost", str(why), time.monotonic_ns()))
             self._end(unit.index, Error(why))
         self._stir()
 
@@ -442,7 +444,9 @@ class _Desk:
         self._run.conceal(known)
 
     def _over(self, index: int, well: bool, payload: bytes, shown: str) -> None:
-        self._spread.witnesses.pop(self._spread.first + index, None)
+        witness = self._spread.witnesses.pop(self._spread.first + index, None)
+        for event in witness.left(time.monotonic_ns()) if witness is not None else ():
+            self._run.emit(event)
         self._tell(partial(self._spread.over, self._hired, index, _outcome(well, payload, shown)))
 
     def _failure(self, error: BaseException) -> None:

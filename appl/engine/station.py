@@ -100,6 +100,7 @@ class Borrower:
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[bool]] = {}
         self._writing: dict[int, _Barrier] = {}
+        self._given_up: CallCancelled | None = None
         self.account: Account | None = None
         if order.limited is not None:
             cost, tokens = (0 if limited else None for limited in order.limited)
@@ -113,6 +114,8 @@ class Borrower:
         self, place: str, worst: Amounts | None, tokens: int, patience_s: float
     ) -> Permit:
         """Ask the driver, and wait for what it says."""
+        if self._given_up is not None:
+            raise self._given_up
         number = next(self._numbers)
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
         self._out.say("permit", number, place, worst and tuple(worst), tokens, patience_s)
@@ -140,12 +143,24 @@ class Borrower:
         """Return when the driver has all on disk that was told so far."""
         number, written = next(self._numbers), _Barrier()
         self._writing[number] = written
+        if self._given_up is not None:
+            self.written(number, self._given_up)
         self._out.say("barrier", number)
         written.wait()
 
+    def give_up(self) -> None:
+        """Nobody answers any more."""
+        self._given_up = error = CallCancelled("the map was cancelled")
+        for number in list(self._asked):
+            self.refused(number, error)
+        for number in list(self._writing):
+            self.written(number, error)
+
     def written(self, number: int, error: BaseException | None) -> None:
         """It is on disk, or cannot be."""
-        self._writing.pop(number).reached(error)
+        written = self._writing.pop(number, None)
+        if written is not None:
+            written.reached(error)
 
 
 class _Barrier:
@@ -203,6 +218,8 @@ class Station:
                 assert self._borrower is not None
                 io_thread().send(partial(getattr(self._borrower, kind), *rest))
             else:
+                if kind == "cancel" and self._borrower is not None:
+                    io_thread().send(self._borrower.give_up)
                 self._inbox.append(message)
                 self.stir()
 

@@ -8,18 +8,20 @@ hold anything that can be pickled, unlike a trace.
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import hmac
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from appl.backend import Request
 from appl.errors import BackendError
 from appl.prompt import Messages
 from appl.prompt.origin import Spans, line_of
-from appl.runtime.event import CallStarted, Event, RunEnded
+from appl.runtime.event import CallStarted, Event, Observed, RunEnded
 from appl.tracing.record import error_data, error_from
 from appl.tracing.secret import Masker
 
@@ -190,6 +192,8 @@ class Outbox:
 
     def on_event(self, event: Event) -> None:
         """Tell the driver of *event*; the end of the worker's run is none of the map's."""
+        if isinstance(event, Observed):  # the program may change what it was given
+            event = replace(event, value=copy.deepcopy(event.value))
         if not isinstance(event, RunEnded):
             self._add(event)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sized
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar
 
 from appl.compiler.names import program_of
-from appl.errors import InvalidOption
+from appl.errors import InvalidOption, WorkerLost
 from appl.prompt.older import told_once
 from appl.runtime.activation import shelter
 from appl.runtime.clock import First
@@ -23,7 +23,7 @@ from appl.runtime.event import ScopeEntered
 from appl.runtime.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait
 from appl.runtime.frame import Frame
 from appl.runtime.future import Future, awaited, finished, result_of
-from appl.runtime.pending import Pending, Proxy, Value
+from appl.runtime.pending import Error, Pending, Proxy, Value
 from appl.runtime.progress import Progress, progress_for
 from appl.runtime.resolve import resolve, taking_futures
 from appl.runtime.run import Run, here
@@ -296,12 +296,25 @@ class _Map:
 
     def _start_next(self) -> None:
         index = len(self._items)
-        if self._begun is not None and not self._begun(self._address(index)):
+        if self._begun is None:
+            self._start(index)
+        elif (lost := self._caller.run.memory.lost(self._address(index))) is not None:
+            self._items.append(self._lost(self._caller.issue(self._name), lost))
+        elif self._begun(self._address(index)):
+            self._start(index)
+        else:
             self._caller.issue(self._name)
             self._items.append(None)
             self._ended += 1
-            return
-        self._start(index)
+
+    def _lost(self, address: str, why: str) -> Item:
+        """An item that no worker has ended, then; what was told of it is of no use now."""
+        self._caller.run.memory.excuse(address)
+        pending = First(address, self.hub)
+        pending.conclude(Error(WorkerLost(why)))
+        item = Item(self, pending)
+        item.follow(pending)
+        return item
 
     def _start(self, index: int) -> None:
         pending = start(self._f, self._every[index], {})

@@ -10,6 +10,7 @@ from appl.errors import WorkerLost
 from appl.runtime.event import CallEnded
 from appl.testing import calling
 from appl.testing_engine import Threads
+from appl.tracing import Trace
 from tests.engine.worlds import World, calls, replay, words
 
 
@@ -50,8 +51,9 @@ def test_what_was_recorded_is_not_paid_again(tmp_path):
         values = world.map(chain, "abcdef", at_once=2)
     engine = world.engine
     assert len(engine.hired) == 2
-    ended = [event.address for event in world.log.of(CallEnded)]
+    ended = [event.address for event in world.log.of(CallEnded) if event.source is None]
     assert len(ended) == len(set(ended)) == 24
+    assert Trace.open(tmp_path / "trace").totals().answered == 24
     again = [address for address in set(world.asked) if world.asked.count(address) > 1]
     assert "/chain.1/gen.2" in again and len(again) <= 2  # what was on its way when it died
     with World(words).run(tmp_path / "here"):
@@ -60,13 +62,18 @@ def test_what_was_recorded_is_not_paid_again(tmp_path):
     assert replay(tmp_path / "trace", lambda: appl_map(chain, "abcdef", engine=engine)) == values
 
 
-def test_an_item_that_kills_its_workers_fails_alone():
+def test_an_item_that_kills_its_workers_fails_alone(tmp_path):
     world = Deadly(words, "/chain.1/gen.0", 99)
-    with world.run():
+    with world.run(tmp_path / "trace"):
         found = world.map(chain, "abcdef", at_once=4, tries=3)
     assert isinstance(found[1], WorkerLost)
     assert "/chain.1: 3 workers were lost over it" in str(found[1])
     assert all(isinstance(each, str) for i, each in enumerate(found) if i != 1)
+    again = replay(
+        tmp_path / "trace",
+        lambda: appl_map(chain, "abcdef", on_error="collect", engine=world.engine),
+    )
+    assert list(map(str, again)) == list(map(str, found)) and type(again[1]) is WorkerLost
 
 
 ran = []

@@ -140,6 +140,19 @@ def test_loans_close_the_circuit_for_all_and_one_probes():
     assert lent({"circuit": circuit, "retries": Retries()}, script) == (True, 7, False)
 
 
+def test_nothing_is_lent_while_the_run_is_paused():
+    async def script(attempts, clock):
+        attempts.pause()
+        asked = asyncio.ensure_future(attempts.lend(None, None, 0, 60))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        held = not asked.done()
+        attempts.resume()
+        return held, (await asked).epoch
+
+    assert lent({}, script) == (True, 0)
+
+
 def test_what_an_attempt_holds_is_given_back_once():
     async def script(attempts, clock):
         account = Account(Allowance(tokens=100))

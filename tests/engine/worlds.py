@@ -9,10 +9,12 @@ from typing import Any
 
 from appl.backend import Request
 from appl.runtime.run import Run
+from appl.runtime.scheduling.lending import borrowed
 from appl.session import replayed
 from appl.testing import Fake, Log
 from appl.testing_engine import Made
 from appl.tracing import Recorder, Trace, profile_data
+from appl.tracing.trace import Call
 
 
 class World:
@@ -42,7 +44,7 @@ class World:
             recorder = Recorder(path, {"profile": profile_data(backend.profile), "seed": 5})
             watching.append(recorder)
         run = Run(backend, instruments=watching, seed=5, **self._options)
-        run.blueprint = Made(self.backend, seed=5)
+        run.blueprint = Made(self.backend, seed=5, policy=borrowed(run.policy))
         try:
             with run:
                 yield run
@@ -59,10 +61,12 @@ def replay(path: Path, program: Callable[[], Any]) -> Any:
 
 def calls(path: Path) -> dict[str, tuple[Any, ...]]:
     """What each call of a trace was and had, by address."""
-    return {
-        call.address: (call.content, call.ordinal, call.outcome, call.edges, call.line)
-        for call in Trace.open(path).calls
-    }
+    return {call.address: _facts(call) for call in Trace.open(path).calls}
+
+
+def _facts(call: Call) -> tuple[Any, ...]:
+    spans = [link.spans for link in call.messages.links()] if call.messages else []
+    return call.content, call.ordinal, call.outcome, call.edges, call.line, spans
 
 
 def words(request: Request) -> str:
