@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -40,6 +41,16 @@ def test_a_run_that_is_not_there_is_an_error_of_traces(
 ) -> None:
     assert main(["trace", "view", "nothing-like-it", "--html", str(tmp_path / "x.html")]) == 4
     assert "there is no run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("port", ["taken", "70000"])
+def test_a_port_that_cannot_be_had_is_told(
+    path: Path, capsys: pytest.CaptureFixture[str], port: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        number = port if port.isdigit() else str(other.getsockname()[1])
+        assert main(["trace", "view", str(small_trace(path)), "--no-open", "--port", number]) == 2
+    assert f"port {number} cannot be had" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])

@@ -158,6 +158,17 @@ def test_what_is_no_request_is_refused_in_plain_text(path: Path, serve: Serve, s
     assert ask(server, f"/{server.token}/")[0] == 200
 
 
+class Broken:
+    def json(self, name: str, asked: object) -> bytes:
+        raise TypeError("a text of the trace")
+
+
+def test_a_document_that_cannot_be_made_is_told_without_its_texts() -> None:
+    with Server(Broken()) as server:  # type: ignore[arg-type]
+        status, body, _ = ask(server, f"/{server.token}/data/a/run")
+        assert (status, body) == (500, "this document cannot be made: TypeError\n")
+
+
 def test_two_runs_are_served_side_by_side(path: Path, tmp_path: Path, serve: Serve) -> None:
     server = serve(small_trace(path), small_trace(tmp_path / "b.trace", calls=4))
     assert data(server, "runs") == ["a", "b"]

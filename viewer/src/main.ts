@@ -2,7 +2,7 @@
 
 import "./style.css";
 import { App, type View } from "./app";
-import { fill, h, visible } from "./dom";
+import { brief, fill, h, visible } from "./dom";
 import { many } from "./format";
 import { source } from "./source";
 import * as theme from "./theme";
@@ -115,9 +115,8 @@ class Page {
       document.title = `${name} · appl trace`;
       const state = info.state === "finished" ? info.reason || "finished" : info.state;
       const calls = more ? `${many(table.size, "call")} so far` : many(table.size, "call");
-      this.state.textContent = visible(
-        [state, calls, info.error, info.damage, this.app.failure].filter(Boolean).join("; "),
-      );
+      const notes = [info.error, info.damage, this.app.failure].map(brief);
+      this.state.textContent = [brief(state), calls, ...notes].filter(Boolean).join("; ");
       this.state.dataset["state"] = more ? "reading" : info.state;
     }
     this.view.update();

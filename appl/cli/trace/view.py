@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.cli.failure import guarded
+from appl.cli.target import UsageError
 from appl.cli.terminal import out, say
 from appl.cli.trace.named import run_path
 
@@ -80,8 +81,8 @@ def _write(viewer: Any, views: Any, given: argparse.Namespace) -> None:
 
 
 def _serve(viewer: Any, views: Any, given: argparse.Namespace) -> None:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with viewer.Server(views, port=given.port) as server:
+    with _server(viewer, views, given.port) as server:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         line = {"ready": True, "url": server.url, "pid": os.getpid()}
         out(json.dumps(line) if given.json else server.url)
         if not given.json:
@@ -90,6 +91,15 @@ def _serve(viewer: Any, views: Any, given: argparse.Namespace) -> None:
             if not given.no_open:  # a browser in the terminal keeps the thread that opens it
                 threading.Thread(target=_open, args=(door,), daemon=True).start()
             server.wait()
+
+
+def _server(viewer: Any, views: Any, port: int) -> Any:
+    try:
+        return viewer.Server(views, port=port)
+    except (OSError, OverflowError) as error:
+        raise UsageError(
+            f"port {port} cannot be had: {error}; without --port a free one is taken"
+        ) from None
 
 
 def _open(url: str) -> None:

@@ -111,6 +111,9 @@ class _Handler(BaseHTTPRequestHandler):
         except KeyError:
             self._refuse(404, "there is no such document")
             return
+        except Exception as error:  # of a trace that nobody has foreseen; the page shows it
+            self._refuse(500, f"this document cannot be made: {type(error).__name__}")
+            return
         self._send(200, "application/json", found)
 
     def _refused_method(self) -> None:

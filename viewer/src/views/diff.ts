@@ -56,8 +56,12 @@ export class Diff implements View {
   }
 
   private async load(): Promise<void> {
-    this.found = await this.app.source.diff();
-    this.narrow();
+    try {
+      this.found = await this.app.source.diff();
+      this.narrow();
+    } catch (error) {
+      fill(this.sums, h("p", { role: "alert" }, String(error)));
+    }
   }
 
   private narrow(): void {
@@ -125,11 +129,16 @@ export class Diff implements View {
     const ticket = ++this.ticket;
     if (!b || !this.found) return;
     this.app.choose(this.found.a[index] ?? -1);
-    const one = await whole(a, this.found.a[index] ?? -1);
-    const other = await whole(b, this.found.b[index] ?? -1);
-    if (ticket !== this.ticket) return;
-    fill(this.detail, h("h2", { class: "address" }, this.address(index)), ...compared(one, other));
-    this.detail.scrollTop = 0;
+    const head = h("h2", { class: "address" }, this.address(index));
+    try {
+      const one = await whole(a, this.found.a[index] ?? -1);
+      const other = await whole(b, this.found.b[index] ?? -1);
+      if (ticket !== this.ticket) return;
+      fill(this.detail, head, ...compared(one, other));
+      this.detail.scrollTop = 0;
+    } catch (error) {
+      fill(this.detail, head, h("p", { role: "alert" }, String(error)));
+    }
   }
 }
 
