@@ -15,6 +15,7 @@ import msgpack
 from appl.tracing.allowance import Allowance, of_file
 
 MAX_RAW = 16 << 20
+UNCOUNTED = 1 << 20
 MAX_DEPTH = 100
 _MAX_ITEMS = 1 << 18
 _WORD = 1 << 63
@@ -51,20 +52,35 @@ def unpack(data: bytes, allowance: Allowance | None = None) -> Iterator[Any]:
     allowance (by default that of a small file) is used up.
     """
     allowed = allowance or Allowance(of_file(0))
+    return _records(data, list_hook=allowed.list_hook, object_hook=allowed.map_hook)
+
+
+def unpack_uncounted(data: bytes) -> Iterator[Any]:
+    """As ``unpack``, for who keeps no more than one record at a time: nothing is counted.
+
+    For *data* of at most ``UNCOUNTED`` bytes, which cannot become more than a few hundred times
+    that. Raises ``ValueError``.
+    """
+    if len(data) > UNCOUNTED:
+        raise ValueError(f"{len(data)} bytes are too many not to be counted")
+    return _records(data)
+
+
+def _records(data: bytes, **hooks: Any) -> Iterator[Any]:
     unpacker = msgpack.Unpacker(
         raw=False,
         unicode_errors="surrogatepass",
         strict_map_key=True,
         ext_hook=_refuse,
-        list_hook=allowed.list_hook,
-        object_hook=allowed.map_hook,
         max_buffer_size=MAX_RAW,
         max_array_len=_MAX_ITEMS,
         max_map_len=_MAX_ITEMS,
         max_ext_len=0,
+        **hooks,
     )
     unpacker.feed(data)
-    while unpacker.tell() < len(data):
+    length = len(data)
+    while unpacker.tell() < length:
         try:
             yield unpacker.unpack()
         except msgpack.OutOfData:

@@ -45,7 +45,7 @@ from appl.tracing.tooluse import ToolUse
 State = Literal["running", "finished", "crashed"]
 _MANY = 1 << 31
 _RECENT = 64  # attempts of one call that may be under way at once
-_BAD = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
+BAD = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
 
 @dataclass(slots=True)
@@ -493,7 +493,7 @@ class Builder:
                 self._trace.records += 1
         except TraceError:
             raise
-        except _BAD as error:
+        except BAD as error:
             raise TraceCorrupt(
                 f"record {self._trace.records} (block {number}) is not valid: {error!r}"
             ) from None

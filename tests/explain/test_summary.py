@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
 from appl import gen, ppl
-from appl.tracing import Trace
-from appl.tracing.summary import summary_of
+from appl.cli.trace import tree
+from appl.cli.trace.show import outcome
+from appl.errors import TraceError
+from appl.tracing import Trace, block, codec
+from appl.tracing.summaries import summary_of
 
 from .support import recorded
 
@@ -43,6 +47,41 @@ def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path) -> None:
     assert not found.waiting and not found.trace.calls and len(found.scopes) <= 40
     assert found.functions["/many/leaf/gen"].calls == 300
     assert found.sums["/many.0"].calls == 300
+
+
+WRONG = (None, -1, 0, 1 << 40, "", "x", b"", [], [[]], {}, {"$blob": [1, 2, True]}, True, 1.5)
+
+
+def forged(path: Path, dice: random.Random, into: Path) -> Path:
+    """The trace at *path* with one field of one record replaced."""
+    blocks = [list(codec.unpack(raw)) for raw in raws(path)]
+    chosen = dice.choice([each for each in blocks if each])
+    at = dice.randrange(len(chosen))
+    fields = list(chosen[at])
+    fields[dice.randrange(len(fields))] = dice.choice(WRONG)
+    chosen[at] = fields
+    encoder = block.Encoder()
+    data = b"".join(encoder.block(b"".join(map(codec.pack, each))) for each in blocks)
+    into.write_bytes(block.MAGIC + data)
+    return into
+
+
+def raws(path: Path) -> list[bytes]:
+    with path.open("rb") as file:
+        return list(block.scan(file, block.Scan(), salvage=True))
+
+
+def test_a_forged_record_is_read_or_named(tmp_path: Path) -> None:
+    dice = random.Random(7)
+    for number in range(600):
+        path = forged(dice.choice(GOLDEN), dice, tmp_path / "forged.trace")
+        try:
+            found = summary_of(path, 50)
+            tree.lines(found, outcome)
+        except TraceError:
+            continue
+        except Exception as error:
+            pytest.fail(f"forgery {number}: {error!r}")
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)

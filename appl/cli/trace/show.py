@@ -27,7 +27,7 @@ from appl.tracing import Attempt, Call, ToolUse, Trace
 
 if TYPE_CHECKING:
     from appl.tracing.spans import Span
-    from appl.tracing.summary import Summary
+    from appl.tracing.summaries import Summary
 
 _WIDTH, _ORIGIN = 60, 40
 _MOST = 200
@@ -62,7 +62,7 @@ def command(given: argparse.Namespace) -> int:
         elif given.json:
             out(as_json(Trace.open(run_path(run), salvage=given.salvage).as_data(), indent=2))
         else:
-            summary = importlib.import_module("appl.tracing.summary")
+            summary = importlib.import_module("appl.tracing.summaries")
             most = sys.maxsize if given.all else _MOST
             found = summary.summary_of(run_path(run), most, salvage=given.salvage)
             out("\n".join(_run_lines(found)))

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from appl.tracing import block, costs, store
-from appl.tracing.allowance import Allowance, of_file
+from appl.errors import TraceCorrupt, TraceError
+from appl.tracing import block, codec, costs, store
+from appl.tracing.allowance import Allowance, unlimited
 from appl.tracing.store import regular_file
 from appl.tracing.tooluse import ToolUse
 from appl.tracing.trace import (
+    BAD,
     Builder,
     Call,
     Scope,
@@ -30,6 +32,8 @@ _OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
 _FUNCTIONS, _WARNINGS = 10_000, 100
 _RESULTS, _SHOWN = 4096, 400
 _UNREAD = frozenset("BGLNUC")  # what only prompts need
+_PLAIN = frozenset("SDEVX")
+_MOST = 1 << 30  # bytes that the values of one large block may take
 
 
 @dataclass(slots=True)
@@ -107,7 +111,26 @@ class Summary:
     tools: int = 0
     tools_failed: int = 0
     last_us: int = 0
+    _last: tuple[str, str, list[Sum]] = field(default=("", "", []), repr=False)
     costs: costs.Costs = field(default_factory=costs.Costs)
+
+    def _sums(self, address: str) -> list[Sum]:
+        """The sums that a call counts in; often those of the call before."""
+        scope, _, leaf = address.rpartition("/")
+        kind = leaf.rpartition(".")[0]
+        if self._last[:2] == (scope, kind):
+            return self._last[2]
+        name = _OCCURRENCE.sub("", address)
+        found: list[Sum] = []
+        if name in self.functions or len(self.functions) < _FUNCTIONS:
+            found.append(self.functions.setdefault(name, Sum()))
+        above = scope
+        while above:
+            if above in self.scopes:
+                found.append(self.sums.setdefault(above, Sum()))
+            above = above.rpartition("/")[0]
+        self._last = (scope, kind, found)
+        return found
 
     @property
     def more(self) -> int:
@@ -124,13 +147,8 @@ class Summary:
     def over(self, call: Call | ToolUse) -> None:
         """A call has ended, or nothing more is known of it."""
         self.waiting.pop(call.address, None)
-        scope = call.address
-        while scope := scope.rpartition("/")[0]:
-            if scope in self.scopes:
-                self.sums.setdefault(scope, Sum()).add(call)
-        name = _OCCURRENCE.sub("", call.address)
-        if name in self.functions or len(self.functions) < _FUNCTIONS:
-            self.functions.setdefault(name, Sum()).add(call)
+        for total in self._sums(call.address):
+            total.add(call)
         if isinstance(call, ToolUse):
             self.tools += 1
             failed = call.message is not None and call.message.has_error
@@ -151,9 +169,8 @@ def summary_of(
             return _of_trace(Trace.open(path), most)
         found = block.Scan()
         running = store.locked(file)
-        builder = _Passing(Summary(trace, most), Allowance(of_file(0)))
+        builder = _Passing(Summary(trace, most), unlimited())
         for raw in block.scan(file, found, salvage=salvage, limit=limit):
-            builder.allowance = Allowance(limit or of_file(len(raw)))
             builder.block(raw, found.blocks)
     trace.torn = 0 if running else found.torn
     trace.state = "running" if running else "finished" if builder.closed else "crashed"
@@ -193,12 +210,28 @@ class _Passing(Builder):
         for tag in _UNREAD:  # a masked one is inside another
             del self._handlers[tag]
 
-    def _record(self, fields: Any) -> None:
-        tag = fields[0]
-        if tag in _UNREAD or (tag == "M" and fields[2] != "tool"):
-            self.closed = False
-        else:
-            super()._record(fields)
+    def block(self, raw: bytes, number: int) -> None:
+        """Take in the records of one block; those that only prompts need are passed over."""
+        trace, known = self._trace, self._handlers
+        small = len(raw) <= codec.UNCOUNTED
+        records = codec.unpack_uncounted(raw) if small else codec.unpack(raw, Allowance(_MOST))
+        try:
+            for fields in records:
+                trace.records += 1
+                tag = fields[0]
+                if tag in _UNREAD or (tag == "M" and fields[2] != "tool"):
+                    self.closed = False
+                elif tag in _PLAIN:
+                    self._masks, self.closed = (), False
+                    known[tag](*fields[1:])
+                else:
+                    self._record(fields)
+        except TraceError:
+            raise
+        except BAD as error:
+            raise TraceCorrupt(
+                f"record {trace.records} (block {number}) is not valid: {error!r}"
+            ) from None
 
     def _message(self, number: Any, role: Any, content: Any, more: Any = None) -> None:
         """What a tool gave, as its result refers to it soon after."""
@@ -206,15 +239,6 @@ class _Passing(Builder):
             super()._message(number, role, str(self._long(content))[:_SHOWN], more)
             while len(self._messages) > _RESULTS:
                 del self._messages[next(iter(self._messages))]
-
-    @property
-    def allowance(self) -> Allowance:
-        """What the values of the next block are taken from."""
-        return self._allowance
-
-    @allowance.setter
-    def allowance(self, allowance: Allowance) -> None:
-        self._allowance = allowance
 
     def _forget(self) -> None:
         super()._forget()
@@ -296,9 +320,12 @@ class _Passing(Builder):
             super()._warning(address, message, at)
 
     def finish(self) -> Summary:
-        """The summary, when all is read."""
+        """The summary, when all is read. Raises ``TraceCorrupt``."""
         self._trace.by_address.clear()
-        return _closed(self._summary)
+        try:
+            return _closed(self._summary)
+        except BAD as error:
+            raise TraceCorrupt(f"a call that was under way is not valid: {error!r}") from None
 
 
 class _NoPrompts(dict[int, Any]):
