@@ -353,6 +353,15 @@ def test_a_bad_tape_is_a_named_error_with_its_line(tmp_path: Path, text: str | b
     assert isinstance(error, TraceCorrupt | NotATrace)
 
 
+def test_the_line_that_is_named_is_the_one_that_is_wrong(tmp_path: Path) -> None:
+    asked = CALL + '{"message": "user", "text": "q"}\n'
+    assert "line 4: " in str(bad(tmp_path, HEAD + asked + "<<<<<<< HEAD\n"))
+    assert "line 4: " in str(bad(tmp_path, HEAD + asked + '{"answer": 1, "text": ""}\n'))
+    wrong = CALL.replace("/a.0", "/b.0").replace('"model": "m"', '"model": 1')
+    assert "line 4: " in str(bad(tmp_path, HEAD + asked + wrong))
+    assert "line 4: " in str(bad(tmp_path, HEAD + asked + '{"then": "/nobody"}\n' + asked[:0]))
+
+
 def test_a_tape_of_a_later_format_and_one_that_is_too_large_are_refused(tmp_path: Path) -> None:
     assert isinstance(bad(tmp_path, HEAD.replace("1", "2")), TraceTooNew)
     path = tmp_path / "large.jsonl"

@@ -26,7 +26,18 @@ from appl.tracing.tooluse import ToolUse
 from appl.tracing.trace import Call, Trace
 
 _FACTS = frozenset(
-    ["program", "backend", "model", "models", "places", "profile", "seed", "redaction", "privacy"]
+    [
+        "program",
+        "backend",
+        "model",
+        "models",
+        "places",
+        "profile",
+        "seed",
+        "redaction",
+        "privacy",
+        "sets",
+    ]
 )
 _SETTINGS = ("model", "backend", "temperature", "max_tokens")
 _SHORT = 200  # characters of options that are written again rather than referred to

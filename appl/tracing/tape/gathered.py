@@ -1,0 +1,68 @@
+"""What the lines of a tape hold, gathered: texts that go on in further lines, calls with theirs.
+
+Invariant: nothing here has been put together yet; each call knows the line in which it stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from appl.backend import TokenLogprob
+from appl.prompt import ToolCall
+from appl.tracing.tape.lines import Record
+from appl.tracing.trace import Scope
+
+
+class Text:
+    """A text that may go on in the lines below."""
+
+    def __init__(self, first: str) -> None:
+        self.pieces = [first]
+
+    def __str__(self) -> str:
+        return "".join(self.pieces)
+
+
+class Said:
+    """A message as it stands in the tape, until its last line is read."""
+
+    def __init__(self, record: Record, text: Text) -> None:
+        self.record, self.text, self.calls = record, text, list[ToolCall]()
+
+
+class Sampled:
+    """A sample of an answer, until its last line is read."""
+
+    def __init__(self, reason: str, text: Text) -> None:
+        self.reason, self.text, self.calls = reason, text, list[ToolCall]()
+        self.reasoning: Text | None = None
+        self.tokens: tuple[TokenLogprob, ...] | None = None
+
+
+class Asked:
+    """A call, or a tool's, with the lines that belong to it."""
+
+    def __init__(self, record: Record, line: int) -> None:
+        self.record, self.line = record, line
+        self.said: list[Said] = []
+        self.samples: list[Sampled] = []
+        self.begun: list[tuple[tuple[int, int], Text]] = []
+        self.usage: Record | None = None
+        self.error: Record | None = None
+
+
+@dataclass(slots=True)
+class Gathered:
+    """All lines of a tape, by what they hold.
+
+    ``asked`` are the calls by address, ``used`` those of tools, ``seen`` the observations by
+    address, ordinal and kind; ``order`` has line numbers.
+    """
+
+    asked: dict[str, Asked] = field(default_factory=dict)
+    used: dict[str, Asked] = field(default_factory=dict)
+    seen: dict[tuple[str, int, str], Record] = field(default_factory=dict)
+    media: dict[str, Record] = field(default_factory=dict)
+    order: list[tuple[int, Record]] = field(default_factory=list)
+    went: dict[str, Record] = field(default_factory=dict)
+    scopes: list[Scope] = field(default_factory=list)
