@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from appl.runtime.call import Call as Asked
 
 _INPUT = "input"
+_TELLING = 4  # a shorter answer stands in many prompts by chance
+_MOST_TEXTS = 2000
 
 
 @dataclass(slots=True)
@@ -98,6 +100,7 @@ class Predictor(Rerunner):
         self._asked: dict[str, LiveCall] = {}
         self._touched: dict[str, str] = {}  # calls whose prompts hold live answers, and whose
         self._guessed: list[str] = []
+        self._texts: dict[str, str] = {}  # recorded answers that may change, and whose
 
     # -- calls
 
@@ -108,6 +111,7 @@ class Predictor(Rerunner):
         site = self._sites.get(call.address)
         told = LiveCall(call.address, cause, site.where if site else "")
         self._asked[call.address] = told
+        self._note_text(call.address)
         found = self.trace.by_address.get(call.address)
         assert call.request is not None
         answer = _fitting(found, call.request)
@@ -128,9 +132,24 @@ class Predictor(Rerunner):
         super().on_event(event)
         if isinstance(event, CallStarted):
             address = event.request.address
-            source = next(filter(self._changes, _sources(event)), None)
+            source = next(filter(self._changes, _sources(event)), None) or self._holds(event)
             if source is not None:
                 self._touched[address] = source
+                self._note_text(address)
+
+    def _note_text(self, address: str) -> None:
+        """The recorded answer of *address* may be another one."""
+        found = self.trace.by_address.get(address)
+        text = found.response.text if found is not None and found.response is not None else ""
+        if len(text) >= _TELLING:
+            self._texts.setdefault(text, address)
+
+    def _holds(self, event: CallStarted) -> str | None:
+        """Whose answer stands in a prompt that does not say where its text is from."""
+        if not self._texts or len(self._texts) > _MOST_TEXTS:
+            return None
+        said = "\n".join(message.content for message in event.request.messages or ())
+        return next((self._texts[text] for text in self._texts if text in said), None)
 
     def _changes(self, address: str) -> bool:
         """Whether the text of *address*, a call or function, comes of a live call."""
