@@ -13,9 +13,13 @@ import queue
 import shutil
 import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from appl.tracing.viewer import Server
+
+AXE = Path(__file__).parents[2] / "viewer" / "node_modules" / "axe-core" / "axe.min.js"
 PATIENCE_S = 60
 _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -225,3 +229,10 @@ class Page:
     def close(self) -> None:
         """Close it with its profile."""
         self._browser.send("Target.disposeBrowserContext", browserContextId=self._context)
+
+
+Serve = Callable[..., Server]
+"""A server of the runs at one or two paths."""
+
+Show = Callable[..., Page]
+"""A page of the browser that shows an address."""

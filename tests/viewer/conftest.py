@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -12,17 +12,13 @@ import pytest
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tracing")]
 
-from browser import Chromium, Page, executable  # noqa: E402
+from browser import AXE, Chromium, Page, Serve, Show, executable  # noqa: E402
 
 from appl.tracing.viewer import Server, View, Views  # noqa: E402
 
-AXE = Path(__file__).parents[2] / "viewer" / "node_modules" / "axe-core" / "axe.min.js"
 # CI installs Chromium and axe-core, and fails where one is missing; elsewhere these tests need them
 _needs = {"test_browser.py": executable(), "test_accessibility.py": executable() and AXE.exists()}
 collect_ignore = [name for name, met in _needs.items() if not met and not os.environ.get("CI")]
-
-Serve = Callable[..., Server]
-Show = Callable[..., Page]
 
 
 @pytest.fixture

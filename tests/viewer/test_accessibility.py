@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import AXE, Serve, Show
+from browser import AXE, Serve, Show
 from large import large_trace
 from test_browser import VIEWS, visit
+
+VIOLATIONS = """axe.run(document, {resultTypes: ['violations']}).then(({violations}) =>
+  violations.map(({id, nodes}) =>
+    `${id}: ${nodes.map(({html, failureSummary}) => html + failureSummary).join('; ').slice(0, 900)}`))"""
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -24,8 +28,9 @@ def test_axe_finds_nothing(
         visit(page, view)
         if view == "diff":
             page.until("document.querySelectorAll('main [role=option]').length > 0")
-        found[view] = page.js(
-            "axe.run(document, {resultTypes: ['violations']}).then(({violations}) => violations.map("
-            "each => each.id + ': ' + each.nodes.map(node => node.html + node.failureSummary).join('; ').slice(0, 900)))"
-        )
-    assert found == {view: [] for view in VIEWS}
+        found[view] = page.js(VIOLATIONS)
+    page.js("document.activeElement.blur()")
+    page.press("?")
+    page.until("document.querySelector('dialog').open")
+    found["help"] = page.js(VIOLATIONS)
+    assert found == {view: [] for view in (*VIEWS, "help")}

@@ -6,8 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from browser import Chromium, Page
-from conftest import Serve, Show
+from browser import Chromium, Page, Serve, Show
 from hostile import MARK, POISON, hostile_trace
 from large import large_trace
 from made import answer, asked, call, end, small_trace, start

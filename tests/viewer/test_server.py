@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Serve
+from browser import Serve
 from made import small_trace
 
 from appl.tracing.viewer import Server
