@@ -156,8 +156,9 @@ class Observed:
     """A program saw something of the outside world that a replay must show it again.
 
     ``kind`` is ``done``, ``timeout``, ``deadline``, ``now``, ``random``, ``uuid``, ``input``,
-    ``env``, ``read``, ``sleep``, or ``cancelled``: somebody outside ended the function at this
-    address. ``value`` is plain data; ``ordinal`` counts the observations at this address.
+    ``env``, ``read``, ``sleep``, ``cancelled`` (somebody outside ended the function at this
+    address), or ``lost`` (an item of a map that no worker has ended). ``value`` is plain data;
+    ``ordinal`` counts the observations at this address.
     """
 
     address: str
