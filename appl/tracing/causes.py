@@ -25,7 +25,7 @@ def cause_of(trace: Trace, request: Request, found: Call | None, given: dict[str
     if found.started is None:
         return "had no prompt then"
     if found.content != trace.content_of(request):
-        return changed(request, found, given)
+        return changed(request, found, given, readable=not trace.private)
     if found.outcome is None:
         return "was in flight"
     if found.outcome == "failed":
@@ -39,9 +39,12 @@ def cause_of(trace: Trace, request: Request, found: Call | None, given: dict[str
     return "its record answers another call" if found.ordinal == request.ordinal else "moved"
 
 
-def changed(request: Request, found: Call, given: dict[str, Any]) -> str:
-    """What differs first between *request* and the record *found*: prompt, model, then options."""
-    prompt = _prompt(request.messages, found.messages)
+def changed(request: Request, found: Call, given: dict[str, Any], *, readable: bool = True) -> str:
+    """What differs first between *request* and the record *found*: prompt, model, then options.
+
+    The prompts of a private trace are not *readable*: they differ if nothing else does.
+    """
+    prompt = _prompt(request.messages, found.messages) if readable else ""
     if prompt:
         return prompt
     if request.model != found.model:
@@ -51,7 +54,7 @@ def changed(request: Request, found: Call, given: dict[str, Any]) -> str:
     for name in sorted({*now, *then}):
         if now.get(name) != then.get(name):
             return _put(name, then.get(name), now.get(name), given)
-    return "changed"
+    return "prompt changed"
 
 
 def _put(name: str, then: Any, now: Any, given: dict[str, Any]) -> str:
