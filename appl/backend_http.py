@@ -25,6 +25,7 @@ from appl.errors import (
     ModelNotFound,
     PromptTooLong,
 )
+from appl.prompt.secret import forms, of_environment
 
 EXCERPT = 200
 """The most characters of a body that an error shows."""
@@ -332,10 +333,11 @@ _SECRETS = (
 
 
 def masked(text: str, secrets: Iterable[str] = ()) -> str:
-    """*text* without *secrets*, and without what looks like a key or a URL's credentials."""
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, "[secret]")
+    """*text* without *secrets*, those of the environment, and what looks like a key or a URL's
+    credentials: a server tells what it was asked, too."""
+    known = {form for secret in (*secrets, *of_environment()) if secret for form in forms(secret)}
+    for form in sorted(known, key=len, reverse=True):
+        text = text.replace(form, "[secret]")
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
     return text

@@ -21,6 +21,8 @@ BUDGET = {  # minutes
 PARTS = {
     "equivalence": "properties",
     "hostile": "properties",
+    "canaries": "kills and faults",
+    "controls": "kills and faults",
     "tapes": "properties",
     "audit": "kills and faults",
     "kills": "kills and faults",

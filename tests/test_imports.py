@@ -20,7 +20,7 @@ MAY = {
     "const": [],
     "prompt": ["errors"],
     "backend": ["prompt", "errors"],
-    "backend_http": ["errors"],
+    "backend_http": ["prompt", "errors"],
     "compiler": ["errors"],
     "runtime": ["prompt", "backend", "compiler.ir", "compiler", "errors"],
     "tracing": ["prompt", "backend", "runtime.event", "errors"],

@@ -6,6 +6,7 @@ Invariant: only ``reveal`` gives the value; as text a secret is ``***``.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable
 from typing import Any, NoReturn
@@ -14,7 +15,9 @@ from urllib.parse import quote, quote_plus
 from appl.errors import InvalidOption
 
 SHORTEST = 4
+LONG_ENOUGH = 8  # of a value in the environment: shorter ones are ordinary words
 MASK = "***"
+_LIKELY = re.compile(r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|_PWD$|_PAT$|_DSN$", re.I)
 
 
 class Secret:
@@ -56,6 +59,20 @@ class Secret:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Secret cannot be pickled: what is pickled can be read")
+
+
+def is_likely(name: str) -> bool:
+    """Whether an environment variable of this *name* looks as if it held a secret."""
+    return _LIKELY.search(name) is not None
+
+
+def of_environment() -> list[str]:
+    """The values of secret-looking environment variables, as they are now."""
+    return [
+        value
+        for name, value in os.environ.items()
+        if len(value) >= LONG_ENOUGH and is_likely(name) and not value.startswith("/")
+    ]
 
 
 def forms(secret: str) -> set[str]:

@@ -7,17 +7,15 @@ or URL-encoded. Known are the values of secret-looking environment variables, an
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from appl.prompt.secret import forms
+from appl.prompt.secret import LONG_ENOUGH as MIN_LENGTH
+from appl.prompt.secret import forms, is_likely
 from appl.tracing import codec
 from appl.tracing.allowance import unlimited
 
-MIN_LENGTH = 8
-_LIKELY = re.compile(r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|_PWD$|_PAT$|_DSN$", re.I)
 MASKED = "!"
 
 
@@ -70,7 +68,7 @@ class Masker:
     def _likely(self, name: str) -> bool:
         found = self._names.get(name)
         if found is None:
-            found = self._names[name] = _LIKELY.search(name) is not None
+            found = self._names[name] = is_likely(name)
         return found
 
     def filter(self, items: list[bytes]) -> list[bytes]:

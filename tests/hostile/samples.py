@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from appl.cli.terminal import as_json
 from appl.tracing import Trace, block, codec
 from appl.tracing.trace import records
 
@@ -45,8 +45,7 @@ def told(trace: Trace) -> str:
     """All that *trace* says of the run, as a digest."""
     data = trace.as_data()
     data.update(path="", state="", torn_bytes=0)
-    text = json.dumps(data, sort_keys=True, default=repr)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(as_json(data).encode(), digest_size=16).hexdigest()
 
 
 def built(name: str, groups: Sequence[Sequence[Any]]) -> Sample:

@@ -25,8 +25,8 @@ from appl.runtime.event import CallEnded, ChunksDelivered, Delivered, Observed
 from appl.runtime.run import Run
 from appl.testing import Echo, Fake, Scripted
 from appl.tracing import Recorder, Replayer, Trace, profile_data
-from appl.tracing.textdiff import visible
 from appl.tracing.record import response_data
+from appl.tracing.textdiff import visible
 
 
 def recorded(path: Path, program: Any, backend: Any, ok: bool = True) -> Any:
@@ -98,6 +98,16 @@ async def test_twenty_samples_of_one_prompt_get_twenty_recorded_answers(path: Pa
         end(recorder, request.address, answer(f"sample {i}"))
     recorder.close()
     assert await replayed(Replayer(path), *requests) == [f"sample {i}" for i in range(20)]
+
+
+async def test_samples_of_one_prompt_keep_their_answers_whoever_asks_first(path: Path) -> None:
+    recorder = Recorder(path, {})
+    for i in range(20):
+        call(recorder, f"/p.{i}/gen.0", "the same", f"sample {i}")
+    recorder.close()
+    order = [7, 3, 19, 0, *(i for i in range(20) if i not in (7, 3, 19, 0))]
+    found = await replayed(Replayer(path), *(asked(f"/p.{i}/gen.0", "the same") for i in order))
+    assert found == [f"sample {i}" for i in order]
 
 
 async def test_a_streamed_call_is_streamed_in_the_recorded_chunks_each_in_its_turn(

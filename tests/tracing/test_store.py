@@ -73,6 +73,29 @@ def test_records_of_many_threads_are_all_there_and_each_thread_in_order(path: Pa
         assert [i for who, i in found if who == name] == list(range(2000))
 
 
+def test_no_record_is_lost_while_the_writer_takes_what_was_queued(path: Path) -> None:
+    """Many groups, each taken while other threads append: nothing falls between two of them."""
+    writer = Writer(path, durability="process")
+    old, text = sys.getswitchinterval(), b"x" * 3_000
+    sys.setswitchinterval(1e-6)
+
+    def produce(name: int) -> None:
+        for i in range(6_000):
+            writer.append(codec.pack([name, i, text]))
+
+    threads = [threading.Thread(target=produce, args=(name,)) for name in range(4)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(old)
+    writer.close()
+    assert writer.blocks > 100
+    assert sum(1 for _ in records(path)) == 24_000
+
+
 @pytest.mark.parametrize("durability", ["process", "system", "strict"])
 def test_every_durability_level_writes_and_closes(path: Path, durability: Any) -> None:
     small_trace(path, durability=durability)

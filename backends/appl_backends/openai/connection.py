@@ -13,7 +13,7 @@ import importlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from appl.backend_http import errors_of_http, excerpt, unreachable
 from appl.errors import (
@@ -53,7 +53,11 @@ class Address:
     @property
     def secrets(self) -> tuple[str, ...]:
         """What must not be shown."""
-        found = (self.api_key, self.azure_ad_token, *self.headers.values())
+        parts = urlsplit(self.base_url or "")
+        asked = (value for _, value in parse_qsl(parts.query))
+        found = (
+            self.api_key, self.azure_ad_token, *self.headers.values(), parts.password, *asked,
+        )  # fmt: skip
         return tuple(secret for secret in found if secret and len(secret) > 3)
 
 

@@ -1,0 +1,149 @@
+"""Each safeguard of traces, taken out of a copy of the package, makes the test named here fail.
+
+Those of the writer's flush and of the repair of a torn tail are in ``tests/kills``; those of resume
+beside its tests.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TESTS = ("tracing", "traces", "hostile")
+
+
+@dataclass(frozen=True)
+class Control:
+    """*old*, which *file* reads once, becomes *new*, and *test* fails."""
+
+    file: str
+    old: str
+    new: str
+    test: str
+
+
+CONTROLS = {
+    "a key of content alone, in recording order": Control(
+        "tracing/replayer.py",
+        "        call = self.trace.by_address.get(request.address)\n"
+        "        if call is None or not answers(self.trace, call, request):\n",
+        "        same = [each for each in self.trace.calls if each.content == request.digest]\n"
+        "        call = next((each for each in same if each.address not in self._claimed), None)\n"
+        "        if call is None:\n",
+        "tracing/test_replayer.py::test_samples_of_one_prompt_keep_their_answers_whoever_asks_first",
+    ),
+    "answers delivered as soon as they are asked for": Control(
+        "tracing/replayer.py",
+        "        if turn is not None:\n            self._park(turn, lambda: _open(future))\n"
+        "            await future\n            return\n",
+        "        if turn is not None:\n            return\n",
+        "tracing/test_replayer.py::test_answers_come_in_the_order_in_which_they_were_delivered",
+    ),
+    "no check of the length that a frame claims": Control(
+        "tracing/block.py",
+        "if frame.content_size != raw_length or frame.window_size > MAX_RAW:",
+        "if frame.window_size > 1 << 40:",
+        "tracing/test_corruption.py::test_bombs_are_refused_within_bounded_memory",
+    ),
+    "no checksum": Control(
+        "tracing/block.py",
+        "    if zlib.crc32(payload, zlib.crc32(head[8:])) != crc:\n        return None\n",
+        "",
+        "tracing/test_corruption.py::test_a_flipped_bit_gives_a_prefix_or_a_named_error",
+    ),
+    "no name of the block before": Control(
+        "tracing/block.py",
+        "    if (number, previous) != (found.blocks, found.last) or length > min(left, MAX_RAW):\n",
+        "    if number != found.blocks or length > min(left, MAX_RAW):\n",
+        "hostile/test_hostile.py::test_two_traces_that_were_put_together_are_told_from_one",
+    ),
+    "no count of what records take": Control(
+        "tracing/allowance.py",
+        "    def check(self, size: int) -> None:\n",
+        "    def check(self, size: int) -> None:\n        self.most = 1 << 62\n",
+        "tracing/test_corruption.py::test_bombs_are_refused_within_bounded_memory",
+    ),
+    "a list that is swapped in place of a deque": Control(
+        "tracing/store.py",
+        "        while self._queue and size < GROUP_BYTES:\n            head = self._queue.popleft()\n",
+        "        taken = self._queue\n        self._queue = deque()\n"
+        "        for head in list(taken):\n",
+        "tracing/test_store.py::test_no_record_is_lost_while_the_writer_takes_what_was_queued",
+    ),
+    "no secret masked": Control(
+        "tracing/secret.py",
+        "        self.refresh()\n        if not self._bytes:\n            return items\n",
+        "        if self._given is not None:\n            return items\n",
+        "tracing/test_secrets.py::test_several_secrets_in_one_text_are_all_masked",
+    ),
+    "no gate before the next call": Control(
+        "tracing/recorder.py",
+        "        if writer.failed or self._error or writer.forked or writer.pending > writer.limit:\n",
+        "        if writer.pending > 1 << 60:\n",
+        "tracing/test_store.py::test_a_failed_write_leaves_a_readable_file_and_stops_new_calls",
+    ),
+    "another field in a record": Control(
+        "tracing/recorder.py",
+        '        self._put("V", self._call(event.address), ',
+        '        self._put("V", self._call(event.address), 0, ',
+        "traces/test_golden.py::test_records_written_today_look_like_the_golden_ones",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package and the tests that judge it."""
+    folder = tmp_path_factory.mktemp("copy")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "appl", folder / "appl", ignore=ignored)
+    for name in TESTS:
+        shutil.copytree(ROOT / "tests" / name, folder / "tests" / name, ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+@pytest.fixture
+def changed(copy: Path) -> Iterator[Path]:
+    """The copy, whose files are as they were again afterwards."""
+    files = {control.file for control in CONTROLS.values()}
+    before = {name: (copy / "appl" / name).read_text() for name in files}
+    yield copy
+    for name, text in before.items():
+        (copy / "appl" / name).write_text(text)
+
+
+def outcome(folder: Path, *tests: str) -> tuple[int, str]:
+    """pytest's exit code for *tests* in the copy, and what it said."""
+    path = os.pathsep.join([str(folder), str(ROOT / "backends")])
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*words, *(f"tests/{test}" for test in tests)], cwd=folder, env=environment,
+        capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_named_tests_pass_when_nothing_is_taken_out(copy: Path) -> None:
+    code, said = outcome(copy, *{control.test for control in CONTROLS.values()})
+    assert code == 0, said
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_without_its_safeguard_the_named_test_fails(name: str, changed: Path) -> None:
+    control = CONTROLS[name]
+    file = changed / "appl" / control.file
+    text = file.read_text()
+    assert text.count(control.old) == 1, f"the place in {control.file} has changed"
+    file.write_text(text.replace(control.old, control.new))
+    code, said = outcome(changed, control.test)
+    assert code == 1 and "failed" in said.lower(), said
