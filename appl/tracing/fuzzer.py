@@ -11,9 +11,9 @@ with ``NoAnswer``.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 import threading
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -95,12 +95,11 @@ class Fuzzer:
 
     def __init__(self, trace: Trace, plan: Plan, clock: Clock) -> None:
         self.trace, self.plan, self._clock = trace, plan, clock
-        self._dice = random.Random(f"order {plan.seed}")
         self._turns = turns_of(trace)
         self._seen = by_key(trace.observations)
         self._sites: dict[str, Site] = {}
         self._parked: dict[tuple[str, str, int], Callable[[], None]] = {}
-        self._numbers = itertools.count()
+        self._gates: Counter[str] = Counter()
         self._attempts: Counter[str] = Counter()
         self._lock = threading.Lock()
         self.changed: dict[str, str] = {}
@@ -174,13 +173,14 @@ class Fuzzer:
         if not like:
             self.unknown.append(request.address)
             raise NoAnswer(f"nothing that was recorded could answer {request.address}")
-        return like[self._dice.randrange(len(like))]
+        return like[self._dice(request.address).randrange(len(like))]
 
     # -- the order
 
     async def _gate(self, address: str) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        key = (address, "call", next(self._numbers))
+        key = (address, "call", self._gates[address])
+        self._gates[address] += 1
         self._park(key, lambda: _open(future))
         try:
             await future
@@ -203,10 +203,15 @@ class Fuzzer:
         return True
 
     def _next(self) -> tuple[str, str, int]:
-        keys = sorted(self._parked)
-        if self.plan.fault is None:
-            return self._dice.choice(keys)
-        return min(keys, key=self._turn)
+        lot = self._lot if self.plan.fault is None else self._turn
+        return min(sorted(self._parked), key=lot)
+
+    def _lot(self, key: tuple[str, str, int]) -> tuple[float, int]:
+        """Each thing has its own: what else waits, and for how long, changes nobody's."""
+        return self._dice(*key).random(), 0
+
+    def _dice(self, *about: object) -> random.Random:
+        return random.Random(f"{self.plan.seed} {about}")
 
     def _turn(self, key: tuple[str, str, int]) -> tuple[int, int]:
         address, kind, number = key
@@ -239,9 +244,19 @@ class Fuzzer:
         if seen is not None:
             return seen.value
         if kind in _HARMLESS:
-            return live()
+            return self._drawn(address, ordinal, kind, live)
         self.unknown.append(address)
         raise NoAnswer(f"{kind} at {address} was not recorded")
+
+    def _drawn(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
+        """What another order sees where none was recorded: the same for each run of the plan."""
+        dice = self._dice(address, ordinal, kind)
+        if kind == "random":
+            return dice.random()
+        if kind == "uuid":
+            return str(uuid.UUID(int=dice.getrandbits(128), version=4))
+        like = [seen.value for seen in self.trace.observations if seen.kind == kind]
+        return like[0] if like else live()
 
     def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> bool:
         """Give *end* the recorded result, or that of a like call. Raises ``NoAnswer``."""

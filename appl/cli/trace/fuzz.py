@@ -225,11 +225,18 @@ def _of_fault(
 ) -> Iterator[Finding]:
     if error is not None:
         own = plan.lasting or plan.fault == "garbled"
-        kind = "unhandled" if own and isinstance(error, ApplError) else "fault"
+        kind = "unhandled" if own and _is_ours(error) else "fault"
         text = f"{plan.told}, ends the program: {_said(error)}"
         yield Finding(plan, kind, text, plan.address, _where(error))
     elif value != expected and not plan.lasting and plan.fault != "garbled":
         yield Finding(plan, "fault", f"{plan.told}, changed the value", plan.address)
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether it is the backend's error that came out, alone or with those of its siblings."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_ours, error.exceptions))
+    return isinstance(error, ApplError)
 
 
 def _said(error: Exception) -> str:
