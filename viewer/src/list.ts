@@ -2,7 +2,7 @@
 
 import { h } from "./dom";
 
-const MOST_PIXELS = 4_000_000;
+const MOST_PIXELS = 2_000_000;
 const SPARE = 6;
 let lists = 0;
 
