@@ -144,8 +144,8 @@ def _walk(flow: Flow) -> tuple[list[Segment], list[tuple[Step, Step]]]:
         since = flow.begin if previous is None else flow.moments[previous].at
         kind = "delivery" if moment.kind == "told" and previous == ready else "program"
         if at > since:
-            where = step.source.where
-            segments.append(Segment(kind, since, at, step.address, where))
+            whose = flow.moments[previous].step if kind == "delivery" and previous else step
+            segments.append(Segment(kind, since, at, whose.address, whose.source.where))
         index = previous
     segments.reverse()
     waits.sort(key=lambda wait: -wait[0])

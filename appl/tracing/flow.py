@@ -19,6 +19,7 @@ from appl.tracing.tooluse import ToolUse
 from appl.tracing.trace import Call, Trace
 
 Kind = Literal["start", "end", "told"]
+_ROUND = 64  # answers of a round that are looked at
 _TOGETHER = 5000  # microseconds between deliveries that one answer brought about
 
 
@@ -73,10 +74,12 @@ class Flow:
         self.moments = sorted(self._moments(), key=lambda each: each[:2])
         self.place = {(m.step.address, m.kind): i for i, m in enumerate(self.moments)}
         self._said: dict[str, list[int]] = {}
+        self._begun: dict[str, list[int]] = {}
         for i, moment in enumerate(self.moments):
-            if moment.kind == "told":
+            if moment.kind != "end":
+                known = self._said if moment.kind == "told" else self._begun
                 for scope in _around(moment.step.address):
-                    self._said.setdefault(scope, []).append(i)
+                    known.setdefault(scope, []).append(i)
 
     @property
     def end(self) -> int:
@@ -122,6 +125,26 @@ class Flow:
 
     def program(self, index: int) -> int | None:
         """What the program of a moment was told last before it, ``None`` for the run's begin."""
+        found = self._before(index)
+        return None if found is None else found[1][found[2]]
+
+    def round(self, index: int) -> list[int]:
+        """All that the program of a moment was told last, between the calls that it began.
+
+        It may have waited for each of these answers before it went on.
+        """
+        found = self._before(index)
+        if found is None:
+            return []
+        scope, said, position = found
+        begun = self._begun.get(scope, [])
+        since = bisect_left(begun, said[position]) - 1
+        after = begun[since] if since >= 0 else -1
+        first = max(bisect_left(said, after), position - _ROUND)
+        return [each for each in said[first : position + 1] if each < index]
+
+    def _before(self, index: int) -> tuple[str, list[int], int] | None:
+        """The scope in which a moment's program was told something last, and where that stands."""
         moment = self.moments[index]
         at = moment.at
         own = self.place.get((moment.step.address, "told"), -1)
@@ -131,10 +154,8 @@ class Flow:
             while position >= 0 and said[position] == own:
                 position -= 1
             entered = self._entered.get(scope, self.begin)
-            if position >= 0:
-                before = self.moments[said[position]]
-                if before.at >= entered and before.at <= at:
-                    return said[position]
+            if position >= 0 and entered <= self.moments[said[position]].at <= at:
+                return scope, said, position
             index = min(index, self._first(entered))
         return None
 
@@ -149,14 +170,19 @@ class Flow:
         known = max(moment.step.end, self.moments[self.program(index) or own].at)
         if moment.at - known <= _TOGETHER:
             return own
-        for other in range(index - 1, own, -1):
-            found = self.moments[other]
-            if moment.at - found.at > _TOGETHER:
-                break
-            told = found.step.told
-            if found.kind == "end" and told is not None and abs(told - moment.at) <= _TOGETHER:
-                return other
-        return own
+        ends = (self.place[each.address, "end"] for each in self._told_with(index))
+        return max((end for end in ends if end < index), default=own)
+
+    def _told_with(self, index: int) -> Iterator[Step]:
+        """The steps whose answers were delivered together with that of a moment, its own too."""
+        at = self.moments[index].at
+        first = bisect_left(self.moments, at - _TOGETHER, key=lambda moment: moment.at)
+        for place in range(first, len(self.moments)):
+            moment = self.moments[place]
+            if moment.at > at + _TOGETHER:
+                return
+            if moment.kind == "told":
+                yield moment.step
 
     def _first(self, at: int) -> int:
         """The index of the first moment after the time *at*."""

@@ -66,12 +66,11 @@ class Model:
         flow, moment = self.flow, self.flow.moments[index]
         if moment.kind == "end":
             return [flow.place[moment.step.address, "start"]]
-        before = flow.program(index)
-        needs = [] if before is None else [before]
-        if moment.kind == "told":
-            own = flow.place[moment.step.address, "end"]
-            return [*needs, *dict.fromkeys((own, flow.answers(index)))]
-        return needs + flow.data(moment.step)
+        if moment.kind == "start":
+            return flow.round(index) + flow.data(moment.step)
+        before, own = flow.program(index), flow.place[moment.step.address, "end"]
+        needs = dict.fromkeys((own, flow.answers(index)))
+        return [*needs, *([] if before is None else [before])]
 
     def run(self, changes: Changes = NOTHING, beside: Iterable[tuple[Step, Step]] = ()) -> Outcome:
         """The run with *changes*; each second of *beside* does not wait for the first to begin."""
@@ -82,8 +81,8 @@ class Model:
         flow = self.flow
         for step, other in beside:
             here = flow.place[step.address, "start"]
-            before = flow.program(flow.place[other.address, "start"])
-            yield here, flow.data(step) + ([] if before is None else [before])
+            there = flow.place[other.address, "start"]
+            yield here, flow.data(step) + flow.round(there)
 
     def recorded_most(self) -> int:
         """The most calls that a backend had at once."""

@@ -4,10 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
+from explain.support import call, trace
 
 from appl.cli import main
-from appl.tracing import Recorder
+from appl.tracing import Recorder, tape
 from appl.tracing.spans import Span
+from appl.tracing.trace import Incarnation
 
 from .conftest import Project
 from .test_trace_diff import stable
@@ -52,6 +54,109 @@ def origins(project: Project) -> Project:
     done = project.run("main")
     assert done.code == 0, done.err
     return project
+
+
+@pytest.fixture
+def trip(project: Project) -> str:
+    """A tape of a run whose times are known: two questions, one that holds their answers, one."""
+    one, two = "/trip.0/about.0/gen.0", "/trip.0/about.1/gen.0"
+    run = trace(
+        call(one, 0.1, 1.1, 3.2, sent=0.2, first=0.5, line=6, text="Snow.", cost=120),
+        call(two, 0.1, 2.1, 3.2, sent=1.1, first=1.4, line=6, text="Pasta.", cost=130),
+        call("/trip.0/gen.0", 2.1, 3.1, 3.2, edges=(one, two), line=13, text="Rome.", cost=300),
+        call("/motto.0/gen.0", 3.5, 5.0, 5.0, line=19, text="Go far.", cost=50),
+        scopes=(
+            ("/trip.0", 0.0), ("/trip.0/about.0", 0.05), ("/trip.0/about.1", 0.06),
+            ("/motto.0", 3.4),
+        ),
+        header={"format": 1, "program": "trip", "backend": "fake", "model": "m", "seed": 1},
+        incarnations=[Incarnation(0, 1, "host", "run", 1_700_000_000_000_000_000, 0)],
+    )  # fmt: skip
+    tape.save(run, Path("trip.tape"), full=True)
+    return "trip.tape"
+
+
+def test_the_tree_of_a_known_run(project: Project, trip: str) -> None:
+    assert (
+        project.appl("trace", "show", trip).out
+        == """\
+trip: finished, 2023-11-14 22:13:20 UTC, 4.9 s
+  program  trip
+  answers  fake/m, seed 1, git -
+  calls    4 answered; 40 prompt tokens, 16 of them cached, 20 generated
+  cost     spent 0.0006, 40 prompt tokens, 20 completion tokens
+
+CALL             TIME    TOKENS  CACHED  COST  LINE
+/trip.0          3.00 s  30+15   12      550   program.py:1   3 calls
+  about.0/gen.0  1.00 s  10+5    4       120   program.py:6   Snow.
+  about.1/gen.0  2.00 s  10+5    4       130   program.py:6   Pasta.
+  gen.0          1.00 s  10+5    4       300   program.py:13  Rome.
+/motto.0/gen.0   1.50 s  10+5    4       50    program.py:19  Go far.
+"""
+    )
+
+
+def test_the_critical_path_of_a_known_run(project: Project, trip: str) -> None:
+    assert (
+        project.appl("trace", "critical", trip).out
+        == """\
+trip: 5.00 s
+
+the time went to
+  answer    2.50 s  50%  answers in one piece: prefill and decode together
+  queue     1.00 s  20%  waiting for their turn: slots, or a shared beginning that is sent first
+  decode    0.70 s  14%  the rest of a streamed answer
+  program   0.40 s  8%   the program's own code
+  prefill   0.30 s  6%   until the first piece of a streamed answer
+  delivery  0.10 s  2%   finished answers on their way to the program
+
+the path
+  at 0.00 s  0.10 s  program   /trip.0/about.1/gen.0 program.py:6
+  at 0.10 s  1.00 s  queue     /trip.0/about.1/gen.0 program.py:6
+  at 1.10 s  0.30 s  prefill   /trip.0/about.1/gen.0 program.py:6
+  at 1.40 s  0.70 s  decode    /trip.0/about.1/gen.0 program.py:6
+  at 2.10 s  1.00 s  answer    /trip.0/gen.0 program.py:13
+  at 3.10 s  0.10 s  delivery  /trip.0/gen.0 program.py:13
+  at 3.20 s  0.30 s  program   /motto.0/gen.0 program.py:19
+  at 3.50 s  1.50 s  answer    /motto.0/gen.0 program.py:19
+
+began only after an answer that its prompt does not hold
+  /motto.0/gen.0 program.py:19
+    after /trip.0/gen.0 program.py:13
+    asked at once: 3.20 s, 1.80 s (36%) less
+"""
+    )
+
+
+def test_a_known_run_with_something_changed(project: Project, trip: str) -> None:
+    words = ("--concurrency", "2", "--latency", "x0.5", "--price", "m=10/20")
+    assert (
+        project.appl("trace", "what-if", trip, *words).out
+        == """\
+trip
+         recorded  predicted
+time     5.00 s    2.25 s (x0.45)
+calls    4         4
+at once  1         2
+cost recorded: spent 0.0006, 40 prompt tokens, 20 completion tokens
+cost predicted: spent 0.0008, 40 prompt tokens, 20 completion tokens
+the model is off by 0.00 s for the run as it was; with slots simulated, 1 at once: 4.90 s
+"""
+    )
+
+
+def test_the_costs_of_a_known_run(project: Project, trip: str) -> None:
+    assert (
+        project.appl("trace", "cost", trip, "--by", "line").out
+        == """\
+trip: spent 0.0006, 40 prompt tokens, 20 completion tokens
+
+LINE           CALLS  KIND   PROMPT  CACHED  ANSWER  COST
+program.py:13  1      spent  10      4       5       0.0003
+program.py:6   2      spent  20      8       10      0.00025
+program.py:19  1      spent  10      4       5       0.00005
+"""
+    )
 
 
 def test_a_run_is_a_tree_with_times_tokens_and_lines(origins: Project) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.backend import Request, Response, Sample, Usage
+from appl.prompt import digest_of
 from appl.runtime.run import Run
 from appl.testing import Scripted
 from appl.tracing import Attempt, Call, Recorder, Trace
@@ -44,7 +45,7 @@ def call(
     """A call that was answered, with its times in seconds."""
     made = Call(
         address, kind="gen", started=micro(start), edges=edges, model=given.pop("model", "m"),
-        file="program.py", line=line,
+        file="program.py", line=line, content=digest_of(address),
     )  # fmt: skip
     made.attempts = [Attempt(1, micro(start if sent is None else sent))]
     if end is not None:

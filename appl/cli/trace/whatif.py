@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from dataclasses import replace
 from typing import Any
 
 from appl.cli.failure import guarded
@@ -15,7 +16,7 @@ from appl.cli.terminal import as_json, columns, out, term_safe
 from appl.cli.trace.named import run_path
 from appl.cli.trace.places import seconds
 from appl.errors import nearest
-from appl.tracing import Trace
+from appl.tracing import Call, Trace
 
 
 def add(commands: Any) -> None:
@@ -68,7 +69,7 @@ def _predicted(trace: Trace, given: argparse.Namespace) -> dict[str, Any]:
     model = whatif.Model(flows.Flow(trace))
     most = model.recorded_most()
     as_it_was, other = model.run(), model.run(changes)
-    kept = [call for call in trace.calls if not changes.removes(call.address)]
+    kept = [_priced(c, prices) for c in trace.calls if not changes.removes(c.address)]
     before = costs.of(trace)
     after = costs.of_calls(kept, costs.prices_of(trace.header) | prices)
     recorded = model.flow.end - model.flow.begin
@@ -85,6 +86,14 @@ def _predicted(trace: Trace, given: argparse.Namespace) -> dict[str, Any]:
         "changes": {"latency": latency, "concurrency": slots, "without": list(without)},
         "cost_lines": {"recorded": before.line(), "predicted": after.line()},
     }
+
+
+def _priced(call: Call, prices: dict[str, Any]) -> Call:
+    """*call* without the cost that it came with, where another price is given for its model."""
+    response = call.response
+    if response is None or not {"", call.model, response.model} & set(prices):
+        return call
+    return replace(call, response=replace(response, cost=None))
 
 
 def _lines(trace: Trace, data: dict[str, Any]) -> list[str]:
