@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from .judging import Verdict, judged, merged, parts
@@ -34,6 +35,20 @@ def in_processes(seeds: range, count: int) -> Verdict:
     return merged([each.communicate()[0] for each in running])
 
 
+def report(given: argparse.Namespace, whole: Verdict, seconds: float) -> Iterator[str]:
+    """The lines of the result, as far as the files were read."""
+    yield f"{datetime.date.today()}  $ python -m tests.hostile {given.count} --from {given.first}"
+    yield (
+        f"Python {platform.python_version()}, {given.processes} processes on {os.cpu_count()} cores "
+        f"(load average {os.getloadavg()[0]:.0f}), {seconds / 60:.0f} minutes"
+    )
+    yield f"\n{whole}\n"
+    yield from (f"{count:>9,}  {way.strip('_')}" for way, count in sorted(whole.ways.items()))
+    yield ""
+    yield from (f"{count:>9,}  read by {name}" for name, count in sorted(whole.readings.items()))
+    yield from (whole.wrong + whole.untyped + whole.escapes)[:_SHOWN]
+
+
 def main(given: argparse.Namespace) -> int:
     """Read the files, and say what was found; 0 when all was right."""
     if given.worker:
@@ -41,23 +56,10 @@ def main(given: argparse.Namespace) -> int:
             print(judged(range(*given.worker), Path(folder)).as_json())
         return 0
     began, whole = time.monotonic(), Verdict()
-    for part in parts(range(given.first, given.first + given.count), max(1, given.count // 25_000)):
+    for part in parts(range(given.first, given.first + given.count), max(1, given.count // 10_000)):
         whole.add(in_processes(part, given.processes))
+        RESULTS.write_text("\n".join(report(given, whole, time.monotonic() - began)) + "\n")
         print(whole, flush=True)
-    minutes = (time.monotonic() - began) / 60
-    lines = [
-        f"{datetime.date.today()}  $ python -m tests.hostile {given.count} --from {given.first}",
-        f"Python {platform.python_version()}, {given.processes} processes on {os.cpu_count()} cores, "
-        f"{minutes:.0f} minutes",
-        "",
-        str(whole),
-        "",
-        *(f"{count:>9,}  {way.strip('_')}" for way, count in sorted(whole.ways.items())),
-        "",
-        *(f"{count:>9,}  read by {name}" for name, count in sorted(whole.readings.items())),
-        *(whole.wrong + whole.untyped + whole.escapes)[:_SHOWN],
-    ]
-    RESULTS.write_text("\n".join(lines) + "\n")
     return 0 if whole.clean else 1
 
 
