@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import io
 import itertools
 import json
@@ -58,7 +57,7 @@ class Verdict:
         self.peak = max(self.peak, other.peak)
 
     def as_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self))
+        return json.dumps(vars(self))
 
     def __str__(self) -> str:
         return (
