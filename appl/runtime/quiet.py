@@ -52,7 +52,7 @@ class Quiet:
 
     def ends(self) -> None:
         """The run is over: hubs outlive it, and need not tell it any more."""
-        for hub in self._hubs:
+        for hub in tuple(self._hubs):
             hub.on_sleep = [tell for tell in hub.on_sleep if tell != self.soon]
 
     def soon(self) -> None:
@@ -69,15 +69,18 @@ class Quiet:
     def _look(self) -> None:
         self._asked = False
         still = self._still()  # before what is on its way: who rests has sent what he had to send
-        if self._in_transit() or (self._polls() and self._hops < _HOPS):
-            self._hops += 1
+        moving = self._in_transit()
+        if moving or (self._polls() and self._hops < _HOPS):
+            self._hops = 0 if moving else self._hops + 1
             self._again()
             return
         self._hops = 0
         if self._run.over:
             return
         if still:
-            self._quiet(final=not self.timers and not any(h.has_timers() for h in self._hubs))
+            self._quiet(
+                final=not self.timers and not any(h.has_timers() for h in tuple(self._hubs))
+            )
         elif self._forced_at == self._moves:
             self._quiet(final=False)
         else:
@@ -102,10 +105,11 @@ class Quiet:
 
     def _resting(self) -> list[tuple[int, int]] | None:
         """How far each hub has come, if all of them rest."""
-        self._hubs = {hub for hub in self._hubs if hub.alive()}
-        if self.starting > 0 or not all(hub.rests() for hub in self._hubs):
+        hubs = tuple(self._hubs)  # their threads add to the set
+        self._hubs.difference_update(hub for hub in hubs if not hub.alive())
+        if self.starting > 0 or not all(hub.rests() for hub in hubs if hub.alive()):
             return None
-        return [(id(hub), hub.turns) for hub in self._hubs]
+        return [(id(hub), hub.turns) for hub in hubs]
 
     def _look_later(self, patience: int = LONG) -> None:
         moves = self._moves
@@ -124,7 +128,7 @@ class Quiet:
 
     def _works(self) -> bool:
         """Whether a thread whose programs do not all wait has computed since the last look."""
-        busy = [hub.thread for hub in self._hubs if not hub.rests()]
+        busy = [hub.thread for hub in tuple(self._hubs) if not hub.rests()]
         return any([self._effort.goes_on(thread) for thread in busy])
 
     def _quiet(self, final: bool) -> None:
