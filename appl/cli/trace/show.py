@@ -121,8 +121,9 @@ def _run_lines(found: Summary) -> Iterator[str]:
         yield f"  resumed  {len(trace.incarnations) - 1} times"
     if trace.torn:
         yield "  note     the end of the file was torn; what is shown is all that was committed"
-    for warning in trace.warnings:
-        yield f"  warning  {one_line(str(warning), 200)}"
+    for address, message in trace.warnings:
+        where = f"{address}: " if address else ""
+        yield f"  warning  {one_line(where + message, 200)}"
     yield ""
     yield from tree.lines(found, outcome)
     if found.more:
