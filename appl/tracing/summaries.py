@@ -243,7 +243,7 @@ class _Passing(Builder):
     def _forget(self) -> None:
         super()._forget()
         self._nodes = _NoPrompts()
-        for call in self._summary.waiting.values():
+        for call in list(self._summary.waiting.values()):
             if isinstance(call, Call) and call.outcome is None:
                 self._summary.over(call)
         self._summary.waiting.clear()
