@@ -1,0 +1,150 @@
+"""What recording costs at 2,000 calls a second: a core's share, delay on the loop, bytes a call.
+
+``python benchmarks/recording.py`` paces the events of 2,000 calls a second on an asyncio loop for
+some seconds, with and without a recorder, and notes how late each tick of the loop comes and how
+long a call keeps the loop. The load is chats of 10 turns with 5 kB that all share. A calibration
+loop says how fast the machine was meanwhile. The table goes to
+``benchmarks/results/recording.txt``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import os
+import platform
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from trace import WORDS, of_call, text  # type: ignore[import-not-found]
+
+from appl.backend import Request, Sampling
+from appl.prompt import Message, Messages
+from appl.runtime.event import Event, ScopeEntered
+from appl.tracing import Recorder
+
+RESULTS = Path(__file__).parent / "results" / "recording.txt"
+RATE, SECONDS, TURNS, REPEATS = 2_000, 5, 10, 5
+TICK = 0.005
+
+
+def loads() -> list[list[Event]]:
+    """The events of each call, chats interleaved turn by turn."""
+    dice, sampling = random.Random(1), Sampling(temperature=0.7)
+    shared = Message("system", text(dice, 5_000 // 6)[:5_000])
+    calls = RATE * SECONDS
+    chains = [Messages(None, shared) for _ in range(calls // TURNS)]
+    found: list[list[Event]] = []
+    for turn in range(TURNS):
+        for number, chain in enumerate(chains):
+            address = f"/main.0/chat.{number}"
+            asked = Messages(chain, Message("user", prose(dice, 450)))
+            answer = prose(dice, 900)
+            request = Request(f"{address}/gen.{turn}", turn, "model", asked, sampling)
+            first = [ScopeEntered(address, "/main.0", "chat", "p.py", 9, 0)] if not turn else []
+            found.append([*first, *of_call(request, answer)])
+            chains[number] = Messages(asked, Message("assistant", answer))
+    return found
+
+
+def prose(dice: random.Random, size: int) -> str:
+    """About *size* characters of words, as compressible as English."""
+    return " ".join(dice.choices(WORDS, k=size // 4))[:size]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Percentiles in milliseconds, and the processor time of the process in seconds a second."""
+
+    held_p50: float
+    held_p99: float
+    late_p99: float
+    share: float
+    size: float
+
+
+async def paced(
+    calls: list[list[Event]], recorder: Recorder | None
+) -> tuple[list[float], list[float]]:
+    """Emit the calls at the rate; how long each held the loop, and how late each tick was."""
+    loop = asyncio.get_running_loop()
+    held, late = list[float](), list[float]()
+    per_tick, began = round(RATE * TICK), loop.time()
+    for tick, start in enumerate(range(0, len(calls), per_tick), 1):
+        for events in calls[start : start + per_tick]:
+            before = time.perf_counter()
+            for event in events:
+                if recorder is not None:
+                    recorder.on_event(event)
+            held.append((time.perf_counter() - before) * 1e3)
+        due = began + tick * TICK
+        await asyncio.sleep(max(0.0, due - loop.time()))
+        late.append(max(0.0, loop.time() - due) * 1e3)
+    return held, late
+
+
+def once(calls: list[list[Event]], recording: bool) -> Measured:
+    """One pass over *calls*."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.trace"
+        recorder = Recorder(path, {"program": "benchmark"}) if recording else None
+        cpu, wall = time.process_time(), time.perf_counter()
+        held, late = asyncio.run(paced(calls, recorder))
+        if recorder is not None:
+            recorder.close()
+        share = (time.process_time() - cpu) / (time.perf_counter() - wall)
+        size = path.stat().st_size / len(calls) if recording else 0.0
+    return Measured(_at(held, 50), _at(held, 99), _at(late, 99), share, size)
+
+
+def _at(values: list[float], percent: int) -> float:
+    return sorted(values)[len(values) * percent // 100]
+
+
+def calibration() -> float:
+    """Milliseconds for a fixed loop of Python."""
+    began = time.perf_counter()
+    sum(i * i for i in range(1_000_000))
+    return (time.perf_counter() - began) * 1e3
+
+
+def table() -> Iterator[str]:
+    """The lines of the result."""
+    calls = loads()
+    loops = [calibration()]
+    runs: dict[bool, list[Measured]] = {False: [], True: []}
+    for _ in range(REPEATS):
+        for recording in (False, True):
+            runs[recording].append(once(calls, recording))
+            loops.append(calibration())
+    yield f"{datetime.date.today()}  $ python benchmarks/recording.py"
+    yield (
+        f"Python {platform.python_version()}, {os.cpu_count()} cores, load average "
+        f"{os.getloadavg()[0]:.1f}; calibration loop {min(loops):.0f} to {max(loops):.0f} ms"
+    )
+    yield f"{RATE:,} calls a second for {SECONDS} s, chats of {TURNS} turns, 5 kB shared"
+    yield f"medians of {REPEATS}"
+    yield ""
+    titles = "a call holds the loop", "tick late", "of a core", "bytes a call"
+    yield f"{'':12}{titles[0]:>26}{titles[1]:>13}{titles[2]:>12}{titles[3]:>15}"
+    for recording, name in ((False, "unrecorded"), (True, "recorded")):
+        p50, p99, late, share, size = (
+            statistics.median(getattr(each, field) for each in runs[recording])
+            for field in ("held_p50", "held_p99", "late_p99", "share", "size")
+        )
+        yield (
+            f"{name:12}{f'p50 {p50 * 1e3:.0f} µs, p99 {p99 * 1e3:.0f} µs':>26}"
+            f"{f'p99 {late:.2f} ms':>13}{share:>12.1%}{size:>15,.0f}"
+        )
+
+
+if __name__ == "__main__":
+    lines = []
+    for line in table():
+        print(line, flush=True)
+        lines.append(line)
+    RESULTS.write_text("\n".join(lines) + "\n")

@@ -1,0 +1,1 @@
+"""One parallel program, recorded and replayed by three tools."""
