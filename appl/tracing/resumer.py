@@ -95,6 +95,18 @@ class Resumer(Recall):
 
     # -- calls
 
+    def diverged(self, request: Request) -> DivergenceError:
+        error = super().diverged(request)
+        seen = seen_in_part(self.trace)
+        if not seen:
+            return error
+        names = ", ".join(call.address for call in seen[:3]) + (", …" if len(seen) > 3 else "")
+        return DivergenceError(
+            f"{error}\n  the program had read the beginning of answers that were still being "
+            f"streamed when the run was broken off ({names}): they are not recorded, and come "
+            "otherwise now; with --edited, what follows from them is asked again"
+        )
+
     def verdict(self, request: Request) -> Verdict:
         """What becomes of a call: decided once."""
         known = self._verdicts.get(request.address)
@@ -371,3 +383,8 @@ def in_doubt(used: ToolUse, reason: str = "") -> bool:
     if used.outcome == "failed":  # by what broke the run off, not by the tool itself
         return reason not in ("", "finished")
     return used.outcome != "answered"
+
+
+def seen_in_part(trace: Trace) -> list[Call]:
+    """The calls in flight at the end of *trace* of which its program had seen a part."""
+    return [call for call in trace.calls if call.outcome is None and call.shown]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.backend import Emit, Request, Response
+from appl.errors import DivergenceError
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Retries
@@ -28,6 +29,10 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "
 
 rehearsal = importlib.import_module("rehearsal")
 Fate = importlib.import_module("victim").Fate
+
+
+PART = 3
+"""The exit code of a life that cannot go on, as half an answer that it acted on is not recorded."""
 
 
 class Billed:
@@ -113,6 +118,8 @@ def forked(order: dict[str, Any]) -> dict[str, Any]:
             with os.fdopen(writing, "wb") as pipe:
                 pipe.write(told)
             code = 0
+        except DivergenceError as error:  # a program that acted on a part of a streamed answer
+            code = PART if "being streamed" in str(error) else 1
         except BaseException as error:
             os.write(2, f"{type(error).__name__}: {error}\n".encode())
         finally:

@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))
 import rehearsal
 
 KILLS, LONG_KILLS = 200, 2000
+PART = 3  # as in resuming
 LIVES = 12
 POINTS = {"event": 60, "before-write": 6, "inside-write": 6, "after-write": 6, "time": 60_000}
 
@@ -70,6 +71,7 @@ class Verdict:
     asked: int = 0
     finished: int = 0
     again: int = 0
+    parted: int = 0
     late: list[float] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
@@ -78,7 +80,7 @@ class Verdict:
         return (
             f"{self.kills} kills of {self.runs} runs: {self.asked} calls asked, {self.finished} recorded "
             f"answers of earlier lives, {self.again} of them paid again; {len(self.late)} answered but "
-            f"not recorded when the process died, the oldest {oldest} before; {len(self.wrong)} faults"
+            f"not recorded when the process died, the oldest {oldest} before; {self.parted} runs had acted on half an answer; {len(self.wrong)} faults"
         )
 
 
@@ -126,6 +128,9 @@ def killed_until_done(
             if found["code"] == 0:
                 replays(number, path, found["values"], verdict)
                 break
+            if found["code"] == PART:
+                verdict.parted += 1
+                break
             if not found["killed"]:
                 verdict.wrong.append(f"{number}.{life} ended with {found['code']}: {order}")
                 break
@@ -167,7 +172,7 @@ def test_nothing_finished_is_paid_again_and_what_comes_of_it_replays(
     verdict = killed_until_done(server, tmp_path, KILLS, seed=1)
     print(verdict)
     assert not verdict.wrong, verdict.wrong[:3]
-    assert verdict.kills >= KILLS and verdict.again == 0, verdict
+    assert verdict.kills >= KILLS and verdict.again == 0 and verdict.parted < 5, verdict
     assert verdict.finished > 10 * KILLS and verdict.asked > KILLS, verdict
 
 
