@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from browser import Chromium, Page, Serve, Show
-from hostile import MARK, POISON, hostile_trace
 from large import large_trace
 from made import answer, asked, call, end, small_trace, start
+from markup import MARK, POISON, hostile_trace
 from synthetic import Synthetic
 
 from appl.tracing import Recorder

@@ -11,8 +11,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from hostile import MARK, hostile_trace
 from made import call, small_trace
+from markup import MARK, hostile_trace
 
 import appl.tracing.viewer
 from appl.errors import TraceWriteError

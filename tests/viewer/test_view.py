@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import hostile_trace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from large import large_trace
 from made import USAGE, answer, asked, call, end, now, small_trace, start
+from markup import hostile_trace
 
 from appl import gen, ppl
 from appl.backend import Usage
