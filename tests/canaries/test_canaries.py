@@ -61,10 +61,10 @@ def settings(client: str, server: FaultServer) -> str:
         [retries]
         attempts = 2
         base = 0.0
-        patience = 0.5
+        patience = 0.1
         [deadlines]
-        first_token = 0.3
-        between_tokens = 0.3
+        first_token = 0.1
+        between_tokens = 0.1
         [backends.{client}]
         {own}
         api_key = {{env = "GATE_API_KEY"}}
