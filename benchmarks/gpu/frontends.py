@@ -370,6 +370,7 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--model", default="default")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--programs", help="only these, as in 'agents,extraction'")
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of programs")
     parser.add_argument("--sglang-python", default=sys.executable)
     parser.add_argument("--side", choices=SIDES)
@@ -382,7 +383,8 @@ def main() -> None:
     pythons = {"sglang": options.sglang_python}
     sides = {who: Side(who, pythons.get(who, sys.executable), arguments) for who in SIDES}
     found: dict[str, Any] = {}
-    for name, most in PROGRAMS.items():
+    wanted = options.programs.split(",") if options.programs else list(PROGRAMS)
+    for name, most in ((each, PROGRAMS[each]) for each in wanted):
         number = max(2, int(most * options.scale))
         seconds: dict[str, list[float]] = {who: [] for who in SIDES}
         for turn in range(options.rounds):
