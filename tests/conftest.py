@@ -1,4 +1,7 @@
-"""The seconds that each part of the suite took, against its budget, before pytest's closing line."""
+"""The seconds that each part of the suite took, against its budget, before pytest's closing line.
+
+Tests that run side by side share the time: what each took is divided by the number of processes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,11 @@ BUDGET = {  # minutes
     "docs and browser": 2,
 }
 PARTS = {
+    "edits": "properties",
+    "engine": "properties",
     "equivalence": "properties",
+    "rerun": "properties",
+    "resume": "properties",
     "hostile": "properties",
     "canaries": "kills and faults",
     "controls": "kills and faults",
@@ -48,11 +55,16 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _seconds[part_of(report.nodeid.split("::")[0])] += report.duration
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     """The table, only where CI says what it spent before the tests: ``name=seconds,…``."""
     given = os.environ.get("CI_SECONDS")
     if given is None:
         return
+    processes = getattr(config.option, "numprocesses", None) or 1
+    for name in _seconds:
+        _seconds[name] /= processes
     for pair in filter(None, given.split(",")):
         name, _, spent = pair.partition("=")
         _seconds[name] += float(spent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,8 @@ class Answers(Scripted):
 
 @pytest.fixture
 def folder(pytester: pytest.Pytester) -> pytest.Pytester:
+    for name in ("program", "script", "answers"):  # of other tests in this process
+        sys.modules.pop(name, None)
     pytester.makepyfile(
         program=PROGRAM, answers=ANSWERS,
         script="from program import main\nprint([str(x) for x in main('Bob', 2)])\n",

@@ -90,5 +90,6 @@ def test_a_slow_reader_holds_nobody_up(client: Client) -> None:
     )
     slow = client.http.send(request, stream=True)
     client.until(lambda state: not state["running"] and not state["waiting"])
-    assert client.generate("Once", sampling_params={"max_new_tokens": 2})["text"]
+    greedy = {"max_new_tokens": 2, "temperature": 0, "ignore_eos": True}
+    assert client.generate("Once", sampling_params=greedy)["meta_info"]["completion_tokens"] == 2
     assert slow.read().endswith(b"data: [DONE]\n\n")
