@@ -81,7 +81,9 @@ def _lines(found: Diff, most: int | None) -> Iterator[str]:
         return
     causes, consequences = found.causes(), found.consequences()
     first = "1 first cause" if len(causes) == 1 else f"{len(causes)} first causes"
-    yield f"{calls} the same; {len(found.differences)} differences, {first}"
+    many = len(found.differences)
+    differences = "1 difference" if many == 1 else f"{many} differences"
+    yield f"{calls} the same; {differences}, {first}"
     after: dict[str, list[Difference]] = {}
     for each in consequences:
         after.setdefault(found.root(each), []).append(each)
