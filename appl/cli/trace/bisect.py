@@ -21,7 +21,7 @@ from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say, term_safe
 from appl.cli.trace.again import Program, recorded
-from appl.cli.trace.named import run_path
+from appl.cli.trace.named import run_path, takes_another_program, takes_program
 from appl.cli.worlds import Outcome, World, spawned
 from appl.config import load as load_config
 from appl.tracing import Trace
@@ -40,17 +40,14 @@ def add(commands: Any) -> None:
         "that are installed are not those of the commit.",
         epilog="exit codes: 0 found; 1 not found, as what is left cannot be run; 2 wrong usage",
     )
-    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
-    parser.add_argument("script_arguments", nargs="*", metavar="-- ARGUMENT")
+    takes_program(parser)
     parser.add_argument(
         "--good", metavar="REV", help="asks what was recorded (default: the commit of the record)"
     )
     parser.add_argument(
         "--bad", default="HEAD", metavar="REV", help="asks something else (default: HEAD)"
     )
-    parser.add_argument(
-        "--program", metavar="file.py:function", help="run this instead of the recorded program"
-    )
+    takes_another_program(parser)
     parser.add_argument(
         "--seconds", type=float, default=120.0, metavar="S",
         help="how long one replay may take (default: 120)",

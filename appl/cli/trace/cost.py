@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, columns, out, term_safe
-from appl.cli.trace.named import run_path
+from appl.cli.trace.named import run_path, takes_run
 from appl.cli.trace.places import place
 from appl.tracing import Call, Trace
 
@@ -34,7 +34,7 @@ def add(commands: Any) -> None:
         "(at most, for attempts of which nobody heard more) and estimated (answers that do not say "
         "what they used). A + after a sum says that some calls do not say theirs.",
     )
-    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    takes_run(parser)
     parser.add_argument(
         "--by", choices=tuple(_KEYS), default="model", help="what to sum up by (default: model)"
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, columns, out, term_safe
-from appl.cli.trace.named import run_path
+from appl.cli.trace.named import run_path, takes_run
 from appl.cli.trace.places import place, seconds
 from appl.tracing import Trace
 
@@ -46,7 +46,7 @@ def add(commands: Any) -> None:
         "have taken if both had been asked at once; the program may need the answer all the same, "
         "to decide what to do.",
     )
-    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    takes_run(parser)
     parser.add_argument("--all", action="store_true", help="print the whole path")
     parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
     parser.set_defaults(command=command)

@@ -21,7 +21,7 @@ from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, say
 from appl.cli.terminal import out as print_out
-from appl.cli.trace.named import run_path
+from appl.cli.trace.named import run_path, takes_run
 from appl.cli.trace.several import command_of
 from appl.tracing import Trace
 
@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    takes_run(parser)
     parser.add_argument("--otel", metavar="URL", help="send OpenTelemetry spans to a collector")
     parser.add_argument("--otel-file", metavar="FILE", help="OpenTelemetry spans as OTLP's JSON")
     parser.add_argument("--chrome", metavar="FILE", help="a timeline for Perfetto or Chrome")

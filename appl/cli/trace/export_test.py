@@ -23,7 +23,7 @@ from appl.cli.run import to_stderr
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say
 from appl.cli.trace.again import Program, recorded
-from appl.cli.trace.named import run_path
+from appl.cli.trace.named import run_path, takes_another_program, takes_program
 from appl.session import shown
 from appl.tracing import Replayer, Trace, tape
 
@@ -40,14 +40,11 @@ def add(commands: Any) -> None:
         "answered from the trace, to see what it returns. The arguments of a script are not "
         "recorded; give them after --.",
     )
-    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
-    parser.add_argument("script_arguments", nargs="*", metavar="-- ARGUMENT")
+    takes_program(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="default: test_<program>.py in this folder"
     )
-    parser.add_argument(
-        "--program", metavar="file.py:function", help="run this instead of the recorded program"
-    )
+    takes_another_program(parser)
     parser.add_argument("--force", action="store_true", help="write over what is there")
     parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
     parser.set_defaults(command=command)

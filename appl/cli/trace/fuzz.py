@@ -23,7 +23,7 @@ from appl.cli.run import to_stderr
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, say, term_safe
 from appl.cli.trace.again import Program, recorded
-from appl.cli.trace.named import run_path
+from appl.cli.trace.named import run_path, takes_another_program, takes_program
 from appl.cli.trace.several import counted
 from appl.config import load as load_config
 from appl.errors import ApplError, nearest
@@ -51,8 +51,7 @@ def add(commands: Any) -> None:
         epilog="exit codes: 0 nothing found, but for lasting faults that end the program; 1 "
         "something found, or with --strict also such faults",
     )
-    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
-    parser.add_argument("script_arguments", nargs="*", metavar="-- ARGUMENT")
+    takes_program(parser)
     parser.add_argument(
         "--seeds", type=int, default=40, metavar="N", help="the seeds 0 to N-1 (default: 40)"
     )
@@ -65,9 +64,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="a lasting fault that ends the program is a finding"
     )
-    parser.add_argument(
-        "--program", metavar="file.py:function", help="run this instead of the recorded program"
-    )
+    takes_another_program(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
     parser.set_defaults(command=command)
 

@@ -16,7 +16,7 @@ from appl.cli.failure import guarded
 from appl.cli.run import to_stderr
 from appl.cli.terminal import as_json, out, say, show
 from appl.cli.trace.again import recorded
-from appl.cli.trace.named import run_path
+from appl.cli.trace.named import run_path, takes_another_program, takes_program
 from appl.config import load as load_config
 from appl.session import program_digests
 from appl.tracing import Replayer, Trace
@@ -31,11 +31,8 @@ def add(commands: Any) -> None:
         "answered from the trace; a call that the trace does not answer is an error. The arguments "
         "of a script are not recorded; give them after --.",
     )
-    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
-    parser.add_argument("script_arguments", nargs="*", metavar="-- ARGUMENT")
-    parser.add_argument(
-        "--program", metavar="file.py:function", help="run this instead of the recorded program"
-    )
+    takes_program(parser)
+    takes_another_program(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
     parser.set_defaults(command=command)
 

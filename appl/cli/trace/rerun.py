@@ -18,7 +18,7 @@ from appl.cli.run import to_stderr
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, say, show
 from appl.cli.trace import again
-from appl.cli.trace.named import run_path
+from appl.cli.trace.named import run_path, takes_another_program, takes_program
 from appl.config import load as load_config
 from appl.session import Entry, Session
 from appl.tracing import Trace
@@ -39,11 +39,8 @@ def add(commands: Any) -> None:
         "show` prints it, or a pattern with * and ?. The arguments of a script are not recorded; "
         "give them after --.",
     )
-    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
-    parser.add_argument("script_arguments", nargs="*", metavar="-- ARGUMENT")
-    parser.add_argument(
-        "--program", metavar="file.py:function", help="run this instead of the recorded program"
-    )
+    takes_program(parser)
+    takes_another_program(parser)
     parser.add_argument(
         "--edited", action="store_true", help="say nothing about files that were changed"
     )

@@ -15,7 +15,7 @@ from appl.cli.overrides import pairs, require_trust, settings_of, with_settings
 from appl.cli.run import to_stderr
 from appl.cli.terminal import as_json, out, say, show
 from appl.cli.trace import again
-from appl.cli.trace.named import run_path
+from appl.cli.trace.named import run_path, takes_program
 from appl.config import load as load_config
 from appl.session import Session
 from appl.tracing import Trace
@@ -33,8 +33,7 @@ def add(commands: Any) -> None:
         "keys, limits and budgets those of now. The arguments of a script are not recorded; give "
         "them after --.",
     )
-    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
-    parser.add_argument("script_arguments", nargs="*", metavar="-- ARGUMENT")
+    takes_program(parser)
     parser.add_argument(
         "--edited", action="store_true", help="the program was changed: ask what differs"
     )

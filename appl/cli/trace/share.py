@@ -12,7 +12,7 @@ from typing import Any
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say
-from appl.cli.trace.named import run_path
+from appl.cli.trace.named import run_path, takes_run
 from appl.cli.trace.several import bytes_shown, command_of
 from appl.config import load
 from appl.session.redacting import function_named
@@ -29,7 +29,7 @@ def add(commands: Any) -> None:
         "names of functions, without any text, path, host or argument. With --content, prompts and "
         "answers too, without known secrets and what looks like a key.",
     )
-    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    takes_run(parser)
     parser.add_argument("-o", "--out", metavar="FILE", help="default: RUN.shared.trace, here")
     parser.add_argument("--content", action="store_true", help="leave prompts and answers in")
     parser.add_argument(

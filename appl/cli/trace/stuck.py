@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, one_line, out, term_safe
-from appl.cli.trace.named import run_path
+from appl.cli.trace.named import run_path, takes_run
 from appl.cli.trace.places import place, seconds
 from appl.tracing import Call, ToolUse
 
@@ -32,7 +32,7 @@ def add(commands: Any) -> None:
         "of their attempts, and when the program was last told something. A run that ended shows "
         "what was under way then. `appl ctl` asks a live run itself.",
     )
-    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    takes_run(parser)
     parser.add_argument("--all", action="store_true", help="print every call, not the oldest")
     parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
     parser.set_defaults(command=command)

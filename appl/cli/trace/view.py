@@ -22,7 +22,7 @@ from typing import Any
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import out, say
-from appl.cli.trace.named import run_path
+from appl.cli.trace.named import run_path, takes_run
 
 _EPILOG = """\
 Keys in the viewer: 1 to 9 choose a view, / searches, j and k go from call to call, ? lists all.
@@ -41,7 +41,7 @@ def add(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    takes_run(parser)
     parser.add_argument("--diff", metavar="RUN", help="another run to compare it with")
     parser.add_argument("--html", metavar="FILE", help="write one HTML file with all data in it")
     parser.add_argument("--no-open", action="store_true", help="only print the address")

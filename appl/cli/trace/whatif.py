@@ -13,7 +13,7 @@ from typing import Any
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, out, term_safe
-from appl.cli.trace.named import run_path
+from appl.cli.trace.named import run_path, takes_run
 from appl.cli.trace.places import seconds
 from appl.errors import nearest
 from appl.tracing import Call, Trace
@@ -27,7 +27,7 @@ def add(commands: Any) -> None:
         description="Simulate a recorded run with something changed. The program's own time, the "
         "order in which it asks and what its prompts hold stay as they were recorded.",
     )
-    parser.add_argument("run", nargs="?", default="last", metavar="RUN")
+    takes_run(parser)
     parser.add_argument(
         "--latency", default="x1", metavar="xF", help="times of models by a factor, as x0.5"
     )
