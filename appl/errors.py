@@ -250,6 +250,13 @@ class MalformedResponse(BackendError):
     retriable = True
 
 
+UNWORKED = (
+    BackendBusy, BackendRefused, AuthenticationFailed, ModelNotFound, BackendNotFound, Unsupported,
+    PromptTooLong, CircuitOpen,
+)  # fmt: skip
+"""Failures of requests that no model has worked on, so that they cost nothing."""
+
+
 class ControlError(ApplError):
     """``appl ctl`` cannot reach a live run, or the run refuses what it is asked for.
 

@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 COUNTED = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost")
 KINDS = ("spent", "reused", "in_doubt", "estimated")
 _AROUND, _MEDIUM = 8, 1600
-_FREE = (
-    errors.BackendBusy, errors.BackendRefused, errors.AuthenticationFailed, errors.ModelNotFound,
-    errors.BackendNotFound, errors.Unsupported, errors.PromptTooLong, errors.CircuitOpen,
-)  # fmt: skip
-"""Failures of requests that no model has worked on, so that they cost nothing."""
 
 
 class Price(NamedTuple):
@@ -233,7 +228,7 @@ def _attempt(call: Call, error: BaseException, price: Price | None) -> Iterable[
     if used is not None:
         usage = Usage(*used)
         yield "spent", usage, price.cost(usage) if price else None
-    elif not isinstance(error, _FREE) and getattr(error, "deadline", "") != "connect":
+    elif not isinstance(error, errors.UNWORKED) and getattr(error, "deadline", "") != "connect":
         yield _doubtful(call, price)
 
 

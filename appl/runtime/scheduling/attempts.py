@@ -17,17 +17,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Backend, Emit, PrefixCaching, Request, Response
-from appl.errors import (
-    AuthenticationFailed,
-    BackendBusy,
-    BackendError,
-    BackendNotFound,
-    BackendRefused,
-    CircuitOpen,
-    ModelNotFound,
-    PromptTooLong,
-    Unsupported,
-)
+from appl.errors import UNWORKED, BackendBusy, BackendError, CircuitOpen
 from appl.runtime.event import AttemptFailed, CallDispatched
 from appl.runtime.samples import Samples
 from appl.runtime.scheduling.budget import Account, Amounts, Desk, Prices, Reservation
@@ -43,12 +33,6 @@ from appl.runtime.scheduling.traffic import Traffic
 if TYPE_CHECKING:
     from appl.runtime.call import Call
     from appl.runtime.run import Run
-
-_FREE = (
-    BackendBusy, BackendRefused, AuthenticationFailed, ModelNotFound, BackendNotFound, Unsupported,
-    PromptTooLong, CircuitOpen,
-)  # fmt: skip
-"""Failures of requests that no model has worked on, so that they cost nothing."""
 
 
 class Attempts:
@@ -279,7 +263,7 @@ class Attempts:
         except BaseException as error:
             self._failed(error, probe, epoch)
             if reserved is not None:
-                free = isinstance(error, _FREE)
+                free = isinstance(error, UNWORKED)
                 reserved.settle(Amounts() if free else reserved.worst)
             raise
         self._breaker.answered()
@@ -311,7 +295,7 @@ class Attempts:
         try:
             response = await self._once(asking)
         except BaseException as error:
-            free = isinstance(error, _FREE)
+            free = isinstance(error, UNWORKED)
             permit.failed(error, free)
             if reserved is not None:
                 reserved.settle(Amounts() if free else reserved.worst)
