@@ -6,7 +6,7 @@ export default defineConfig({
     outDir: "../appl/tracing/viewer",
     emptyOutDir: false,
     target: "es2022",
-    cssTarget: "chrome111",
+    cssTarget: "chrome123",
     sourcemap: false,
     lib: {
       entry: "src/main.ts",

@@ -1,11 +1,11 @@
 /** The state that the views share: the runs, the chosen call, and what is said to a reader. */
 
-import type { CallDoc, MessageDoc, RunInfo, RunKey } from "./data";
+import type { CallDoc, Changes, MessageDoc, RunInfo, RunKey } from "./data";
 import type { Source } from "./source";
 import { visible } from "./dom";
 import { Table } from "./table";
 
-const SOON_MS = 50;
+const SOON_MS = 10;
 const OFTEN_MS = 400;
 const SELDOM_MS = 3_000;
 
@@ -16,6 +16,7 @@ export class Run {
   more = true;
   private next = 0;
   private scopes = 0;
+  private coming: Promise<Changes> | null = null;
 
   constructor(
     readonly key: RunKey,
@@ -24,17 +25,31 @@ export class Run {
 
   /** Reads on; whether anything has changed. */
   async read(): Promise<boolean> {
-    const changes = await this.source.rows(this.key, this.next);
-    const scopes = await this.source.scopes(this.key, this.scopes);
+    const told = this.info?.state;
+    this.info ??= await this.source.run(this.key);
+    const changes = await this.changes();
     const changed = changes.rows.length > 0;
+    if (changed) this.table.apply(changes);
+    if (this.more) return changed || told === undefined;
+    const scopes = await this.source.scopes(this.key, this.scopes);
+    this.scopes = scopes.next;
+    this.table.applyScopes(scopes);
+    this.info = await this.source.run(this.key);
+    return changed || told !== this.info.state;
+  }
+
+  /** What has changed; what follows is asked for at once, so that neither side waits for the other. */
+  private async changes(): Promise<Changes> {
+    const coming = this.coming ?? this.source.rows(this.key, this.next);
+    this.coming = null;
+    const changes = await coming;
     this.next = changes.next;
     this.more = changes.more;
-    this.scopes = scopes.next;
-    if (changed) this.table.apply(changes);
-    this.table.applyScopes(scopes);
-    const state = this.info?.state;
-    if (!this.info || !this.more) this.info = await this.source.run(this.key);
-    return changed || state !== this.info.state;
+    if (this.more) {
+      this.coming = this.source.rows(this.key, this.next);
+      this.coming.catch(() => undefined); // who takes it learns of its failure
+    }
+    return changes;
   }
 
   call(row: number): Promise<CallDoc> {
@@ -109,6 +124,38 @@ export class App {
     const hidden = document.visibilityState === "hidden";
     const pause = more && !this.failure ? SOON_MS : running && !hidden ? OFTEN_MS : SELDOM_MS;
     setTimeout(() => void this.step(), pause);
+  }
+}
+
+/** What a view needs of a whole run besides its calls: asked for once for each state of the run. */
+export class Whole<T> {
+  private version = -1;
+  private busy = false;
+
+  /** `take` is given what was found, or why there is nothing; then `view` is updated. */
+  constructor(
+    private readonly app: App,
+    private readonly view: View,
+    private readonly ask: (key: RunKey) => Promise<T>,
+    private readonly take: (found: T | null, failure: string) => void,
+  ) {}
+
+  /** Asks, if the run was read to its end and has changed since; whether it has asked. */
+  update(): boolean {
+    const { table, more } = this.app.a;
+    if (this.busy || more || this.version === table.version) return false;
+    this.version = table.version;
+    void this.load();
+    return true;
+  }
+
+  private async load(): Promise<void> {
+    this.busy = true;
+    const asked = this.ask("a").then((found) => [found, ""] as const);
+    const [found, failure] = await asked.catch((error: unknown) => [null, String(error)] as const);
+    this.busy = false;
+    this.take(found, failure);
+    if (this.view.element.isConnected) this.view.update(); // the run may have grown meanwhile
   }
 }
 

@@ -53,6 +53,11 @@ export function visible(text: string): string {
   });
 }
 
+/** An address in little room: of a long one the end is seen, which says more than the beginning. */
+export function addressed(text: string): HTMLElement {
+  return h("span", { class: "address short", title: text }, h("bdi", { dir: "ltr" }, text));
+}
+
 const BRIEF = 300;
 
 /** The beginning of a text, for where there is one line. */

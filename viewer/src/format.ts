@@ -3,25 +3,30 @@
 /** A duration of so many microseconds. */
 export function duration(us: number): string {
   if (us < 0) return "–";
-  if (us < 1_000) return `${us} µs`;
+  if (us < 1_000) return us ? `${us} µs` : "0 s";
   if (us < 1_000_000) return `${(us / 1_000).toFixed(us < 10_000 ? 1 : 0)} ms`;
   if (us < 120_000_000) return `${(us / 1_000_000).toFixed(2)} s`;
   return `${Math.floor(us / 60_000_000)} min ${Math.round((us % 60_000_000) / 1_000_000)} s`;
 }
 
+const WHOLE = new Intl.NumberFormat("en-US");
+
 /** A whole number with its thousands apart; a dash for what is not known. */
 export function count(value: number): string {
-  return value < 0 ? "–" : value.toLocaleString("en-US");
+  return value < 0 ? "–" : WHOLE.format(value);
 }
 
 /** `part` of `whole` in percent. */
 export function share(part: number, whole: number): string {
-  return whole > 0 ? `${((100 * part) / whole).toFixed(1)}%` : "–";
+  if (whole <= 0) return "–";
+  const percent = (100 * part) / whole;
+  return percent > 0 && percent < 0.05 ? "<0.1%" : `${percent.toFixed(1)}%`;
 }
 
 /** Money, recorded in millionths. */
 export function money(millionths: number): string {
   if (millionths < 0) return "–";
+  if (!millionths) return "$0";
   return `$${(millionths / 1_000_000).toFixed(millionths < 1_000_000 ? 6 : 2)}`;
 }
 

@@ -21,6 +21,13 @@ export interface ListOptions {
   key?(index: number, event: KeyboardEvent): boolean;
 }
 
+/** The heads of a list's columns; a name that begins with a bar stands over numbers. */
+export function heads(className: string, names: string[]): HTMLElement {
+  const head = (name: string): HTMLElement =>
+    name.startsWith("|") ? h("span", { class: "number" }, name.slice(1)) : h("span", {}, name);
+  return h("div", { class: `entry head ${className}`, "aria-hidden": "true" }, ...names.map(head));
+}
+
 export class List {
   readonly element: HTMLElement;
   active = -1;

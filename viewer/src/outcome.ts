@@ -1,4 +1,4 @@
-/** How outcomes and phases of calls are called, and what sign an outcome has besides its colour. */
+/** How outcomes, and what takes the time of calls, are called; the sign of an outcome besides its colour. */
 
 import { h, visible } from "./dom";
 
@@ -6,17 +6,17 @@ const SIGNS = ["…", "✓", "✗", "⊘"];
 const WORDS = ["in flight", "answered", "failed", "cancelled"];
 
 const PHASES: Record<string, string> = {
-  queue: "waits for its turn",
-  rate: "waits for the rate",
-  budget: "waits for the budget",
-  circuit: "waits for the circuit",
+  queue: "waiting for its turn",
+  rate: "waiting for the rate",
+  budget: "waiting for the budget",
+  circuit: "waiting for the circuit",
   retry: "failed attempts",
   prefill: "until the first piece",
-  decode: "is answered",
-  answer: "is answered",
-  tool: "tool runs",
-  delivery: "answer waits for the program",
-  program: "program",
+  decode: "being answered",
+  answer: "being answered",
+  tool: "running a tool",
+  delivery: "waiting to be read",
+  program: "running the program",
 };
 
 /** What a part of the time went to, in words. */

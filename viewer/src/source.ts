@@ -140,7 +140,9 @@ export class Embedded implements Source {
     if (known !== undefined) return known as T;
     const block = this.blocks.get(name);
     if (!block) throw new Error(`the page has no ${name}`);
-    const bytes = Uint8Array.from(atob(block.text), (char) => char.charCodeAt(0));
+    const packed = atob(block.text);
+    const bytes = new Uint8Array(packed.length);
+    for (let i = 0; i < bytes.length; i++) bytes[i] = packed.charCodeAt(i);
     const whole = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     const read = (await new Response(whole).json()) as T;
     if (this.pages.size >= 64) this.pages.delete(this.pages.keys().next().value ?? "");

@@ -1,4 +1,4 @@
-/** The calls of a run as columns, with the tree that their addresses make. */
+/** The calls of a run as columns; what only some views need of them is made when it is asked for. */
 
 import { NUMBERS, type Changes, type Column, type Scopes } from "./data";
 
@@ -23,16 +23,16 @@ export class Table {
   strings: string[] = [];
   readonly address: string[] = [];
   readonly said: string[] = [];
-  readonly places: Place[] = [
-    { address: "", leaf: "", parent: -1, depth: -1, row: -1, calls: 0, below: [] },
-  ];
   readonly scopeAt = new Map<string, string>();
   private readonly columns: Record<Column, number[]>;
   private readonly used: number[][] = [];
   private readonly users = new Map<number, number[]>();
-  private readonly programs: number[] = [];
-  private readonly programNames: string[] = [];
-  private readonly programNumber = new Map<string, number>();
+  /** How many rows `users` and the tree know of. */
+  private known = 0;
+  private planted = 0;
+  private readonly tree: Place[] = [
+    { address: "", leaf: "", parent: -1, depth: -1, row: -1, calls: 0, below: [] },
+  ];
   private readonly placeAt = new Map<string, number>([["", 0]]);
 
   constructor() {
@@ -45,23 +45,13 @@ export class Table {
   /** Takes in what has changed. */
   apply(changes: Changes): void {
     this.strings = changes.strings;
-    changes.rows.forEach((row, i) => {
-      for (const name of NUMBERS) this.columns[name][row] = changes[name][i] ?? -1;
-      const address = changes.address[i] ?? "";
-      this.said[row] = changes.said[i] ?? "";
-      if (this.address[row] === undefined) this.add(row, address);
-      const uses = changes.uses[i] ?? EMPTY;
-      if (uses.length && !this.used[row]) {
-        for (const made of uses) {
-          const list = this.users.get(made);
-          if (list) list.push(row);
-          else this.users.set(made, [row]);
-        }
-      }
-      this.used[row] = uses;
-    });
-    this.size = Math.max(this.size, changes.size);
-    while (this.size > 0 && this.address[this.size - 1] === undefined) this.size--;
+    const { rows } = changes;
+    const put = <T>(column: T[], values: T[]): void => rows.forEach((row, i) => (column[row] = values[i]!));
+    for (const name of NUMBERS) put(this.columns[name], changes[name]);
+    put(this.address, changes.address);
+    put(this.said, changes.said);
+    put(this.used, changes.uses);
+    this.size = this.address.length;
     this.version++;
   }
 
@@ -80,7 +70,14 @@ export class Table {
 
   /** The name of the function that made the call. */
   program(row: number): string {
-    return this.programNames[this.programs[row] ?? -1] ?? "";
+    const [scope = ""] = (this.address[row] ?? "").split("/").slice(-2, -1);
+    return scope.replace(/\.\d+$/, "") || "(top)";
+  }
+
+  /** The tree that the addresses make; the first place is its root. */
+  get places(): Place[] {
+    while (this.planted < this.size) this.plant(this.planted++);
+    return this.tree;
   }
 
   /** The rows whose answers stand in the prompt of this one. */
@@ -90,6 +87,13 @@ export class Table {
 
   /** The rows whose prompts hold the answer of this one. */
   usedBy(row: number): number[] {
+    for (; this.known < this.size; this.known++) {
+      for (const made of this.uses(this.known)) {
+        const list = this.users.get(made);
+        if (list) list.push(this.known);
+        else this.users.set(made, [this.known]);
+      }
+    }
     return this.users.get(row) ?? EMPTY;
   }
 
@@ -113,26 +117,11 @@ export class Table {
     return first === Infinity ? [0, 1] : [first, Math.max(last, first + 1)];
   }
 
-  private add(row: number, address: string): void {
-    this.address[row] = address;
-    const number = this.place(address);
-    const place = this.places[number];
+  private plant(row: number): void {
+    const place = this.tree[this.place(this.address[row] ?? "")];
     if (!place) return;
     place.row = row;
-    for (let above = place.parent; above >= 0; ) {
-      const each = this.places[above];
-      if (!each) break;
-      each.calls++;
-      above = each.parent;
-    }
-    const scope = this.places[place.parent]?.leaf ?? "";
-    const name = scope.replace(/\.\d+$/, "") || "(top)";
-    let program = this.programNumber.get(name);
-    if (program === undefined) {
-      program = this.programNames.push(name) - 1;
-      this.programNumber.set(name, program);
-    }
-    this.programs[row] = program;
+    for (let above = this.tree[place.parent]; above; above = this.tree[above.parent]) above.calls++;
   }
 
   /** The node of an address; those above it are made as well. */
@@ -147,11 +136,11 @@ export class Table {
     }
     for (const each of missing.reverse()) {
       const parent: number = found;
-      const above: Place | undefined = this.places[parent];
+      const above: Place | undefined = this.tree[parent];
       const leaf = each.slice(each.lastIndexOf("/") + 1);
       const depth: number = (above?.depth ?? -1) + 1;
       found =
-        this.places.push({ address: each, leaf, parent, depth, row: -1, calls: 0, below: [] }) - 1;
+        this.tree.push({ address: each, leaf, parent, depth, row: -1, calls: 0, below: [] }) - 1;
       above?.below.push(found);
       this.placeAt.set(each, found);
     }

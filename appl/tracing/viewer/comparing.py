@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from appl.tracing.aligned import aligned
-from appl.tracing.diff import Diff, compare
-from appl.tracing.tooluse import ToolUse
-from appl.tracing.trace import Call
+from appl.tracing.explaining.aligned import aligned
+from appl.tracing.explaining.diff import Diff, compare
+from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.reading.trace import Call
 from appl.tracing.viewer.rows import Rows, answer_of
 
 STATUS = ("same", "prompt", "settings", "answer", "outcome", "moved", "only in A", "only in B")

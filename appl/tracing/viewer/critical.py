@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from appl.tracing.critical import critical as of_trace
-from appl.tracing.critical import longest
+from appl.tracing.explaining.critical import critical as of_trace
+from appl.tracing.explaining.critical import longest
 from appl.tracing.viewer.rows import Rows
 
 _MOST = 20_000

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from appl.tracing.spans import Span
-from appl.tracing.trace import Call, Trace
+from appl.tracing.reading.spans import Span
+from appl.tracing.reading.trace import Call, Trace
 
 _MOST = 10**8
 """Characters that are looked through for answers, at most, in one call."""

@@ -11,7 +11,7 @@ import gzip
 import json
 from typing import Any
 
-from appl.tracing.secret import Masker
+from appl.tracing.recording.secret import Masker
 
 _EXACT = 1 << 53
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from appl.prompt import Message
-from appl.tracing.trace import Call
+from appl.tracing.reading.trace import Call
 from appl.tracing.viewer.rows import Rows
 
 _SHOWN, _SHORT, _MOST = 100, 12, 20_000

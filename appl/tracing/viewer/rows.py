@@ -6,12 +6,12 @@ cursor 0 on has the same table as one who looks later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from appl.backend import Usage
-from appl.tracing.tooluse import ToolUse
-from appl.tracing.trace import Call, Trace
+from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.reading.trace import Call, Trace
 
 PAGE = 20_000
 SAID = 80
@@ -35,7 +35,7 @@ class Rows:
         self.number: dict[str, int] = {}
         self._log: list[int] = []
         self._strings: dict[str, int] = {}
-        self._scopes = 0
+        self._begun: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self.addresses)
@@ -55,6 +55,10 @@ class Rows:
                 self.addresses.append(address)
             self._log.append(row)
 
+    def news(self, since: int) -> bool:
+        """Whether anything has changed since the cursor *since*."""
+        return since < len(self._log)
+
     def changes(self, since: int = 0, most: int = PAGE) -> dict[str, Any]:
         """What has changed since the cursor *since*, of at most *most* entries of the log.
 
@@ -64,27 +68,23 @@ class Rows:
         since = min(max(since, 0), len(self._log))
         until = min(since + most, len(self._log))
         rows = list(dict.fromkeys(self._log[since:until]))
-        columns: dict[str, list[Any]] = {name: [] for name in NUMBERS}
-        said, uses = [], []
-        for row in rows:
-            each = self.at(row)
-            facts = self._call(each) if isinstance(each, Call) else self._tool(each)
-            for name, value in zip(NUMBERS, facts, strict=True):
-                columns[name].append(value)
-            said.append(excerpt(each))
-            edges = each.edges if isinstance(each, Call) else ()
-            uses.append([self.number[edge] for edge in edges if edge in self.number])
+        found = [self.at(row) for row in rows]
+        facts = [self._call(each) if isinstance(each, Call) else self._tool(each) for each in found]
         return {
             "next": until,
             "more": until < len(self._log),
             "size": len(self.addresses),
             "rows": rows,
             "address": [self.addresses[row] for row in rows],
-            **columns,
-            "said": said,
-            "uses": uses,
+            **{name: [row[i] for row in facts] for i, name in enumerate(NUMBERS)},
+            "said": [excerpt(each) for each in found],
+            "uses": [self._uses(each) for each in found],
             "strings": list(self._strings),
         }
+
+    def _uses(self, each: Call | ToolUse) -> list[int]:
+        edges = each.edges if isinstance(each, Call) else ()
+        return [self.number[edge] for edge in edges if edge in self.number]
 
     def string(self, text: str) -> int:
         """The number of a text that many rows share."""
@@ -94,12 +94,12 @@ class Rows:
         response = call.response
         used = response.usage if response is not None else _NOTHING
         asked = next((each.at for each in call.attempts if each.at is not None), None)
-        since = self._since(call)
+        begun = self._beginning(call.incarnation)
         return (
             self.string(call.kind), self.string(call.model), self._file(call.file),
-            _known(call.line), _outcome(call.outcome), since(call.started), since(asked),
-            since(call.ended), len(call.attempts),
-            sum(1 for each in call.attempts if each.error is not None),
+            _known(call.line), _outcome(call.outcome), _since(begun, call.started),
+            _since(begun, asked), _since(begun, call.ended), len(call.attempts),
+            sum([each.error is not None for each in call.attempts]),
             _known(used.prompt_tokens), _known(used.completion_tokens),
             _known(used.cached_tokens), _known(response.cost if response else None),
             len(response.samples) if response else 0, response.reused if response else 0,
@@ -109,21 +109,27 @@ class Rows:
     def _tool(self, used: ToolUse) -> tuple[int, ...]:
         failed = used.message is not None and used.message.has_error
         outcome = 2 if failed else _outcome(used.outcome)
-        since = self._since(used)
+        begun = self._beginning(used.incarnation)
+        started, ended = _since(begun, used.started), _since(begun, used.ended)
         return (
             self.string("tool"), self.string(used.name), self._file(used.file), _known(used.line),
-            outcome, since(used.started), since(used.started), since(used.ended),
-            1, 0, -1, -1, -1, -1, 1, 0, 0, -1,
+            outcome, started, started, ended, 1, 0, -1, -1, -1, -1, 1, 0, 0, -1,
         )  # fmt: skip
 
-    def _since(self, each: Call | ToolUse) -> Callable[[int | None], int]:
-        """What turns times of the process that began *each* into times since the run began."""
-        trace = self.trace
-        before = (trace.wall(0, each.incarnation) - trace.wall(0)) // 1000
-        return lambda at: -1 if at is None else max(at + before, 0)
+    def _beginning(self, incarnation: int) -> int:
+        """When a process began to write, in microseconds since the run began."""
+        begun = self._begun.get(incarnation)
+        if begun is None:
+            wall = self.trace.wall
+            begun = self._begun[incarnation] = (wall(0, incarnation) - wall(0)) // 1000
+        return begun
 
     def _file(self, file: str | None) -> int:
         return -1 if file is None else self.string(file)
+
+
+def _since(begun: int, at: int | None) -> int:
+    return -1 if at is None else max(begun + at, 0)
 
 
 def _known(number: int | None) -> int:

@@ -6,8 +6,8 @@ Invariant: a message that many calls share is looked through once a query.
 from __future__ import annotations
 
 from appl.prompt import Messages
-from appl.tracing.tooluse import ToolUse
-from appl.tracing.trace import Call
+from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.reading.trace import Call
 from appl.tracing.viewer.rows import Rows, answer_of
 
 ADDRESS, PROMPT, ANSWER = 1, 2, 4

@@ -6,15 +6,15 @@ are described, never sent.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 from appl.backend import Sample
 from appl.prompt import Media, Message, Messages, tagged
-from appl.tracing.flow import phases
-from appl.tracing.tooluse import ToolUse
-from appl.tracing.trace import Attempt, Call
+from appl.tracing.explaining.flow import phases
+from appl.tracing.format.sampling import parameters
+from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.reading.trace import Attempt, Call
 from appl.tracing.viewer.origins import origins
 from appl.tracing.viewer.packing import exact
 from appl.tracing.viewer.rows import OUTCOMES, Rows
@@ -57,7 +57,7 @@ class Texts:
             "kind": call.kind,
             "model": call.model,
             "answered_by": response.model if response else "",
-            "settings": _settings(call.sampling),
+            "settings": exact(parameters(call.sampling)),
             "n": call.n,
             "sample": call.sample,
             "timeout": call.timeout,
@@ -97,14 +97,6 @@ class Texts:
             "error": _error(used.error),
             "masked": list(used.masked),
         }
-
-
-def _settings(sampling: str) -> dict[str, Any]:
-    try:
-        found = exact(json.loads(sampling))
-    except (ValueError, RecursionError):
-        return {"unreadable": sampling}
-    return found if isinstance(found, dict) else {"unreadable": sampling}
 
 
 def _message(message: Message) -> dict[str, Any]:

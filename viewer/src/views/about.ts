@@ -2,7 +2,7 @@
 
 import type { App, View } from "../app";
 import { fill, h, visible } from "../dom";
-import { count } from "../format";
+import { count, duration } from "../format";
 
 export class About implements View {
   readonly name = "run";
@@ -20,14 +20,16 @@ export class About implements View {
     for (const { info, table } of runs) {
       if (!info) continue;
       const list = h("dl", { class: "facts" });
+      const [first, last] = table.range();
       const facts: [string, string][] = [
-        ["state", [info.state, info.reason].filter(Boolean).join(", ")],
+        ["state", [...new Set([info.state, info.reason])].filter(Boolean).join(", ")],
         ["error", info.error],
         ["damage", info.damage],
-        ["began", info.began],
+        ["began", info.began.replace("T", " ").replace(/\.\d+/, "").replace("+00:00", " UTC")],
         ["calls", count(table.size)],
+        ["calls took", table.size ? `${duration(last - first)}, from the first start to the last end` : ""],
         ["records", count(info.records)],
-        ["seen of the world", count(info.observations)],
+        ["observations", info.observations ? `${count(info.observations)} of clock, chance and files` : ""],
         ["masked records", info.masked ? count(info.masked) : ""],
         ["torn bytes", info.torn ? count(info.torn) : ""],
         ...info.processes.map(

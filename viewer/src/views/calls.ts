@@ -2,9 +2,9 @@
 
 import type { App, View } from "../app";
 import type { Table } from "../table";
-import { brief, h, visible } from "../dom";
+import { addressed, brief, h, visible } from "../dom";
 import { count, duration, many } from "../format";
-import { List } from "../list";
+import { heads, List } from "../list";
 import { outcomeSign } from "../outcome";
 
 type Key = (table: Table, row: number) => number;
@@ -56,11 +56,7 @@ export class Calls implements View {
         h("label", {}, "Address, model or answer has ", this.words),
         this.found,
       ),
-      h(
-        "div",
-        { class: "entry head calls", "aria-hidden": "true" },
-        ...["", "Call", "Model", "Time", "Prompt", "Cached", "Answer"].map((t) => h("span", {}, t)),
-      ),
+      callHeads(),
       this.list.element,
     );
     app.on("choice", () => this.list.update());
@@ -123,17 +119,23 @@ function options(names: string[]): HTMLElement[] {
   return names.map((name) => h("option", { value: name }, name));
 }
 
-/** The cells of a call in a list. */
+/** What stands over calls in a list. */
+export function callHeads(className = "calls", ...more: string[]): HTMLElement {
+  return heads(className, ["", "Call", "Model", "|Time", "|Tokens", "|Cached", "Answer", ...more]);
+}
+
+/** The cells of a call in a list; tokens are those of the prompt and those of the answer. */
 export function callEntry(table: Table, row: number, entry: HTMLElement): void {
   entry.classList.add("calls");
-  const cached = table.get("cached", row);
+  const [prompt, completion] = [table.get("prompt", row), table.get("completion", row)];
+  const tokens = prompt < 0 && completion < 0 ? "–" : `${count(prompt)}+${count(completion)}`;
   entry.append(
     outcomeSign(table.get("outcome", row)),
-    h("span", { class: "address" }, brief(table.address[row] ?? "")),
+    addressed(brief(table.address[row] ?? "")),
     h("span", {}, brief(table.text("model", row))),
     h("span", { class: "number" }, duration(table.took(row))),
-    h("span", { class: "number" }, count(table.get("prompt", row))),
-    h("span", { class: "number" }, count(cached)),
+    h("span", { class: "number" }, tokens),
+    h("span", { class: "number" }, count(table.get("cached", row))),
     h("span", { class: "said" }, visible(table.said[row] ?? "")),
   );
 }

@@ -1,9 +1,9 @@
 /** What the run took: the four kinds of cost, and tokens, time and money by model or program. */
 
-import type { App, View } from "../app";
+import { Whole, type App, type View } from "../app";
 import type { Amount, Costs } from "../data";
 import { fill, h, visible } from "../dom";
-import { count, duration, money, share } from "../format";
+import { count, duration, many, money, share } from "../format";
 
 interface Sum {
   calls: number;
@@ -29,56 +29,47 @@ export class Cost implements View {
   readonly title = "Cost";
   readonly element: HTMLElement;
   private readonly body = h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Tables of cost" });
-  private version = -1;
-  private costs: Costs | null = null;
+  private readonly whole: Whole<Costs>;
 
   constructor(private readonly app: App) {
+    this.whole = new Whole(app, this, app.source.costs, (costs, failure) => this.show(costs, failure));
     this.element = h("section", { class: "view", "aria-label": "Cost" }, this.body);
   }
 
   update(): void {
-    if (this.version === this.app.table.version) return;
-    this.version = this.app.table.version;
-    void this.load();
+    this.whole.update();
   }
 
   focus(): void {
     this.body.focus();
   }
 
-  private async load(): Promise<void> {
-    try {
-      this.costs = await this.app.source.costs("a");
-    } catch {
-      this.costs = null;
-    }
+  private show(costs: Costs | null, failure: string): void {
     const { table } = this.app;
     fill(
       this.body,
-      this.kinds(),
+      costs ? this.kinds(costs) : h("p", { role: "alert" }, failure),
       this.sums("By model", (row) => `${table.text("model", row)}`),
       this.sums("By program", (row) => table.program(row)),
       this.sums("By kind of call", (row) => table.text("kind", row)),
     );
   }
 
-  private kinds(): HTMLElement {
-    const rows = KINDS.map(([kind, title]) => [title, this.costs?.[kind]] as const);
-    const number = (value: number | null | undefined): string => count(value ?? -1);
+  private kinds(costs: Costs): HTMLElement {
+    const rows: [string, Amount][] = KINDS.map(([kind, title]) => [title, costs[kind]]);
+    const number = (value: number | null): string => count(value ?? -1);
     return grid(
-      "In four kinds, which are never added up",
-      ["Kind", "Calls", "Prompt tokens", "Cached", "Generated", "Cost", "Cost not known"],
-      rows
-        .filter((row): row is readonly [string, Amount] => !!row[1])
-        .map(([title, each]) => [
-          title,
-          count(each.calls),
-          number(each.prompt_tokens),
-          number(each.cached_tokens),
-          number(each.completion_tokens),
-          money(each.cost ?? -1),
-          each.unknown["cost"] ? `of ${count(each.unknown["cost"])}` : "",
-        ]),
+      "The whole run, in four kinds that are never added up",
+      ["Kind", "Calls", "Prompt tokens", "Cached", "Generated", "Cost", "Without a known cost"],
+      rows.map(([title, each]) => [
+        title,
+        count(each.calls),
+        number(each.prompt_tokens),
+        number(each.cached_tokens),
+        number(each.completion_tokens),
+        money(each.cost ?? -1),
+        each.unknown["cost"] ? many(each.unknown["cost"], "call") : "",
+      ]),
     );
   }
 
@@ -89,7 +80,7 @@ export class Cost implements View {
       const key = name(row);
       let sum = sums.get(key);
       if (!sum) {
-        sum = { calls: 0, failed: 0, retries: 0, prompt: 0, cached: 0, completion: 0, cost: 0, time: 0 };
+        sum = { calls: 0, failed: 0, retries: 0, prompt: 0, cached: 0, completion: 0, cost: -1, time: 0 };
         sums.set(key, sum);
       }
       sum.calls++;
@@ -98,7 +89,8 @@ export class Cost implements View {
       sum.prompt += Math.max(0, table.get("prompt", row));
       sum.cached += Math.max(0, table.get("cached", row));
       sum.completion += Math.max(0, table.get("completion", row));
-      sum.cost += Math.max(0, table.get("cost", row));
+      const cost = table.get("cost", row);
+      if (cost >= 0) sum.cost = Math.max(0, sum.cost) + cost; // it stays unknown if no call says it
       sum.time += Math.max(0, table.took(row));
     }
     const order = [...sums].sort(([, one], [, other]) => other.calls - one.calls);

@@ -1,10 +1,10 @@
 /** The critical path: what the end of the run waited for, step by step, and where the time went. */
 
-import type { App, View } from "../app";
+import { Whole, type App, type View } from "../app";
 import type { CriticalPath, Segment } from "../data";
 import { brief, fill, h } from "../dom";
 import { duration, many, share } from "../format";
-import { List } from "../list";
+import { heads, List } from "../list";
 import { phase } from "../outcome";
 
 const WAITS = 20;
@@ -14,14 +14,17 @@ export class Critical implements View {
   readonly title = "Critical path";
   readonly element: HTMLElement;
   private readonly list: List;
-  private readonly sums = h("p", { class: "note", role: "status" });
+  private readonly sums = h("p", { class: "note", role: "status" }, "Looking for the path…");
   private segments: Segment[] = [];
   private longest = 1;
   private readonly waits = h("div", { class: "waits-list" });
-  private version = -1;
-  private busy = false;
+  private readonly whole: Whole<CriticalPath>;
 
   constructor(private readonly app: App) {
+    this.whole = new Whole(app, this, app.source.critical, (path, failure) => {
+      if (path) this.take(path);
+      else fill(this.sums, failure);
+    });
     this.list = new List({
       label: "Steps of the critical path",
       role: "listbox",
@@ -34,36 +37,17 @@ export class Critical implements View {
       "section",
       { class: "view", "aria-label": "Critical path" },
       h("div", { class: "bar" }, this.sums, this.waits),
-      h(
-        "div",
-        { class: "entry head steps", "aria-hidden": "true" },
-        ...["At", "Takes", "", "What", "Call"].map((name) => h("span", {}, name)),
-      ),
+      heads("steps", ["|At", "|Takes", "", "What", "Call"]),
       this.list.element,
     );
   }
 
   update(): void {
-    if (this.version !== this.app.table.version) void this.load();
-    else this.list.update();
+    if (!this.whole.update()) this.list.update();
   }
 
   focus(): void {
     this.list.element.focus();
-  }
-
-  private async load(): Promise<void> {
-    if (this.busy) return;
-    this.busy = true;
-    this.version = this.app.table.version;
-    try {
-      this.take(await this.app.source.critical("a"));
-    } catch (error) {
-      fill(this.sums, String(error));
-    } finally {
-      this.busy = false;
-    }
-    this.list.update();
   }
 
   private take(path: CriticalPath): void {
@@ -100,7 +84,7 @@ export class Critical implements View {
     entry.classList.add("steps");
     if (row >= 0 && row === this.app.chosen) entry.classList.add("chosen");
     entry.append(
-      h("span", { class: "number" }, duration(start)),
+      h("span", { class: "number" }, duration(start - (this.segments[0]?.[1] ?? 0))),
       h("span", { class: "number" }, duration(took)),
       h("span", {}, bar),
       h("span", {}, phase(kind)),

@@ -37,8 +37,8 @@ export class Diff implements View {
   update(): void {
     const { a, b } = this.app;
     if (!b) {
-      const how = "Start the viewer with another run to compare: appl trace view RUN --diff OTHER.";
-      fill(this.element, h("p", { class: "note" }, how));
+      const how = h("code", {}, `appl trace view ${visible(a.info?.name ?? "RUN")} --diff OTHER`);
+      fill(this.element, h("p", { class: "note" }, "To compare this run with another, start the viewer with both: ", how));
       return;
     }
     if (!this.element.contains(this.list.element)) {
@@ -163,7 +163,7 @@ function compared(one: Whole | null, other: Whole | null): Child[] {
     parts.push(part(`Prompt, message ${i + 1}: ${role}`, a?.text ?? "", b?.text ?? ""));
   }
   parts.push(part("Arguments", one?.call.arguments ?? "", other?.call.arguments ?? ""));
-  const set = (each: Whole | null): string => JSON.stringify(each?.call.settings ?? {});
+  const set = (each: Whole | null): string => (each ? JSON.stringify(each.call.settings ?? {}) : "");
   parts.push(part("Model", one?.call.model ?? "", other?.call.model ?? ""));
   parts.push(part("Settings", set(one), set(other)));
   parts.push(part("Answer", answered(one), answered(other)));

@@ -1,7 +1,7 @@
 /** The call graph: the tree of programs and their calls, and the answers that went into prompts. */
 
 import type { App, View } from "../app";
-import { brief, fill, h, svg, visible } from "../dom";
+import { addressed, brief, fill, h, svg, visible } from "../dom";
 import { duration, many } from "../format";
 import { List } from "../list";
 import { outcomeSign } from "../outcome";
@@ -63,8 +63,16 @@ export class Graph implements View {
     this.tree.element.focus();
   }
 
+  /** Makes the chosen call, where it is shown, the active entry of the tree. */
+  private follow(): void {
+    const { table, chosen } = this.app;
+    const at = chosen < 0 ? -1 : this.visible.findIndex((each) => table.places[each]?.row === chosen);
+    if (at >= 0) this.tree.active = at;
+  }
+
   private choice(): void {
     if (!this.element.isConnected) return;
+    this.follow();
     this.tree.update();
     this.drawEdges();
   }
@@ -98,6 +106,7 @@ export class Graph implements View {
     const active = this.visible[this.tree.active];
     this.visible = found;
     if (active !== undefined) this.tree.active = found.indexOf(active);
+    else this.follow();
   }
 
   private toggle(index: number): void {
@@ -146,8 +155,10 @@ export class Graph implements View {
         h("span", { class: "said" }, visible(table.said[place.row] ?? "")),
       );
     } else {
-      const where = table.scopeAt.get(place.address) ?? "";
-      entry.append(h("span", { class: "note" }, `${many(place.calls, "call")} ${visible(where)}`));
+      const where = visible(table.scopeAt.get(place.address) ?? "");
+      const short = where.slice(where.lastIndexOf("/") + 1);
+      const note = [many(place.calls, "call"), short].filter(Boolean).join(", ");
+      entry.append(h("span", { class: "note", title: where }, note));
     }
   }
 
@@ -193,7 +204,7 @@ export class Graph implements View {
             href: `#/graph/${row}`,
             title,
           },
-          brief(table.address[row] ?? ""),
+          addressed(brief(table.address[row] ?? "")),
         );
         node.style.left = `${x * (WIDTH + GAP)}px`;
         node.style.top = `${y * HEIGHT}px`;

@@ -1,26 +1,29 @@
 /** The tree of beginnings that prompts share, and how much of each was in a cache. */
 
-import type { App, View } from "../app";
+import { Whole, type App, type View } from "../app";
 import type { PrefixTree } from "../data";
 import { fill, h, visible } from "../dom";
 import { count, many, share } from "../format";
-import { List } from "../list";
+import { heads, List } from "../list";
 
 export class Prefixes implements View {
   readonly name = "prefixes";
   readonly title = "Prefixes";
   readonly element: HTMLElement;
   private readonly list: List;
-  private readonly sums = h("p", { class: "note", role: "status" });
+  private readonly sums = h("p", { class: "note", role: "status" }, "Comparing prompts…");
   private tree: PrefixTree | null = null;
   private below: number[][] = [];
   private depth: number[] = [];
   private visible: number[] = [];
   private readonly closed = new Set<number>();
-  private version = -1;
-  private busy = false;
+  private readonly whole: Whole<PrefixTree>;
 
-  constructor(private readonly app: App) {
+  constructor(app: App) {
+    this.whole = new Whole(app, this, app.source.prefixes, (tree, failure) => {
+      if (tree) this.take(tree);
+      else fill(this.sums, failure);
+    });
     this.list = new List({
       label: "Shared beginnings of prompts",
       role: "tree",
@@ -38,36 +41,17 @@ export class Prefixes implements View {
       "section",
       { class: "view", "aria-label": "Shared prefixes" },
       h("div", { class: "bar" }, this.sums),
-      h(
-        "div",
-        { class: "entry head prefixes", "aria-hidden": "true" },
-        ...["Text", "Calls", "Length", "Cached"].map((title) => h("span", {}, title)),
-      ),
+      heads("prefixes", ["Text", "|Calls", "|Characters", "|Cached"]),
       this.list.element,
     );
   }
 
   update(): void {
-    if (this.version !== this.app.table.version) void this.load();
-    else this.list.update();
+    if (!this.whole.update()) this.list.update();
   }
 
   focus(): void {
     this.list.element.focus();
-  }
-
-  private async load(): Promise<void> {
-    if (this.busy) return;
-    this.busy = true;
-    this.version = this.app.table.version;
-    if (!this.tree) fill(this.sums, "Comparing prompts…");
-    try {
-      this.take(await this.app.source.prefixes("a"));
-    } catch (error) {
-      fill(this.sums, String(error));
-    } finally {
-      this.busy = false;
-    }
   }
 
   private take(tree: PrefixTree): void {

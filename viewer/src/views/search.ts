@@ -4,7 +4,7 @@ import type { App, View } from "../app";
 import { fill, h } from "../dom";
 import { many, share } from "../format";
 import { List } from "../list";
-import { callEntry } from "./calls";
+import { callEntry, callHeads } from "./calls";
 
 const PLACES: [bit: number, word: string][] = [
   [1, "address"],
@@ -40,7 +40,8 @@ export class Search implements View {
         callEntry(app.table, row, entry);
         const where = this.where[this.shown[index] ?? 0] ?? 0;
         const words = PLACES.filter(([bit]) => where & bit).map(([, word]) => word);
-        entry.append(h("span", { class: "note" }, `in ${words.join(", ")}`));
+        entry.classList.add("found");
+        entry.append(h("span", { class: "note" }, words.join(", ")));
         if (row === app.chosen) entry.classList.add("chosen");
       },
       chosen: (index) => app.choose(this.rows[this.shown[index] ?? 0] ?? -1),
@@ -63,6 +64,7 @@ export class Search implements View {
         ...PLACES.map(([, word], i) => h("label", {}, this.wanted[i], ` ${word}`)),
         this.found,
       ),
+      callHeads("calls found", "Found in"),
       this.list.element,
     );
     app.on("choice", () => this.list.update());

@@ -25,6 +25,7 @@ export class Timeline implements View {
   private readonly frame: HTMLElement;
   private readonly space = h("div", { class: "space" });
   private readonly tip = h("div", { class: "tip", "aria-hidden": "true" });
+  private readonly probe = h("span", { hidden: true });
   private readonly by: HTMLSelectElement;
   private lanes: Lane[] = [];
   private order: number[] = [];
@@ -74,10 +75,11 @@ export class Timeline implements View {
         h("button", { type: "button", onclick: () => zoom(0.5) }, "Zoom in"),
         h("button", { type: "button", onclick: () => zoom(2) }, "Zoom out"),
         h("button", { type: "button", onclick: () => this.showAll() }, "Show all"),
-        h("span", { class: "legend" }, h("i", { class: "key waits" }), "waits ", h("i", { class: "key runs" }), "is answered ", h("i", { class: "key fails" }), "failed"),
+        h("span", { class: "legend" }, h("i", { class: "key waits" }), "waiting ", h("i", { class: "key runs" }), "being answered ", h("i", { class: "key fails" }), "failed"),
       ),
       this.frame,
       this.tip,
+      this.probe,
     );
     this.tip.hidden = true;
     new ResizeObserver(() => this.later()).observe(this.frame);
@@ -182,8 +184,7 @@ export class Timeline implements View {
     this.canvas.style.height = `${view}px`;
     const context = this.canvas.getContext("2d");
     if (!context || width <= 0) return;
-    const style = getComputedStyle(this.element);
-    const colour = (name: string): string => style.getPropertyValue(name).trim() || "#888";
+    const colour = (name: string): string => this.colour(name);
     context.scale(scale, scale);
     context.font = "12px system-ui, sans-serif";
     context.textBaseline = "middle";
@@ -214,6 +215,12 @@ export class Timeline implements View {
       `${many(this.order.length, "call")} in ${many(this.lanes.length, "lane")} over ` +
         `${duration(last - first)}; shown: ${duration(this.from - first)} to ${duration(this.to - first)}`,
     );
+  }
+
+  /** What a colour of the style sheet is in the present theme, as a canvas takes it. */
+  private colour(name: string): string {
+    this.probe.style.color = `var(${name})`;
+    return getComputedStyle(this.probe).color;
   }
 
   private drawAxis(
