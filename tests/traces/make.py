@@ -20,11 +20,15 @@ from typing import Any
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Retries
-from appl.tracing import Recorder, Trace, block, codec, profile_data, record
-from appl.tracing.secret import MASKED
-from appl.tracing.trace import records
+from appl.tracing import Recorder, Trace, profile_data
+from appl.tracing.format import block, codec, keys, record
+from appl.tracing.format.sealing import SEALED
+from appl.tracing.keeping.sharing import share
+from appl.tracing.reading.trace import records
+from appl.tracing.recording.secret import MASKED
+from appl.tracing.replaying.rerunner import Rerunner
 
-from .programs import PROGRAMS, SECRET, SECRET_NAME, Answering
+from .programs import EDITS, PROGRAMS, SECRET, SECRET_NAME, Answering
 
 FOLDER = Path(__file__).parent
 RELEASED: tuple[int, ...] = ()
@@ -32,6 +36,12 @@ RELEASED: tuple[int, ...] = ()
 
 BROKEN = {"crashed": "tree", "torn": "tree", "resumed": "tree"}
 """Traces of runs that did not end as they should, and the program of each."""
+PRIVATE: dict[str, Any] = {"redacted": "tools", "digests": "tools"}
+"""Traces of private runs, by their mode; their keys lie beside them."""
+OTHERS = {**BROKEN, **PRIVATE, "shared": "tools", "rerun": "edited"}
+"""The programs of all traces that are not named after theirs."""
+PINNED = "/ask.3/gen.0"
+"""The call of the program ``edited`` whose answer is given by hand."""
 
 _ROOT = str(FOLDER.parents[1])
 _LONG = 400
@@ -48,20 +58,30 @@ def environment() -> Iterator[None]:
 
 
 def recorded(
-    name: str, path: Path, *, append: bool = False, close: bool = True, **options: Any
+    name: str,
+    path: Path,
+    *,
+    append: bool = False,
+    close: bool = True,
+    rerunner: Rerunner | None = None,
+    **options: Any,
 ) -> Any:
-    """Run program *name* and record it at *path*, with *options* of the recorder; its value."""
+    """Run program *name* and record it at *path*, with *options* of the recorder; its value.
+
+    With a *rerunner* it answers what it can.
+    """
     backend = Answering()
     head = {"program": name, "profile": profile_data(backend.profile), "seed": 7}
     reason = "resume" if append else "run"
     recorder = Recorder(path, head, append=append, reason=reason, durability="process", **options)
     retries = Retries(attempts=2, base_s=0, spare=1000)
     with Run(
-        backend, instruments=[recorder], gate=recorder.gate, barrier=recorder.barrier, seed=7,
-        policy=Policy(retries=retries, circuit=None),
+        backend, instruments=[*([rerunner] if rerunner else []), recorder], gate=recorder.gate,
+        barrier=recorder.barrier, seed=7, policy=Policy(retries=retries, circuit=None),
+        recorded=rerunner,
     ) as run:  # fmt: skip
         run.tell = lambda line: None
-        value = PROGRAMS[name]()
+        value = {**PROGRAMS, **EDITS}[name]()
         run.warn("/warned.0", "a warning about \u202enothing")
     recorder.barrier()
     if close:
@@ -118,12 +138,7 @@ def anonymous(fields: Any) -> Any:
 def made(name: str, path: Path) -> Any:
     """Record the golden trace *name* at *path*; what its program returned."""
     with environment():
-        if name not in BROKEN:
-            value = recorded(name, path)
-        else:
-            value = recorded(BROKEN[name], path, close=False)
-            if name == "resumed":
-                recorded(BROKEN[name], path, append=True)
+        value = _made(name, path)
     groups = [[anonymous(each) for each in group] for group in blocks(path)]
     rewritten(path, groups)
     if name == "torn":
@@ -132,9 +147,37 @@ def made(name: str, path: Path) -> Any:
     return value
 
 
+def _made(name: str, path: Path) -> Any:
+    program = OTHERS.get(name, name)
+    first = path.with_suffix(".first")
+    if name in BROKEN:
+        value = recorded(program, path, close=False)
+        if name == "resumed":
+            recorded(program, path, append=True)
+    elif name in PRIVATE:
+        value = recorded(program, path, privacy=name, home=path.parent)
+    elif name == "shared":
+        value = recorded(program, first)
+        share(first, path)
+    elif name == "rerun":
+        recorded("original", first)
+        rerunner = Rerunner(first, pins={PINNED: "an answer of the user"})
+        value = recorded(program, path, rerunner=rerunner)
+        rerunner.finish()
+    else:
+        value = recorded(program, path)
+    first.unlink(missing_ok=True)
+    return value
+
+
 def names() -> list[str]:
     """All golden traces of the present format."""
-    return [*PROGRAMS, *BROKEN]
+    return [*PROGRAMS, *OTHERS]
+
+
+def key_file(path: Path) -> Path:
+    """Where the run key of the private trace at *path* lies, beside it."""
+    return path.parent / keys.FOLDER / f"{keys.identity(path)}.key"
 
 
 def shapes(path: Path) -> set[str]:
@@ -144,8 +187,9 @@ def shapes(path: Path) -> set[str]:
 
 def _shape_of(fields: Any) -> list[Any]:
     tag, *rest = fields
-    if tag == MASKED:
-        return [tag, _shape(rest[0]), _shape_of(rest[1])]
+    if tag in (MASKED, SEALED):
+        *others, inner = rest
+        return [tag, *map(_shape, others), _shape_of(inner)]
     return [tag, *map(_shape, rest)]
 
 
@@ -173,6 +217,13 @@ def main(chosen: list[str]) -> None:
             path = Path(work) / f"{name}.trace"
             value = made(name, path)
             golden = folder / path.name
+            if name in PRIVATE:
+                if golden.exists():
+                    key_file(golden).unlink(missing_ok=True)
+                (folder / keys.FOLDER).mkdir(exist_ok=True)
+                (folder / keys.FOLDER / key_file(path).name).write_bytes(
+                    key_file(path).read_bytes()
+                )
             golden.write_bytes(path.read_bytes())
         found = {"value": value, "trace": read(golden)}
         text = json.dumps(found, indent=1, sort_keys=True) + "\n"

@@ -207,6 +207,27 @@ def tasks() -> Any:
     return asyncio.run(main())
 
 
+@ppl
+def _pair(extra: bool) -> list[str]:
+    "Which of the two?"
+    before = [str(gen(temperature=0.5))] if extra else []
+    return [*before, str(gen())]
+
+
+def original() -> Any:
+    """What is edited afterwards."""
+    return [str(ask("What stays?")), *_pair(False), *(str(ask(q)) for q in ("Alpha?", "Beta?"))]
+
+
+def edited() -> Any:
+    """The same, edited: a call before one of its frame, a new one, and one that went elsewhere."""
+    return [
+        str(ask("What stays?")),
+        *_pair(True),
+        *(str(ask(q)) for q in ("New?", "Alpha?", "Gamma?")),
+    ]
+
+
 PROGRAMS: dict[str, Callable[[], Any]] = {
     "tree": tree,
     "observed": observed,
@@ -218,3 +239,5 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
     "masked": masked,
     "tasks": tasks,
 }
+EDITS = {"original": original, "edited": edited}
+"""Two versions of a program: the second is run from the trace of the first."""

@@ -11,18 +11,21 @@ from typing import Any
 import pytest
 
 from appl.cli import main
-from appl.errors import SecretInRecord, TraceTooNew
+from appl.errors import SecretInRecord, TraceTooNew, TraceWriteError
 from appl.runtime.run import Run
-from appl.tracing import Recorder, Replayer, Trace, record, summary
-from appl.tracing.trace import records
+from appl.tracing import Recorder, Replayer, Trace, summary
+from appl.tracing.format import record
+from appl.tracing.reading.trace import records
 
 from . import make
-from .programs import PROGRAMS, SECRET
+from .programs import EDITS, PROGRAMS, SECRET
 
 FOLDER = Path(__file__).parent
 TRACES = sorted(FOLDER.glob("[0-9]*/*.trace"))
 FORMATS = sorted(int(folder.name) for folder in FOLDER.glob("[0-9]*"))
-KINDS = set("HITXBGMLNPSDACEVFROWZ!")
+KINDS = set("HITXBGMLNPSDACEVFROWZ!$")
+SHUT = {"masked", "digests", "shared"}
+"""Traces whose answers are not in them."""
 
 
 def golden(path: Path) -> Any:
@@ -41,18 +44,18 @@ def unlike(found: Any, wanted: Any, at: str = "") -> list[str]:
     return [] if found == wanted else [f"{at}: {found!r:.80} is not {wanted!r:.80}"]
 
 
-def replayed(path: Path) -> Any:
-    """What the program of *path* returns when the trace answers."""
-    replayer = Replayer(path)
+def replayed(path: Path, home: Path | None = None) -> Any:
+    """What the program of *path* returns when the trace answers; its key is looked for at *home*."""
+    replayer = Replayer(Trace.open(path, home=home))
     with make.environment(), Run(replayer, instruments=[replayer], effects=replayer.effects) as run:
         run.tell = lambda line: None
-        value = PROGRAMS[make.BROKEN.get(path.stem, path.stem)]()
+        value = {**PROGRAMS, **EDITS}[make.OTHERS.get(path.stem, path.stem)]()
     replayer.finish()
     return make.plain(value)
 
 
 def kinds(fields: Any) -> list[str]:
-    return [fields[0], *kinds(fields[2])] if fields[0] == "!" else [fields[0]]
+    return [fields[0], *kinds(fields[-1])] if fields[0] in "!$" else [fields[0]]
 
 
 def test_there_is_a_golden_trace_of_every_format_and_every_kind_of_record() -> None:
@@ -69,11 +72,11 @@ class TestEvery:
         assert unlike(make.read(path), golden(path)["trace"]) == []
 
     def test_golden_trace_replays_to_the_same_value(self, path: Path) -> None:
-        if path.stem == "masked":
+        if path.stem in SHUT:
             with pytest.raises(SecretInRecord):
-                replayed(path)
+                replayed(path, path.parent)
         else:
-            assert replayed(path) == golden(path)["value"]
+            assert replayed(path, path.parent) == golden(path)["value"]
 
     def test_golden_trace_is_shown_whole_and_call_by_call(self, path: Path) -> None:
         for call in [None, *Trace.open(path).calls]:
@@ -87,7 +90,11 @@ class TestEvery:
         copy = tmp_path / path.name
         copy.write_bytes(path.read_bytes())
         before = make.read(copy)
-        Recorder(copy, {}, append=True, reason="golden").close()
+        if path.stem == "shared":  # nobody has its key
+            with pytest.raises(TraceWriteError, match="private"):
+                Recorder(copy, {}, append=True, home=path.parent)
+            return
+        Recorder(copy, {}, append=True, reason="golden", home=path.parent).close()
         after = Trace.open(copy)
         assert after.torn == 0 and after.state == "finished"
         assert after.incarnations[-1].reason == "golden"
@@ -106,6 +113,22 @@ def test_the_golden_traces_have_the_states_that_they_are_named_for() -> None:
     assert found["torn"].torn == 32 and found["torn"].state == "crashed"
     assert [i.reason for i in found["resumed"].incarnations] == ["run", "resume"]
     assert found["masked"].masked > 0
+    assert {call.source for call in found["rerun"].calls} == {
+        None, "reused", "shifted", "moved", "pinned",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*make.PRIVATE, "shared"])
+def test_a_private_golden_trace_holds_no_text_and_opens_with_its_key_alone(name: str) -> None:
+    path = FOLDER / str(record.FORMAT) / f"{name}.trace"
+    said = repr(list(records(path)))
+    assert not [
+        text for text in ("weather in", "Oslo", "12 degrees", "Let me look") if text in said
+    ]
+    shut, keyed = Trace.open(path), Trace.open(path, home=path.parent)
+    assert (shut.private, shut.opened, keyed.opened) == (True, False, name == "redacted")
+    with pytest.raises(SecretInRecord):
+        replayed(path)
 
 
 @pytest.mark.parametrize("name", make.names())
