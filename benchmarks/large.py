@@ -1,18 +1,25 @@
-"""A trace of a million events, and what ``appl trace show`` takes to read it: time and memory.
+"""A trace of a million events, and what each command of ``appl trace`` takes to read it.
 
-Run: python benchmarks/large.py [--events 1000000] [--keep FILE]
-Bar: 10 s; memory that does not grow with the trace.
+Run: python benchmarks/large.py [--events 1000000] [--keep FILE] [--only WORD …] [--write]
+Bar: 10 s, and memory that does not grow with the trace, for ``show``. Down to ``diff`` runs are
+read in a stream: ``show --json`` and ``cost`` hold the calls that are under way, ``critical`` and
+``what-if`` the times of all calls, ``diff`` what differs. The commands below it hold the whole run.
+``--write`` keeps the table in ``benchmarks/results/large.txt``.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import os
+import platform
 import random
-import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from appl.backend import Request, Response, Sample, Sampling, Usage
@@ -30,6 +37,7 @@ from appl.tracing import Recorder
 PROSE = "the of and to in is it you that he was for on are with as his they at be this"
 WORDS = PROSE.split(" ")
 PER_CALL = 5
+RESULTS = Path(__file__).parent / "results" / "large.txt"
 
 
 def write(path: Path, events: int, seed: int = 1) -> int:
@@ -65,24 +73,98 @@ def write(path: Path, events: int, seed: int = 1) -> int:
     return made
 
 
+def commands(path: Path, folder: Path, last: str) -> dict[str, list[str]]:
+    """What is measured, by name: the words after ``appl trace``."""
+    run = str(path)
+    return {
+        "show": ["show", run],
+        "show --json": ["show", run, "--json"],
+        "show CALL, the last": ["show", run, last],
+        "cost": ["cost", run],
+        "stuck": ["stuck", run],
+        "critical": ["critical", run],
+        "what-if": ["what-if", run, "--latency", "x0.5"],
+        "diff with itself": ["diff", run, run],
+        "verify": ["verify", run],
+        "share": ["share", run, "--out", str(folder / "shared.trace")],
+        "export --chrome": ["export", run, "--chrome", str(folder / "chrome.json")],
+        "export --jsonl": ["export", run, "--jsonl", str(folder / "lines.jsonl")],
+        "export --markdown": ["export", run, "--markdown", str(folder / "text.md")],
+        "view --html": ["view", run, "--html", str(folder / "view.html")],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a command took: seconds of the clock and of the processor, megabytes, characters."""
+
+    name: str
+    code: int
+    clock: float
+    processor: float
+    memory: float
+    printed: int
+
+    def __str__(self) -> str:
+        failed = f"  exit code {self.code}" if self.code else ""
+        return (
+            f"{self.name:20} {self.clock:7.1f} s {self.processor:7.1f} s {self.memory:6.0f} MB"
+            f" {self.printed:13,} characters{failed}"
+        )
+
+
+def measured(name: str, words: list[str], folder: Path) -> Measured:
+    """Run ``appl trace WORDS`` in a process of its own."""
+    before = time.perf_counter()
+    printed = folder / "printed"
+    with printed.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "appl", "trace", *words], stdout=out, stderr=out
+        )
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    took = time.perf_counter() - before
+    processor, memory = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    size = printed.stat().st_size
+    return Measured(name, process.returncode, took, processor, memory, size)
+
+
+def table(given: argparse.Namespace, folder: Path) -> Iterator[str]:
+    """The lines of the result, as they are found."""
+    path = given.keep or folder / "large.trace"
+    before = time.perf_counter()
+    if not path.exists():
+        write(path, given.events)
+    took, events = time.perf_counter() - before, 1 + given.events // 9 * 9
+    last = f"/large.0/leaf.{given.events // 9 - 1}/gen.1"
+    load = os.getloadavg()[0]
+    yield (
+        f"{datetime.date.today()}  $ python benchmarks/large.py --events {given.events}    "
+        f"({os.cpu_count()} cores, Python {platform.python_version()}, load average {load:.0f})"
+    )
+    calls, size = given.events // 9 * 2, path.stat().st_size
+    yield f"{events:,} events, {calls:,} calls, {size / 1e6:.1f} MB; written in {took:.1f} s"
+    yield f"{'':20} {'clock':>9} {'processor':>9} {'memory':>9}"
+    for name, words in commands(path, folder, last).items():
+        if not given.only or words[0] in given.only:
+            yield str(measured(name, words, folder))
+
+
 def main() -> None:
-    """Write the trace, show it, and print what that took."""
+    """Write the trace, read it with every command, and print what that took."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=1_000_000)
-    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--keep", type=Path, help="where the trace is, or is written")
+    parser.add_argument("--only", nargs="+", default=[], help="commands, as show or export")
+    parser.add_argument("--write", action="store_true", help="keep the table")
     given = parser.parse_args()
+    lines: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
-        path = given.keep or Path(folder) / "large.trace"
-        before = time.perf_counter()
-        events = write(path, given.events)
-        took, size = time.perf_counter() - before, path.stat().st_size
-        print(f"{events:,} events, {size / 1e6:.1f} MB, written in {took:.1f} s")
-        before = time.perf_counter()
-        show = [sys.executable, "-m", "appl", "trace", "show", str(path)]
-        done = subprocess.run(show, capture_output=True, text=True, check=True)
-        took = time.perf_counter() - before
-        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-        print(f"appl trace show: {took:.1f} s, {memory:.0f} MB, {len(done.stdout):,} characters")
+        for line in table(given, Path(folder)):
+            print(line, flush=True)
+            lines.append(line)
+            if given.write:
+                RESULTS.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -26,9 +26,9 @@ from report import write
 from appl import gen, ppl
 from appl.backend import Request, Sampling
 from appl.prompt import Message, Messages
-from appl.runtime.crossing import io_thread
+from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.run import Run
-from appl.testing_faults import FaultServer
+from appl.testing.faults import FaultServer
 from appl.tracing import Recorder
 from appl_backends.litellm import LiteLLM
 from appl_backends.openai import OpenAI

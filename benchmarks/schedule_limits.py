@@ -41,12 +41,18 @@ def fan(width: int) -> int:
     return answered
 
 
+class _Call(SimpleNamespace):
+    """What attempts look at of a call."""
+
+    __hash__ = object.__hash__
+
+
 async def added(policy: Policy) -> float:
     """Microseconds of CPU above the bare backend."""
     backend = Instant()
     run = SimpleNamespace(watched=False, quiet=None, closed=False)
     request = Request("/f.0/gen.0", 0, "m", None, Sampling(max_tokens=10))
-    call: Any = SimpleNamespace(
+    call: Any = _Call(
         request=request, emit=None, timeout=None, run=run, account=None, address=request.address,
     )  # fmt: skip
     attempts, best = Attempts(backend, policy, most=policy.limits.concurrency), float("inf")

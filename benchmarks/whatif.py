@@ -18,8 +18,8 @@ from appl.backend import Emit, Request, Response
 from appl.runtime.run import Run
 from appl.testing import Instant, response
 from appl.tracing import Recorder, Trace
-from appl.tracing.flow import Flow
-from appl.tracing.whatif import Changes, Model
+from appl.tracing.explaining.flow import Flow
+from appl.tracing.explaining.whatif import Changes, Model
 
 SLOTS, SECONDS = 4, 0.06
 CHANGES: dict[str, tuple[Changes, int, float]] = {

@@ -1,7 +1,7 @@
 """Six programs on one SGLang server: appl, SGLang's own frontend, asyncio with the openai SDK.
 
 Run: python benchmarks/gpu/frontends.py URL --tokenizer FOLDER --model NAME [--rounds 3]
-     [--sglang-python PYTHON] [--scale 1] [--json FILE]
+     [--sides appl,sglang,openai] [--sglang-python PYTHON] [--scale 1] [--json FILE]
 
 Each side is a process of its own that writes the programs as its users do and runs all instances
 of one at once; sides take turns, on a flushed cache, in rotating order. Every answer has a fixed
@@ -372,6 +372,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--programs", help="only these, as in 'agents,extraction'")
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of programs")
+    parser.add_argument("--sides", default=",".join(SIDES), help="whom to compare, appl among them")
     parser.add_argument("--sglang-python", default=sys.executable)
     parser.add_argument("--side", choices=SIDES)
     parser.add_argument("--json")
@@ -381,15 +382,19 @@ def main() -> None:
         return
     arguments = [options.url, "--tokenizer", str(options.tokenizer), "--model", options.model]
     pythons = {"sglang": options.sglang_python}
-    sides = {who: Side(who, pythons.get(who, sys.executable), arguments) for who in SIDES}
+    sides = {
+        who: Side(who, pythons.get(who, sys.executable), arguments)
+        for who in options.sides.split(",")
+    }
+    order = list(sides)
     found: dict[str, Any] = {}
     wanted = options.programs.split(",") if options.programs else list(PROGRAMS)
     for name, most in ((each, PROGRAMS[each]) for each in wanted):
         number = max(2, int(most * options.scale))
-        seconds: dict[str, list[float]] = {who: [] for who in SIDES}
+        seconds: dict[str, list[float]] = {who: [] for who in order}
         for turn in range(options.rounds):
-            for at in range(len(SIDES)):
-                who = SIDES[(at + turn) % len(SIDES)]
+            for at in range(len(order)):
+                who = order[(at + turn) % len(order)]
                 flush(options.url)
                 seconds[who].append(sides[who].run(name, number))
         rates = {who: number / statistics.median(times) for who, times in seconds.items()}

@@ -34,7 +34,8 @@ small)
     ;;
 frontends)
     "$start" "$model" 30000 --load-format dummy --context-length 32768
-    "$python" benchmarks/gpu/frontends.py http://127.0.0.1:30000 --tokenizer "$model" --rounds "${PAIRS:-3}" ${PROGRAMS:+--programs "$PROGRAMS"} --json "$out/gpu-frontends.json"
+    "$python" benchmarks/gpu/frontends.py http://127.0.0.1:30000 --tokenizer "$model" --rounds "${PAIRS:-3}" \
+        ${PROGRAMS:+--programs "$PROGRAMS"} ${SIDES:+--sides "$SIDES"} --scale "${SCALE:-1}" --json "$out/gpu-frontends.json"
     end 30000
     ;;
 all)
