@@ -70,92 +70,19 @@ if TYPE_CHECKING:
     from appl.prompt import (
         define_bracketed as define_bracketed,
     )
+    from appl.runtime.answers.generate import gen as gen
+    from appl.runtime.answers.generate import select as select
+    from appl.runtime.answers.stream import TextStream as TextStream
+    from appl.runtime.answers.text import Text as Text
     from appl.runtime.budget import budget as budget
-    from appl.runtime.compositor import (
-        ApplStr as ApplStr,
-    )
-    from appl.runtime.compositor import (
-        Compositor as Compositor,
-    )
-    from appl.runtime.compositor import (
-        DashList as DashList,
-    )
-    from appl.runtime.compositor import (
-        DoubleLineSeparated as DoubleLineSeparated,
-    )
-    from appl.runtime.compositor import (
-        IndentedList as IndentedList,
-    )
-    from appl.runtime.compositor import (
-        InlineTagged as InlineTagged,
-    )
-    from appl.runtime.compositor import (
-        LetterList as LetterList,
-    )
-    from appl.runtime.compositor import (
-        LineSeparated as LineSeparated,
-    )
-    from appl.runtime.compositor import (
-        Logged as Logged,
-    )
-    from appl.runtime.compositor import (
-        LowerLetterList as LowerLetterList,
-    )
-    from appl.runtime.compositor import (
-        LowerRomanList as LowerRomanList,
-    )
-    from appl.runtime.compositor import (
-        NoIndent as NoIndent,
-    )
-    from appl.runtime.compositor import (
-        NumberedList as NumberedList,
-    )
-    from appl.runtime.compositor import (
-        RomanList as RomanList,
-    )
-    from appl.runtime.compositor import (
-        StarList as StarList,
-    )
-    from appl.runtime.compositor import (
-        Str as Str,
-    )
-    from appl.runtime.compositor import (
-        Tagged as Tagged,
-    )
-    from appl.runtime.compositor import (
-        UpperLetterList as UpperLetterList,
-    )
-    from appl.runtime.compositor import (
-        UpperRomanList as UpperRomanList,
-    )
-    from appl.runtime.compositor import (
-        empty_line as empty_line,
-    )
-    from appl.runtime.compositor import (
-        iter as iter,
-    )
-    from appl.runtime.context import (
-        PromptRecords as PromptRecords,
-    )
-    from appl.runtime.context import (
-        convo as convo,
-    )
-    from appl.runtime.context import (
-        records as records,
-    )
-    from appl.runtime.conversation import Conversation as Conversation
+    from appl.runtime.concurrency.future import CallFuture as CallFuture
+    from appl.runtime.concurrency.future import Future as Future
+    from appl.runtime.concurrency.future import Generation as Generation
+    from appl.runtime.concurrency.lock import Lock as Lock
+    from appl.runtime.concurrency.parallel import call as call
+    from appl.runtime.concurrency.parallel import map as map
+    from appl.runtime.concurrency.timeout import timeout as timeout
     from appl.runtime.entry import run as run
-    from appl.runtime.future import CallFuture as CallFuture
-    from appl.runtime.future import Future as Future
-    from appl.runtime.future import Generation as Generation
-    from appl.runtime.generate import gen as gen
-    from appl.runtime.generate import select as select
-    from appl.runtime.given import PromptContext as PromptContext
-    from appl.runtime.given import need_ctx as need_ctx
-    from appl.runtime.joined import StringFuture as StringFuture
-    from appl.runtime.joined import promptify as promptify
-    from appl.runtime.joined import str_future as str_future
-    from appl.runtime.lock import Lock as Lock
     from appl.runtime.observe import (
         env as env,
     )
@@ -181,29 +108,102 @@ if TYPE_CHECKING:
         uuid as uuid,
     )
     from appl.runtime.ops import grow as grow
-    from appl.runtime.parallel import call as call
-    from appl.runtime.parallel import map as map
-    from appl.runtime.rehearsal import render as render
-    from appl.runtime.roles import (
+    from appl.runtime.prompts.compositor import (
+        ApplStr as ApplStr,
+    )
+    from appl.runtime.prompts.compositor import (
+        Compositor as Compositor,
+    )
+    from appl.runtime.prompts.compositor import (
+        DashList as DashList,
+    )
+    from appl.runtime.prompts.compositor import (
+        DoubleLineSeparated as DoubleLineSeparated,
+    )
+    from appl.runtime.prompts.compositor import (
+        IndentedList as IndentedList,
+    )
+    from appl.runtime.prompts.compositor import (
+        InlineTagged as InlineTagged,
+    )
+    from appl.runtime.prompts.compositor import (
+        LetterList as LetterList,
+    )
+    from appl.runtime.prompts.compositor import (
+        LineSeparated as LineSeparated,
+    )
+    from appl.runtime.prompts.compositor import (
+        Logged as Logged,
+    )
+    from appl.runtime.prompts.compositor import (
+        LowerLetterList as LowerLetterList,
+    )
+    from appl.runtime.prompts.compositor import (
+        LowerRomanList as LowerRomanList,
+    )
+    from appl.runtime.prompts.compositor import (
+        NoIndent as NoIndent,
+    )
+    from appl.runtime.prompts.compositor import (
+        NumberedList as NumberedList,
+    )
+    from appl.runtime.prompts.compositor import (
+        RomanList as RomanList,
+    )
+    from appl.runtime.prompts.compositor import (
+        StarList as StarList,
+    )
+    from appl.runtime.prompts.compositor import (
+        Str as Str,
+    )
+    from appl.runtime.prompts.compositor import (
+        Tagged as Tagged,
+    )
+    from appl.runtime.prompts.compositor import (
+        UpperLetterList as UpperLetterList,
+    )
+    from appl.runtime.prompts.compositor import (
+        UpperRomanList as UpperRomanList,
+    )
+    from appl.runtime.prompts.compositor import (
+        empty_line as empty_line,
+    )
+    from appl.runtime.prompts.compositor import (
+        iter as iter,
+    )
+    from appl.runtime.prompts.context import (
+        PromptRecords as PromptRecords,
+    )
+    from appl.runtime.prompts.context import (
+        convo as convo,
+    )
+    from appl.runtime.prompts.context import (
+        records as records,
+    )
+    from appl.runtime.prompts.conversation import Conversation as Conversation
+    from appl.runtime.prompts.given import PromptContext as PromptContext
+    from appl.runtime.prompts.given import need_ctx as need_ctx
+    from appl.runtime.prompts.joined import StringFuture as StringFuture
+    from appl.runtime.prompts.joined import promptify as promptify
+    from appl.runtime.prompts.joined import str_future as str_future
+    from appl.runtime.prompts.roles import (
         AIRole as AIRole,
     )
-    from appl.runtime.roles import (
+    from appl.runtime.prompts.roles import (
         SystemRole as SystemRole,
     )
-    from appl.runtime.roles import (
+    from appl.runtime.prompts.roles import (
         ToolRole as ToolRole,
     )
-    from appl.runtime.roles import (
+    from appl.runtime.prompts.roles import (
         UserRole as UserRole,
     )
-    from appl.runtime.stream import TextStream as TextStream
-    from appl.runtime.text import Text as Text
-    from appl.runtime.timeout import timeout as timeout
-    from appl.runtime.tool import SchemaTool as SchemaTool
-    from appl.runtime.tool import Tool as Tool
-    from appl.runtime.tool import as_tool as as_tool
-    from appl.runtime.tool import as_tool_choice as as_tool_choice
-    from appl.runtime.toolloop import gen_with_tools as gen_with_tools
+    from appl.runtime.rehearsal import render as render
+    from appl.runtime.tools.tool import SchemaTool as SchemaTool
+    from appl.runtime.tools.tool import Tool as Tool
+    from appl.runtime.tools.tool import as_tool as as_tool
+    from appl.runtime.tools.tool import as_tool_choice as as_tool_choice
+    from appl.runtime.tools.toolloop import gen_with_tools as gen_with_tools
     from appl.runtime.traced import traceable as traceable
     from appl.session import record as record
     from appl.types import CompletionResponse as CompletionResponse
@@ -219,31 +219,31 @@ _HOME = {
         "Promptable", "Secret", "SystemMessage", "ToolCall", "ToolMessage", "UserMessage", "define",
         "define_bracketed",
     ),
-    "appl.runtime.compositor": (
+    "appl.runtime.prompts.compositor": (
         "ApplStr", "Compositor", "DashList", "DoubleLineSeparated", "IndentedList",
         "InlineTagged", "LetterList", "LineSeparated", "Logged", "LowerLetterList",
         "LowerRomanList", "NoIndent", "NumberedList", "RomanList", "StarList", "Str", "Tagged",
         "UpperLetterList", "UpperRomanList", "empty_line", "iter",
     ),
     "appl.runtime.budget": ("budget",),
-    "appl.runtime.context": ("PromptRecords", "convo", "records"),
-    "appl.runtime.conversation": ("Conversation",),
+    "appl.runtime.prompts.context": ("PromptRecords", "convo", "records"),
+    "appl.runtime.prompts.conversation": ("Conversation",),
     "appl.runtime.entry": ("run",),
-    "appl.runtime.future": ("CallFuture", "Future", "Generation"),
-    "appl.runtime.generate": ("gen", "select"),
-    "appl.runtime.given": ("PromptContext", "need_ctx"),
-    "appl.runtime.joined": ("StringFuture", "promptify", "str_future"),
-    "appl.runtime.lock": ("Lock",),
+    "appl.runtime.concurrency.future": ("CallFuture", "Future", "Generation"),
+    "appl.runtime.answers.generate": ("gen", "select"),
+    "appl.runtime.prompts.given": ("PromptContext", "need_ctx"),
+    "appl.runtime.prompts.joined": ("StringFuture", "promptify", "str_future"),
+    "appl.runtime.concurrency.lock": ("Lock",),
     "appl.runtime.observe": ("env", "input", "now", "observe", "random", "read", "sleep", "uuid"),
     "appl.runtime.ops": ("grow",),
-    "appl.runtime.parallel": ("call", "map"),
+    "appl.runtime.concurrency.parallel": ("call", "map"),
     "appl.runtime.rehearsal": ("render",),
-    "appl.runtime.roles": ("AIRole", "SystemRole", "ToolRole", "UserRole"),
-    "appl.runtime.stream": ("TextStream",),
-    "appl.runtime.text": ("Text",),
-    "appl.runtime.timeout": ("timeout",),
-    "appl.runtime.tool": ("SchemaTool", "Tool", "as_tool", "as_tool_choice"),
-    "appl.runtime.toolloop": ("gen_with_tools",),
+    "appl.runtime.prompts.roles": ("AIRole", "SystemRole", "ToolRole", "UserRole"),
+    "appl.runtime.answers.stream": ("TextStream",),
+    "appl.runtime.answers.text": ("Text",),
+    "appl.runtime.concurrency.timeout": ("timeout",),
+    "appl.runtime.tools.tool": ("SchemaTool", "Tool", "as_tool", "as_tool_choice"),
+    "appl.runtime.tools.toolloop": ("gen_with_tools",),
     "appl.runtime.traced": ("traceable",),
     "appl.session": ("record",),
     "appl.types": ("CompletionResponse",),

@@ -21,6 +21,7 @@ from appl.errors import (
     BackendError,
     BackendRefused,
     BackendUnavailable,
+    ConfigError,
     MalformedResponse,
     ModelNotFound,
     PromptTooLong,
@@ -94,7 +95,8 @@ def unreachable(
     cause = said if said and said[0] != "<" else type(error).__name__
     what = "broke the connection off" if begun else "cannot be reached"
     advice = "" if begun else "; is it running, and is its URL right?"
-    return BackendUnavailable(f"{who} {what} ({cause}){advice}")
+    worked = None if begun else False
+    return BackendUnavailable(f"{who} {what} ({cause}){advice}", worked=worked)
 
 
 def asked_of(backend: str, model: str = "", url: str = "") -> str:
@@ -104,7 +106,31 @@ def asked_of(backend: str, model: str = "", url: str = "") -> str:
     return f"{backend} ({about})" if about else backend
 
 
-_SECRET_PARTS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")  # user and password, query
+def check_url(url: str | None, setting: str) -> None:
+    """Raise ``ConfigError`` for a *url* that no client could use; *setting* is its name.
+
+    One with a user and password is refused, too: some clients drop them, some send them and some
+    cannot connect. The error shows neither.
+    """
+    if url is None:
+        return
+    if not url.lower().startswith(("http://", "https://")):
+        raise ConfigError(f"{setting} must begin with http:// or https://, got {address(url)!r}")
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if not host:
+        raise ConfigError(f"{setting} must be http://host:port and perhaps a path")
+    if "@" in parts.netloc:
+        raise ConfigError(
+            f"{setting} must not hold a user or password, got {address(url)!r}: give a key as "
+            "api_key, from a variable of the environment, and what a proxy asks for as headers"
+        )
+
+
+_SECRET_PARTS = re.compile(r"(?<=://)[^/\s]+(?=@)|(?<=\?)\S+")  # user and password, query
 
 
 def address(url: str) -> str:
@@ -317,7 +343,7 @@ def _status_in(payload: object) -> int:
 
 _HTML = re.compile(r"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _SECRETS = (
-    (re.compile(r"(://)[^/@\s]+@"), r"\1"),
+    (re.compile(r"(://)[^/\s]+@"), r"\1"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=*-]{4,}"), r"\1 [secret]"),
     (
         re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from appl.const import INDENT
 from appl.prompt import Indexing
-from appl.runtime.compositor import (
+from appl.runtime.prompts.compositor import (
     ApplStr,
     Compositor,
     DashList,
@@ -26,7 +26,7 @@ from appl.runtime.compositor import (
     empty_line,
     iter,
 )
-from appl.runtime.given import PromptContext, need_ctx
+from appl.runtime.prompts.given import PromptContext, need_ctx
 
 __all__ = [
     "INDENT",

@@ -167,7 +167,9 @@ class BackendError(ApplError):
     ``retriable`` says whether the same question may be answered later. ``retry_after`` is how many
     seconds the server asked to be left alone, ``status`` its HTTP status, where it gave one.
     ``usage`` is what was paid for all the same: tokens of the prompt, of the answer, and of the
-    prompt as far as it was cached, each ``None`` where that is not known.
+    prompt as far as it was cached, each ``None`` where that is not known. ``worked`` says whether a
+    model may have worked on the request: not if it was never sent, surely if a part of an answer
+    came; where it is ``None``, the kind of the error tells (see ``UNWORKED``).
     """
 
     retriable: bool = False
@@ -178,9 +180,10 @@ class BackendError(ApplError):
         retry_after: float | None = None,
         status: int | None = None,
         usage: Iterable[int | None] | None = None,
+        worked: bool | None = None,
     ) -> None:
         super().__init__(*args)
-        self.retry_after, self.status = retry_after, status
+        self.retry_after, self.status, self.worked = retry_after, status, worked
         self.usage: tuple[int | None, ...] | None = None if usage is None else tuple(usage)
 
 
@@ -228,8 +231,9 @@ class BackendTimeout(BackendError, TimeoutError):
         retry_after: float | None = None,
         status: int | None = None,
         usage: Iterable[int | None] | None = None,
+        worked: bool | None = None,
     ) -> None:
-        super().__init__(*args, retry_after=retry_after, status=status, usage=usage)
+        super().__init__(*args, retry_after=retry_after, status=status, usage=usage, worked=worked)
         self.deadline = deadline
         self.retriable = deadline != "total"
 
@@ -254,7 +258,8 @@ UNWORKED = (
     BackendBusy, BackendRefused, AuthenticationFailed, ModelNotFound, BackendNotFound, Unsupported,
     PromptTooLong, CircuitOpen,
 )  # fmt: skip
-"""Failures of requests that no model has worked on, so that they cost nothing."""
+"""Failures of requests that no model has worked on, so that they cost nothing, unless they say
+otherwise by ``worked`` or ``usage``; ``appl.price.used_by`` decides."""
 
 
 class ControlError(ApplError):

@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 from appl.function import ppl as ppl
 from appl.function import reset_context as reset_context
-from appl.runtime.context import convo as convo
-from appl.runtime.context import records as records
-from appl.runtime.future import Generation as Generation
-from appl.runtime.generate import gen as gen
-from appl.runtime.given import need_ctx as need_ctx
-from appl.runtime.joined import promptify as promptify
-from appl.runtime.joined import str_future as str_future
+from appl.runtime.answers.generate import gen as gen
+from appl.runtime.concurrency.future import Generation as Generation
+from appl.runtime.concurrency.parallel import call as call
 from appl.runtime.ops import grow as grow
-from appl.runtime.parallel import call as call
+from appl.runtime.prompts.context import convo as convo
+from appl.runtime.prompts.context import records as records
+from appl.runtime.prompts.given import need_ctx as need_ctx
+from appl.runtime.prompts.joined import promptify as promptify
+from appl.runtime.prompts.joined import str_future as str_future
 from appl.runtime.traced import traceable as traceable
 
 F = TypeVar("F", bound=Callable[..., Any])

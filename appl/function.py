@@ -21,17 +21,17 @@ from appl.prompt.older import renamed, told_once
 from appl.runtime import activation
 from appl.runtime.activation import CONTEXTS, Manner
 from appl.runtime.body import Body, Primed, marked, primed
-from appl.runtime.compositor import Compositor, compositor_of
-from appl.runtime.context import PromptRecords
-from appl.runtime.fiber import hub_here, strand_here
+from appl.runtime.concurrency.fiber import hub_here, strand_here
+from appl.runtime.concurrency.future import Future
+from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.frame import Frame
-from appl.runtime.future import Future
-from appl.runtime.given import PromptContext
 from appl.runtime.ops import OPS
+from appl.runtime.prompts.compositor import Compositor, compositor_of
+from appl.runtime.prompts.context import PromptRecords
+from appl.runtime.prompts.given import PromptContext
+from appl.runtime.prompts.state import Turn
 from appl.runtime.rehearsal import render
 from appl.runtime.run import current, here
-from appl.runtime.state import Turn
-from appl.runtime.task import Task, context_for
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -21,15 +21,15 @@ from typing import Any, TextIO
 
 from appl.errors import InvalidOption, RunError, ToolServerError
 from appl.prompt import Audio, Image, ToolMessage
-from appl.runtime.arguments import read_object
-from appl.runtime.crossing import io_thread
-from appl.runtime.fiber import in_coroutine, strand_here
+from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.fiber import in_coroutine, strand_here
+from appl.runtime.concurrency.future import awaited, result_of
+from appl.runtime.concurrency.parallel import scope_beside
+from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.frame import Frame
-from appl.runtime.future import awaited, result_of
-from appl.runtime.parallel import scope_beside
 from appl.runtime.run import here
-from appl.runtime.task import Task, context_for
-from appl.runtime.tool import Reads, SchemaReader, Tool
+from appl.runtime.tools.arguments import read_object
+from appl.runtime.tools.tool import Reads, SchemaReader, Tool
 
 __all__ = ["MCPServer", "stdio"]
 

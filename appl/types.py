@@ -17,16 +17,16 @@ from appl.prompt import SystemMessage as SystemMessage
 from appl.prompt import ToolCall as ToolCall
 from appl.prompt import ToolMessage as ToolMessage
 from appl.prompt import UserMessage as UserMessage
-from appl.runtime.compositor import Compositor as Compositor
-from appl.runtime.context import PromptRecords as PromptRecords
-from appl.runtime.conversation import Conversation as Conversation
-from appl.runtime.future import CallFuture as CallFuture
-from appl.runtime.future import Generation as Generation
-from appl.runtime.given import PromptContext as PromptContext
-from appl.runtime.joined import StringFuture as StringFuture
-from appl.runtime.text import Text as CompletionResponse
-from appl.runtime.tool import SchemaTool as SchemaTool
-from appl.runtime.tool import Tool as Tool
+from appl.runtime.answers.text import Text as CompletionResponse
+from appl.runtime.concurrency.future import CallFuture as CallFuture
+from appl.runtime.concurrency.future import Generation as Generation
+from appl.runtime.prompts.compositor import Compositor as Compositor
+from appl.runtime.prompts.context import PromptRecords as PromptRecords
+from appl.runtime.prompts.conversation import Conversation as Conversation
+from appl.runtime.prompts.given import PromptContext as PromptContext
+from appl.runtime.prompts.joined import StringFuture as StringFuture
+from appl.runtime.tools.tool import SchemaTool as SchemaTool
+from appl.runtime.tools.tool import Tool as Tool
 
 BaseTool = Tool
 """An older name of ``Tool``."""

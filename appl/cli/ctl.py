@@ -10,7 +10,7 @@ import argparse
 import importlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from appl.cli.failure import guarded
@@ -36,9 +36,9 @@ def add(commands: Any) -> None:
     _common(parser, watch=True)
     parser.set_defaults(command=_listed, run=None)
     own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    _add(own, "ls", _listed, "list the live runs (the default)", watch=True)
+    _add(own, "ls", _listed, "list the live runs (the default)", watch=True, aliases=("list",))
     show = _add(own, "show", _shown, "a run's calls and programs, and why they wait", watch=True)
-    show.add_argument("run", metavar="RUN", nargs="?", help=_RUN)
+    _names_run(show)
     show.add_argument("--limit", type=int, default=100, metavar="N", help="most calls (100)")
     show.add_argument(
         "--content",
@@ -49,7 +49,7 @@ def add(commands: Any) -> None:
         ("pause", "send no more calls; what is on its way goes on"),
         ("resume", "send calls again"),
     ):
-        _add(own, word, _turned, text).add_argument("run", metavar="RUN", nargs="?", help=_RUN)
+        _names_run(_add(own, word, _turned, text))
     cancel = _add(
         own, "cancel", _cancelled, "end a call, a function, or all calls below an address"
     )
@@ -64,10 +64,23 @@ def add(commands: Any) -> None:
     setting.add_argument("--run", metavar="RUN", help=_RUN)
 
 
+def _names_run(parser: argparse.ArgumentParser) -> None:
+    """By position, or by the option that other commands have."""
+    parser.add_argument("run", metavar="RUN", nargs="?", help=_RUN)
+    parser.add_argument("--run", metavar="RUN", dest="which", help=argparse.SUPPRESS)
+
+
 def _add(
-    own: Any, word: str, command: Callable[[Any], int], text: str, watch: bool = False
+    own: Any,
+    word: str,
+    command: Callable[[Any], int],
+    text: str,
+    watch: bool = False,
+    aliases: Sequence[str] = (),
 ) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = own.add_parser(word, help=text, description=text)
+    parser: argparse.ArgumentParser = own.add_parser(
+        word, help=text, description=text, aliases=aliases
+    )
     _common(parser, watch, argparse.SUPPRESS)  # what was given before the word stands
     parser.set_defaults(command=command, word=word)
     return parser
@@ -93,7 +106,7 @@ def _listed(given: argparse.Namespace) -> int:
 
 def _shown(given: argparse.Namespace) -> int:
     with guarded(given.json) as failure:
-        live = _control().find(given.run)
+        live = _control().find(_run_of(given))
 
         def look() -> Any:
             limit, content = given.limit, given.content
@@ -200,15 +213,31 @@ def _content(call: dict[str, Any]) -> Iterator[str]:
 
 
 def _turned(given: argparse.Namespace) -> int:
-    return _done(given, given.word, {}, lambda found: f"{found['run']}: {found['state']}")
+    def told(found: Any) -> str:
+        going = found["counts"]["worker"] if found["state"] == "paused" else 0
+        still = f"; {_calls(going)} on their way still" if going else ""
+        return f"{found['run']}: {found['state']}{still}"
+
+    return _done(given, given.word, {}, told)
+
+
+def _calls(number: int) -> str:
+    return f"{number} call{'' if number == 1 else 's'}"
+
+
+def _run_of(given: argparse.Namespace) -> str | None:
+    """The run that is meant, however it was named."""
+    name: str | None = given.run or getattr(given, "which", None)
+    return name
 
 
 def _cancelled(given: argparse.Namespace) -> int:
     def told(found: Any) -> str:
+        later = "; it takes effect when the record is used up" if found["when"] == "later" else ""
         if found["cancelled"] == "function":
-            return f"{found['at']} ends where it waits"
+            return f"{found['at']} ends where it waits{later}"
         calls = found["calls"]
-        return f"cancelled {', '.join(calls[:8])}" + (", …" if len(calls) > 8 else "")
+        return f"cancelled {', '.join(calls[:8])}" + (", …" if len(calls) > 8 else "") + later
 
     return _done(given, "cancel", {"at": given.call}, told)
 
@@ -216,7 +245,12 @@ def _cancelled(given: argparse.Namespace) -> int:
 def _set(given: argparse.Namespace) -> int:
     if given.what == "budget":
         return _done(given, "budget", lambda: _amounts(given.values), _budget_told)
-    return _done(given, "concurrency", lambda: _concurrency(given.values), _concurrency_told)
+
+    def told(found: Any) -> str:
+        wanted = int(given.values[0])
+        return ", ".join(_at_once(at, most, wanted) for at, most in found["concurrency"].items())
+
+    return _done(given, "concurrency", lambda: _concurrency(given.values), told)
 
 
 def _done(
@@ -228,7 +262,7 @@ def _done(
     """Have the run do something, and say what it has done."""
     with guarded(given.json) as failure:
         asked = fields() if callable(fields) else fields
-        found = _control().ask(_control().find(given.run).path, do, **asked)
+        found = _control().ask(_control().find(_run_of(given)).path, do, **asked)
         if given.json:
             out(as_json(found))
         else:
@@ -242,8 +276,9 @@ def _concurrency(values: list[str]) -> dict[str, Any]:
     return {"most": int(values[0])}
 
 
-def _concurrency_told(found: Any) -> str:
-    return ", ".join(f"{at}: at most {most} at once" for at, most in found["concurrency"].items())
+def _at_once(backend: str, most: int, wanted: int) -> str:
+    text = f"{backend}: at most {most} at once"
+    return text if most == wanted else f"{text}, as many as it takes"
 
 
 def _amounts(values: list[str]) -> dict[str, Any]:
@@ -267,4 +302,4 @@ def _budget_told(found: Any) -> str:
 
 
 def _control() -> Any:
-    return importlib.import_module("appl.control")
+    return importlib.import_module("appl.control.client")

@@ -35,7 +35,7 @@ from appl.errors import (
     TraceError,
 )
 from appl.session import Session, shown
-from appl.tracing.secret import Masker
+from appl.tracing.recording.secret import Masker
 
 _OURS = (str(Path(__file__).parents[1]), str(Path(greenlet.__file__).parent), "<frozen")
 _BACKENDS = "/appl_backends/"

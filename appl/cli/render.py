@@ -16,8 +16,8 @@ from appl.cli.target import HELP, Target, load, parse
 from appl.cli.terminal import as_json, out, say, term_safe
 from appl.config import KEYS
 from appl.config import load as load_config
+from appl.runtime.prompts.rendering import Rendering
 from appl.runtime.rehearsal import Rehearsal
-from appl.runtime.rendering import Rendering
 
 _SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed")
 

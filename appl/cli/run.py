@@ -25,11 +25,11 @@ from appl.cli.target import HELP, Target, UsageError, load, parse
 from appl.cli.terminal import TermSafe, as_json, out, say, show
 from appl.config import KEYS
 from appl.config import load as load_config
+from appl.runtime.answers.stream import TextStream
 from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.run import Run
-from appl.runtime.stream import TextStream
 from appl.session import Entry, Session
-from appl.tracing.resumer import Resumer
+from appl.tracing.replaying.resumer import Resumer
 
 _SETTINGS = (
     "model",

@@ -22,7 +22,8 @@ _ENGINE = ("weights", "cache", "max_batch", "chunk", "cache_tokens", "row_tokens
 _EPILOG = f"""\
 The server listens on this machine alone unless --host says otherwise, and asks for a key, which is
 drawn at random unless --api-key or {KEY_VARIABLE} gives one. It prints one line when it is
-ready, and stops on SIGTERM, Ctrl-C and POST /shutdown.
+ready, with the keys that it has drawn (as JSON, with all), and stops on SIGTERM, Ctrl-C and POST
+/shutdown.
 
 `appl serve sglang --help` starts and supervises an SGLang server instead.
 """
@@ -131,11 +132,12 @@ def _serve(given: argparse.Namespace) -> None:
     from appl_backends.embedded import Embedded  # noqa: PLC0415  (numpy, for this command only)
     from appl_backends.embedded.server import Keys, serve  # noqa: PLC0415
 
-    def ready(address: Address) -> None:
-        out(_line(address, as_json=given.json))
-
     api = given.api_key or os.environ.get(KEY_VARIABLE)
     admin = given.admin_key or os.environ.get(ADMIN_VARIABLE)
+
+    def ready(address: Address) -> None:
+        out(_json(address) if given.json else _line(address, {api, admin}))
+
     settings = {name: getattr(given, name) for name in _ENGINE}
     asyncio.run(
         serve(
@@ -159,10 +161,14 @@ def serve_sglang(given: argparse.Namespace) -> int:
     return code
 
 
-def _line(address: Address, *, as_json: bool) -> str:
+def _json(address: Address) -> str:
     keys = address.keys
-    if as_json:
-        found = {"ready": True, "url": address.url, "api_key": keys.api, "admin_key": keys.admin}
-        return json.dumps({**found, "model": "embedded", "pid": os.getpid()})
-    parts = [f"ready {address.url}", f"api-key={keys.api}", f"admin-key={keys.admin}"]
-    return "  ".join(part for part in parts if not part.endswith("=None"))
+    found = {"ready": True, "url": address.url, "api_key": keys.api, "admin_key": keys.admin}
+    return json.dumps({**found, "model": "embedded", "pid": os.getpid()})
+
+
+def _line(address: Address, given: set[str | None]) -> str:
+    """For people and logs: a key that somebody has *given* is known already, and not said."""
+    named = {"api-key": address.keys.api, "admin-key": address.keys.admin}
+    drawn = [f"{name}={key}" for name, key in named.items() if key and key not in given]
+    return "  ".join([f"ready {address.url}", *drawn])

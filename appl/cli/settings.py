@@ -10,7 +10,7 @@ from appl.cli.terminal import as_json, columns, out
 from appl.config import KEYS, load
 from appl.config.schedule import TABLES
 from appl.session import Choice, check, choose
-from appl.tracing.secret import Masker
+from appl.tracing.recording.secret import Masker
 
 
 def add(commands: Any) -> None:

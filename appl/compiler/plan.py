@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from appl.compiler.ir import OPS, Graph, Node
+from appl.compiler.trees import expression_tree
 
 Size = Callable[[str], int]
 Find = Callable[[str], "tuple[Graph, str] | None"]
@@ -260,7 +261,7 @@ def _handed_on(
 def _arguments(node: Node, graph: Graph) -> Iterator[tuple[str, ast.expr]]:
     """The arguments of a call by the parameters they are for, where the call shows that."""
     try:
-        call = ast.parse(node.label, mode="eval").body
+        call = expression_tree(node.label)
     except SyntaxError:  # a label that was cut
         return
     if node.op != "program" or not isinstance(call, ast.Call):
@@ -334,7 +335,7 @@ def _rounds(key: tuple[Any, ...], written: str, known: Mapping[str, Any]) -> Fac
         return Factor(key, f"rounds of `{written}`", None)
     iterated = written.rpartition(" in ")[2]
     try:
-        node = ast.parse(iterated, mode="eval").body
+        node = expression_tree(iterated)
     except SyntaxError:  # a label that was cut
         return Factor(key, f"rounds of `{written}`", None)
     count = _length(node, known)

@@ -18,6 +18,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from appl.compiler import history
+from appl.compiler.trees import module_tree
 from appl.errors import PromptSyntaxError, SourceUnavailable
 
 Def = ast.FunctionDef | ast.AsyncFunctionDef
@@ -152,7 +153,7 @@ def parse(file: str, lines: Sequence[str]) -> Module:
     text = "".join(lines)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the import of the file has shown them already
-        tree = ast.parse(text, file)
+        tree = module_tree(text, file)
     source = Source(file, list(io.StringIO(text, newline=None)), lines)
     return Module(source, tree, {key: found for key, found in _functions(source, tree)})
 

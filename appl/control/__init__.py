@@ -3,13 +3,6 @@
 ``protocol`` is what is said, ``folder`` and ``peer`` where and with whom, ``view`` what a run
 shows, ``acts`` what it can be asked for, ``door`` the run's end and ``client`` the other one.
 
-Invariant: nothing is done before somebody asks but to listen; only the same user is answered, and
-never over a network.
+Invariant: nothing is done before somebody asks but to listen, so a run imports ``door`` alone until
+then; only the same user is answered, and never over a network.
 """
-
-from appl.control.acts import Acts
-from appl.control.client import Live, ask, find, live_runs
-from appl.control.door import Door
-from appl.control.view import About
-
-__all__ = ["About", "Acts", "Door", "Live", "ask", "find", "live_runs"]

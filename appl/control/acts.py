@@ -15,6 +15,7 @@ from appl.errors import ControlError, nearest
 from appl.runtime.programs import tasks_of
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Allowance
+from appl.runtime.scheduling.holding import Unfinished, When
 
 USUAL_CALLS = 500
 _MOST = 1_000_000
@@ -77,31 +78,45 @@ class Acts:
         calls = {holding.call.address: holding.call for holding in self._open().holdings()}
         functions = {task.address: task for task in tasks_of(self._run)}
         if at in calls:
-            calls[at].end_from_outside()
-            return self._cancelled(at, [at], "call")
+            return self._cancelled(at, "call", self._run.end_from_outside(calls[at]), [at])
         task = functions.get(at)
-        if task is not None and task.of_program and task.end_from_outside():
-            return self._cancelled(at, [at], "function")
+        if task is not None and task.of_program:
+            when = self._run.end_from_outside(task)
+            if when != "never":
+                return self._cancelled(at, "function", when, [at])
         below = [call for address, call in calls.items() if address.startswith(at + "/")]
-        if not below:
-            known = [*calls, *functions]
-            raise ControlError(
-                f"no call waits or runs at {at}{nearest(at, known, 0.4)}", "unknown-call"
-            )
-        for call in below:
-            call.end_from_outside()
-        return self._cancelled(at, sorted(call.address for call in below), "calls")
+        if below:
+            return self._cancelled(at, "calls", *self._ended(below))
+        known = [*calls, *functions]
+        raise ControlError(
+            f"no call waits or runs at {at}{nearest(at, known, 0.4)}", "unknown-call"
+        )
 
-    def _cancelled(self, at: str, ended: list[str], what: str) -> Any:
-        self._tell(f"{at} was cancelled" if what != "calls" else f"{len(ended)} calls ended", at)
-        return {"cancelled": what, "at": at, "calls": ended}
+    def _ended(self, calls: list[Unfinished]) -> tuple[When, list[str]]:
+        """End all of *calls* that can be ended. Raises ``ControlError`` if none can."""
+        ended: dict[str, When] = {}
+        refused: ControlError | None = None
+        for call in calls:
+            try:
+                ended[call.address] = self._run.end_from_outside(call)
+            except ControlError as error:
+                refused = error
+        if refused is not None and not ended:
+            raise refused
+        return "later" if "later" in ended.values() else "now", sorted(ended)
+
+    def _cancelled(self, at: str, what: str, when: When, ended: list[str]) -> Any:
+        calls = f"{len(ended)} call{'' if len(ended) == 1 else 's'} below {at} cancelled"
+        self._tell(f"{at} was cancelled" if what != "calls" else calls, at)
+        return {"cancelled": what, "at": at, "calls": ended, "when": when}
 
     def _concurrency(self, request: Request) -> Any:
         most = _whole(request, "most", 0)
         if not 1 <= most <= _MOST:
             raise ControlError(f"concurrency is a whole number from 1 to {_MOST}", "bad-request")
         set_to = self._open().scheduler.resize(most)
-        self._tell(f"at most {most} calls at once")
+        words = ", ".join(f"{number} with {backend}" for backend, number in set_to.items())
+        self._tell(f"calls at once: at most {words}")
         return {"concurrency": set_to}
 
     def _budget(self, request: Request) -> Any:
@@ -114,7 +129,10 @@ class Acts:
         late = account is None
         limits = self._limits() | given
         self._run.allow(Allowance(limits["cost"], limits["tokens"], limits["calls"]))
-        words = ", ".join(f"{name} {value}" for name, value in given.items())
+        words = ", ".join(
+            f"no limit of {name}" if value is None else f"{name} {value}"
+            for name, value in given.items()
+        )
         self._tell(f"budget: {words}")
         shown = view(self._run, self._about, 0, False)["budget"]
         return {"budget": shown, "counts_from_now": late}
@@ -148,4 +166,6 @@ def _check_amount(name: str, value: object) -> None:
     fits = isinstance(value, kinds) and not isinstance(value, bool)
     if not fits or not 0 <= value < math.inf or value > 1e15:  # type: ignore[operator]
         what = "a number" if name == "cost" else "a whole number"
-        raise ControlError(f"{name} is {what} of at least 0, or null for no limit", "bad-request")
+        raise ControlError(
+            f"{name} is {what} of at least 0, or none (null in JSON) for no limit", "bad-request"
+        )

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from appl.control.protocol import MOST_CALLS
-from appl.runtime.call import Call
-from appl.runtime.pending import Pending
+from appl.runtime.concurrency.pending import Pending
 from appl.runtime.programs import Program, programs_of
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Holding
-from appl.tracing.secret import Masker
+from appl.runtime.scheduling.holding import Unfinished
+from appl.tracing.recording.secret import Masker
 
 EXCERPT = 200
 LONGEST_TEXT = 256 * 1024
@@ -68,7 +68,7 @@ def _about(run: Run, about: About) -> dict[str, Any]:
 
 
 def _counts(counts: Counter[Any]) -> dict[str, int]:
-    return {stage: counts[stage] for stage in ("worker", "queue", "prompt")}
+    return {stage: counts[stage] for stage in ("worker", "queue", "prompt", "record")}
 
 
 def view(run: Run, about: About, limit: int, content: bool) -> dict[str, Any]:
@@ -127,6 +127,10 @@ def _call(holding: Holding, about: About, content: bool) -> dict[str, Any]:
     }
     if holding.stage == "prompt":
         found["parts"] = _parts(call.blockers())
+    if holding.away:
+        found["away"] = holding.away
+    if holding.stage == "record":
+        found["ahead"] = holding.ahead
     if holding.number:
         found["number"] = holding.number
     if holding.attempt:
@@ -151,14 +155,14 @@ def _parts(pending: Iterable[Pending]) -> list[str]:
     return list(itertools.islice(addresses, _MOST_PARTS))
 
 
-def _prompt(call: Call, about: About) -> str | None:
+def _prompt(call: Unfinished, about: About) -> str | None:
     """The end of the last message of the prompt; nothing while a part is missing."""
     if call.messages is None:
         return None
     return _excerpt(call.messages.message.content, about)
 
 
-def _answer(call: Call, about: About) -> str | None:
+def _answer(call: Unfinished, about: About) -> str | None:
     """The end of what was streamed so far, but for as much as a secret may have begun."""
     if call.emit is None:
         return None

@@ -32,6 +32,7 @@ _WORKER = {
     "paused": "the run is paused",
     "sample": "waits for an answer to the same question",
     "retry": "rests after a failure",
+    "leave": "waits for the budget, the rate or a slot of the run",
 }
 
 
@@ -41,12 +42,33 @@ def reason(call: Data, backends: Iterable[Data] = ()) -> str:
     if stage == "prompt":
         parts = ", ".join(map(str, call.get("parts") or ()))
         return f"waits for a part of its prompt: {parts}" if parts else "waits for its prompt"
+    if stage == "record":
+        return _recorded(call, why)
+    where = f"on worker {call['away']}: " if call.get("away") else ""
     if stage == "queue":
-        return _queued(call, why, backends)
-    return "; ".join([_working(call, why), *_more(call)])
+        return where + _queued(call, why, backends)
+    return where + "; ".join([_working(call, why), *_more(call)])
+
+
+def _recorded(call: Data, why: str) -> str:
+    """What a call waits for in a run that goes on with another, or that runs one again."""
+    if why == "recorded":
+        return "its recorded end comes in its turn"
+    ahead = call.get("ahead")
+    still = "until all programs wait"
+    if ahead:
+        still = f"{ahead} recorded end{' is' if ahead == 1 else 's are'} still to come"
+    return {
+        "held": f"held back: {still}",
+        "again": f"held back, as it was cancelled then and may be again: {still}",
+        "stray": "held back: a recorded call that is still to come may be the same",
+        "ending": f"was cancelled by appl ctl, which takes effect later: {still}",
+    }.get(why, why)
 
 
 def _queued(call: Data, why: str, backends: Iterable[Data]) -> str:
+    if call.get("away"):
+        return _WORKER.get(why, why)
     if why == "prefix":
         return "the beginning of its prompt is being computed, once for all"
     if why == "cache":
@@ -114,6 +136,7 @@ def counts(about: Data) -> str:
     return (
         f"{found.get('worker', 0)} running, {found.get('queue', 0)} in the queue, "
         f"{found.get('prompt', 0)} waiting for parts"
+        + (f", {found['record']} held back by the record" if found.get("record") else "")
     )
 
 
@@ -121,12 +144,17 @@ def head(view: Data) -> list[str]:
     """The run, its backends and its budget, a line each."""
     began = float(view.get("began") or 0.0)
     lines = [
-        f"{view.get('run')}: {view.get('state')} for {seconds(max(time.time() - began, 0.0))}, "
-        f"process {view.get('pid')}",
+        f"{view.get('run')}: {_since(view, time.time() - began)}, process {view.get('pid')}",
         counts(view),
         *(_load(each) for each in view.get("backends") or ()),
     ]
     return [*lines, *_budget(view.get("budget") or {})]
+
+
+def _since(view: Data, age_s: float) -> str:
+    """The state of a run that began *age_s* ago, which may have been in another state."""
+    state, age = view.get("state"), seconds(max(age_s, 0.0))
+    return f"{state} for {age}" if state == "running" else f"{state}, began {age} ago"
 
 
 def _load(load: Data) -> str:

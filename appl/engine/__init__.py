@@ -4,7 +4,7 @@ The driver (``spread``) is where ``map`` was called: it gives every item its add
 out, writes the one trace, and keeps the one account of budgets and rates, from which workers
 borrow. A worker (``station``) has a run of its own, whose items have the addresses that they would
 have had here. What connects them is an ``Engine``: the Ray cluster (``cluster``), or for tests
-threads (``appl.testing_engine``).
+threads (``appl.testing.engine``).
 
 Invariant: an engine carries bytes, in order, and knows nothing of programs; what it costs to lose a
 worker is the work that had not come here yet.

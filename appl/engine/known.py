@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from appl.backend import Response
 from appl.errors import CallCancelled, RunError
 from appl.prompt import Message
-from appl.runtime.call import Call
+from appl.runtime.answers.call import Call
 from appl.runtime.effects import Effects
 from appl.runtime.event import (
     CallEnded,
@@ -111,8 +111,9 @@ class Witness:
             del self.memory.calls[address]
 
     def _ended(self, event: CallEnded) -> None:
-        begun = self._calls.get(event.address)
-        if begun is not None and not isinstance(event.error, CallCancelled):
+        begun, error = self._calls.get(event.address), event.error
+        ended = not isinstance(error, CallCancelled) or error.outside
+        if begun is not None and ended:
             known = begun.request.digest, event.response, event.error
             self.memory.calls[event.address] = known
 
@@ -209,6 +210,14 @@ class Known:
     def on_failed(self, address: str, go: Callable[[], None]) -> bool:
         """What fails ends at once."""
         return False
+
+    def on_outside(self, address: str, go: Callable[[], object]) -> bool:
+        """What somebody outside ends, ends at once."""
+        return False
+
+    def held(self) -> tuple[()]:
+        """No call waits for what is known."""
+        return ()
 
     def dropped(self, address: str) -> bool:
         """Nothing was."""

@@ -13,7 +13,7 @@ from typing import Any
 from appl.prompt import VOICES, Message, Node, Place, Prompt, Voice, moved
 from appl.prompt.lazy import Lazy, message_of, origin_of
 from appl.prompt.origin import Origin, line_of
-from appl.runtime.pending import Error, Pending, Value
+from appl.runtime.concurrency.pending import Error, Pending, Value
 
 Answer = str | Message | BaseException
 

@@ -1,41 +1,38 @@
-"""The driver's side of a ``map`` over workers: addresses, items, results, and what is shared.
+"""The driver's side of a ``map`` over workers: addresses, items and results.
 
 Invariant: an item has the address that it would have had in this process, and what a worker tells
 of it is recorded before its result is seen. Items and results are kept by the program's own thread,
-what is recorded and what is lent by the I/O loop.
+what is recorded and what is lent by the I/O loop (``liaison``).
 """
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import pickle
 import secrets
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, cast
 
-from appl.engine.known import Memory, Witness, where
+from appl.engine.known import Memory, Witness
+from appl.engine.liaison import Liaison
 from appl.engine.prompts import sent, unready
 from appl.engine.protocol import Engine, Worker
 from appl.engine.station import Blueprint, Order
-from appl.engine.wire import Unpacker, portable
-from appl.errors import InvalidOption, RunError, WorkerLost
-from appl.runtime.clock import First
-from appl.runtime.crossing import io_thread
-from appl.runtime.event import Event, Observed, Warned
-from appl.runtime.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait
+from appl.errors import InvalidOption, WorkerLost
+from appl.runtime.concurrency.clock import First
+from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, strand_here, wait
+from appl.runtime.concurrency.parallel import name_of, program_behind
+from appl.runtime.concurrency.pending import Error, Pending, Value
+from appl.runtime.concurrency.progress import Progress, progress_for
+from appl.runtime.event import Observed
 from appl.runtime.frame import Frame
-from appl.runtime.parallel import name_of, program_behind
-from appl.runtime.pending import Error, Pending, Value
-from appl.runtime.progress import Progress, progress_for
 from appl.runtime.run import Run, here
-from appl.runtime.scheduling import Attempts
-from appl.runtime.scheduling.budget import Account, Amounts
-from appl.runtime.scheduling.lending import Loan
+from appl.runtime.scheduling import Holding
+from appl.runtime.scheduling.accounts import Account
 
 _CLOSING_S = 10.0
 
@@ -49,7 +46,7 @@ def mapped(
     return spread.arun() if in_coroutine() else spread.run()
 
 
-class _Unit:
+class Unit:
     """One item: its number, the number in its address, and what a worker is sent."""
 
     __slots__ = ("alone", "index", "memory", "ordinal", "payload", "tries")
@@ -64,12 +61,13 @@ class _Unit:
         return "item", self.index, self.ordinal, self.payload, self.memory
 
 
-class _Hired:
-    """A worker, and the items that it has."""
+class Hired:
+    """A worker, by its number from 1, and the items that it has."""
 
-    def __init__(self, spread: Spread) -> None:
-        self.units: dict[int, _Unit] = {}
-        self.desk = _Desk(spread, self)
+    def __init__(self, spread: Spread, number: int) -> None:
+        self.number = number
+        self.units: dict[int, Unit] = {}
+        self.liaison = Liaison(spread, self)
         self.worker: Worker | None = None
         self.gone = False
 
@@ -93,12 +91,13 @@ class Spread:
         self._size, self._most = size, concurrency
         self._caller: Frame = here(lambda: self._name)
         self.run_of: Run = self._caller.run
+        self.within = f"{self._caller.address}/{self._name}."  # what addresses of items begin with
         self.first = self._caller.counts.get(self._name, 0)
         self.account: Account | None = self._caller.account
         self.words: dict[str, str] = {}  # in place of secrets of workers, by name
         self.witnesses: dict[int, Witness] = {}  # of items that have begun; on the I/O loop
-        self._again: deque[_Unit] = deque()
-        self._hired: list[_Hired] = []
+        self._again: deque[Unit] = deque()
+        self._hired: list[Hired] = []
         self._results: dict[int, Value | Error] = {}
         self._taken = itertools.count()
         self._failures: list[BaseException] = []
@@ -145,6 +144,7 @@ class Spread:
         if self._needs_prompt:
             yield from unready(self._caller.prompt.tip)
         self._engine.open()
+        io_thread().send(partial(self.run_of.holders.append, self.held))
         self._order = self._ordered()
         while True:
             self._signal = First(self._caller.address, self.hub)
@@ -196,7 +196,7 @@ class Spread:
 
     def _hand_out(self) -> None:
         """Give items to workers that have room; those that lost their worker first."""
-        messages: dict[_Hired, list[tuple[Any, ...]]] = {}
+        messages: dict[Hired, list[tuple[Any, ...]]] = {}
         while (unit := self._next()) is not None:
             hired = self._room_for(unit)
             if hired is None:
@@ -207,7 +207,7 @@ class Spread:
         for hired, each in messages.items():
             hired.tell(*each)
 
-    def _next(self) -> _Unit | None:
+    def _next(self) -> Unit | None:
         if self._again:
             return self._again.popleft()
         if self._exhausted or not self._may_begin():
@@ -223,7 +223,7 @@ class Spread:
         except InvalidOption as error:
             self._end(index, Error(error))
             return self._next()
-        return _Unit(index, self.first + index, payload)
+        return Unit(index, self.first + index, payload)
 
     def _may_begin(self) -> bool:
         """Whether an item may be taken: not more than fit, nor than are asked for at once."""
@@ -231,7 +231,7 @@ class Spread:
         most = self._engine.at_once * self._engine.workers
         return at_work < min(most, self._most or most)
 
-    def _room_for(self, unit: _Unit) -> _Hired | None:
+    def _room_for(self, unit: Unit) -> Hired | None:
         """The worker with least to do; one by itself for an item that may be what kills them."""
         present = [hired for hired in self._hired if not hired.gone]
         fewest = min(present, key=lambda hired: len(hired.units), default=None)
@@ -243,15 +243,15 @@ class Spread:
             return None
         return fewest
 
-    def _hire(self) -> _Hired:
-        hired = _Hired(self)
-        hired.worker = self._engine.hire(self._order, hired.desk)
+    def _hire(self) -> Hired:
+        hired = Hired(self, len(self._hired) + 1)
+        hired.worker = self._engine.hire(self._order, hired.liaison)
         self._hired.append(hired)
         return hired
 
     # -- what workers say, on the program's thread
 
-    def over(self, hired: _Hired, index: int, outcome: Value | Error) -> None:
+    def over(self, hired: Hired, index: int, outcome: Value | Error) -> None:
         """Item *index* is over."""
         if hired.units.pop(index, None) is not None:
             self._end(index, outcome)
@@ -265,7 +265,7 @@ class Spread:
         """Something failed that is no item's result."""
         self._failures.append(error)
 
-    def broken(self, hired: _Hired, error: BaseException) -> None:
+    def broken(self, hired: Hired, error: BaseException) -> None:
         """A worker cannot work at all: nor could another."""
         for index in list(hired.units):
             self.over(hired, index, Error(error))
@@ -274,7 +274,7 @@ class Spread:
         hired.tell(("cancel",))
         self._kill_later(hired)
 
-    def gone(self, hired: _Hired, why: BaseException | None) -> None:
+    def gone(self, hired: Hired, why: BaseException | None) -> None:
         """A worker has ended: as it was told to, or it was lost, with what it had begun."""
         hired.gone = True
         units, hired.units = hired.units, {}
@@ -302,8 +302,8 @@ class Spread:
             self._end(unit.index, Error(why))
         self._stir()
 
-    def _at(self, unit: _Unit) -> str:
-        return f"{self._caller.address}/{self._name}.{unit.ordinal}"
+    def _at(self, unit: Unit) -> str:
+        return f"{self.within}{unit.ordinal}"
 
     def _stir(self) -> None:
         if self._signal is not None:
@@ -332,7 +332,7 @@ class Spread:
             hired.tell(("cancel",))
             self._kill_later(hired)
 
-    def _kill_later(self, hired: _Hired) -> None:
+    def _kill_later(self, hired: Hired) -> None:
         """End a worker that does not end by itself; it may be busy with anything."""
         io = io_thread()
 
@@ -343,18 +343,19 @@ class Spread:
         io.send(lambda: _void(io.loop.call_later(_CLOSING_S, kill)))
 
     def _leave(self) -> None:
+        io_thread().send(self._left)
         self._engine.close()
 
+    # -- on the I/O loop
 
-def _outcome(well: bool, payload: bytes, shown: str) -> Value | Error:
-    try:
-        value = pickle.loads(payload)
-    except Exception as error:
-        return Error(RunError(f"a result cannot be read here ({type(error).__name__}: {error})"))
-    if well:
-        return Value(value)
-    value.add_note(f"on a worker:\n{shown}")
-    return Error(value)
+    def held(self) -> Iterator[Holding]:
+        """The calls that workers have."""
+        for hired in tuple(self._hired):
+            yield from hired.liaison.held()
+
+    def _left(self) -> None:
+        if self.held in self.run_of.holders:
+            self.run_of.holders.remove(self.held)
 
 
 def _void(_: object) -> None:
@@ -379,168 +380,3 @@ def _limited(account: Account | None) -> tuple[bool, bool] | None:
     levels = account.levels()
     cost, tokens = (any(each.limits[i] is not None for each in levels) for i in (0, 1))
     return cost, tokens
-
-
-class _Desk:
-    """What one worker says, on the I/O loop: its events are recorded, its attempts get leave."""
-
-    def __init__(self, spread: Spread, hired: _Hired) -> None:
-        self._spread, self._hired = spread, hired
-        self._run = spread.run_of
-        self._within = f"{spread._caller.address}/{spread._name}."
-        self._unpacker = Unpacker()
-        self._loans: dict[int, Loan] = {}
-        self._asking: dict[int, asyncio.Task[None]] = {}
-        self._ended = False
-
-    # -- as a listener, on any thread
-
-    def heard(self, worker: Worker, batch: bytes) -> None:
-        """A batch has come."""
-        here = time.monotonic_ns()
-        messages = pickle.loads(batch)
-        io_thread().send(partial(self._take, messages, here))
-
-    def lost(self, worker: Worker, why: BaseException) -> None:
-        """The worker is gone."""
-        io_thread().send(partial(self._gone, why))
-
-    # -- on the I/O loop
-
-    def _take(self, messages: list[tuple[Any, ...]], here: int) -> None:
-        for message in messages:
-            try:
-                self._one(message, here)
-            except Exception as error:  # the program waits for what would be lost here
-                self._broken(error)
-
-    def _one(self, message: tuple[Any, ...], here: int) -> None:
-        event = self._unpacker.unpack(message)
-        answer = _ANSWERS.get(message[0])
-        if event is not None:
-            self._happened(event)
-        elif answer is not None:
-            answer(self, *message[1:])
-        elif message[0] == "sent":
-            self._unpacker.sent(message[1], here)
-
-    def _happened(self, event: Event) -> None:
-        address = where(event)
-        if address.startswith(self._within):
-            ordinal = int(address[len(self._within) :].partition("/")[0])
-            if not self._spread.witnesses.setdefault(ordinal, Witness()).fresh(event):
-                return
-        if isinstance(event, Warned):
-            self._run.tell(event.message)
-        self._run.emit(event)
-
-    def _concealed(self, words: dict[str, str]) -> None:
-        """The driver may have another secret of that name, and so may other workers."""
-        known = self._spread.words
-        for name, word in words.items():
-            if word not in known.values():
-                same = sum(each.startswith(f"{name} of a worker") for each in known)
-                known[f"{name} of a worker" + (f" ({same + 1})" if same else "")] = word
-        self._run.conceal(known)
-
-    def _over(self, index: int, well: bool, payload: bytes, shown: str) -> None:
-        witness = self._spread.witnesses.pop(self._spread.first + index, None)
-        for event in witness.left(time.monotonic_ns()) if witness is not None else ():
-            self._run.emit(event)
-        self._tell(partial(self._spread.over, self._hired, index, _outcome(well, payload, shown)))
-
-    def _failure(self, error: BaseException) -> None:
-        self._tell(partial(self._spread.failed, error))
-
-    def _broken(self, error: BaseException) -> None:
-        self._tell(partial(self._spread.broken, self._hired, error))
-
-    def _tell(self, action: Callable[[], None]) -> None:
-        run_on(self._spread.hub, action)
-
-    def _closed(self) -> None:
-        self._gone(None)
-
-    def _gone(self, why: BaseException | None) -> None:
-        if self._ended:
-            return
-        self._ended = True
-        for task in self._asking.values():
-            task.cancel()
-        for loan in self._loans.values():
-            loan.lost()
-        self._loans.clear()
-        self._tell(partial(self._spread.gone, self._hired, why))
-
-    # -- leave for attempts
-
-    def _asked(self, number: int, place: str, worst: Any, tokens: int, patience_s: float) -> None:
-        work = self._lend(number, place, worst and Amounts(*worst), tokens, patience_s)
-        task = io_thread().loop.create_task(work)
-        self._asking[number] = task
-
-    async def _lend(
-        self, number: int, place: str, worst: Amounts | None, tokens: int, patience_s: float
-    ) -> None:
-        try:
-            if self._run.gate is not None:
-                self._run.gate()
-            way: Attempts = self._run.ways[place]
-            loan = await way.lend(self._spread.account, worst, tokens, patience_s)
-        except Exception as error:
-            self._hired.tell(("refused", number, portable(error)))
-        else:
-            if self._ended:
-                loan.back(Amounts())
-                return
-            self._loans[number] = loan
-            self._hired.tell(("granted", number, loan.probe))
-        finally:
-            del self._asking[number]
-
-    def _withdrawn(self, number: int) -> None:
-        task, loan = self._asking.get(number), self._loans.pop(number, None)
-        if task is not None:
-            task.cancel()
-        if loan is not None:
-            loan.back(Amounts())
-
-    def _answered(self, number: int, used: Any, tokens: int | None) -> None:
-        loan = self._loans.pop(number, None)
-        if loan is not None:
-            loan.answered(Amounts(*used), tokens)
-
-    def _failed(self, number: int, error: BaseException, free: bool) -> None:
-        loan = self._loans.pop(number, None)
-        if loan is not None:
-            loan.failed(error, free)
-
-    def _barrier(self, number: int) -> None:
-        barrier = self._run.barrier
-        if barrier is None:
-            self._hired.tell(("written", number, None))
-            return
-
-        def write() -> None:
-            try:
-                barrier()
-            except Exception as error:
-                self._hired.tell(("written", number, portable(error)))
-            else:
-                self._hired.tell(("written", number, None))
-
-        threading.Thread(target=write, name="appl-barrier", daemon=True).start()
-
-
-_ANSWERS: dict[str, Callable[..., None]] = {
-    "secrets": _Desk._concealed,
-    "over": _Desk._over,
-    "failure": _Desk._failure,
-    "broken": _Desk._broken,
-    "closed": _Desk._closed,
-    "permit": _Desk._asked,
-    "withdrawn": _Desk._withdrawn,
-    "answered": _Desk._answered,
-    "failed": _Desk._failed,
-    "barrier": _Desk._barrier,
-}

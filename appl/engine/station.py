@@ -23,16 +23,16 @@ from appl.engine.prompts import Sent, received
 from appl.engine.wire import Outbox, portable
 from appl.errors import ApplError, CallCancelled, RunError
 from appl.prompt import Voice
-from appl.runtime import structure
-from appl.runtime.clock import First
-from appl.runtime.crossing import io_thread
+from appl.runtime.concurrency import structure
+from appl.runtime.concurrency.clock import First
+from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.fiber import arrive, in_coroutine, strand_here, wait
+from appl.runtime.concurrency.parallel import Item, is_async, start
+from appl.runtime.concurrency.pending import Error, Pending, Value
 from appl.runtime.event import Instrument
-from appl.runtime.fiber import arrive, in_coroutine, strand_here, wait
 from appl.runtime.frame import FRAME, Frame
-from appl.runtime.parallel import Item, is_async, start
-from appl.runtime.pending import Error, Pending, Value
 from appl.runtime.run import Run
-from appl.runtime.scheduling.budget import Account, Amounts
+from appl.runtime.scheduling.accounts import ONE, Account, Amounts
 from appl.runtime.scheduling.lending import Lender, Permit
 from appl.runtime.scheduling.policy import Allowance
 
@@ -78,18 +78,19 @@ class Order:
 
 
 class Borrowed:
-    """Leave for one attempt, from the driver."""
+    """Leave for one attempt, from the driver, who has reserved *worst* for it."""
 
-    def __init__(self, say: Callable[..., None], number: int, probe: bool) -> None:
+    def __init__(self, say: Callable[..., None], number: int, probe: bool, worst: Amounts) -> None:
         self._say, self._number, self.probe = say, number, probe
+        self.worst: Amounts | None = worst
 
     def answered(self, used: Amounts, tokens: int | None) -> None:
         """Give back what is left."""
         self._say("answered", self._number, tuple(used), tokens)
 
-    def failed(self, error: BaseException, free: bool) -> None:
+    def failed(self, error: BaseException, used: Amounts) -> None:
         """Give back what may be."""
-        self._say("failed", self._number, portable(error), free)
+        self._say("failed", self._number, portable(error), tuple(used))
 
 
 class Borrower:
@@ -120,7 +121,7 @@ class Borrower:
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
         self._out.say("permit", number, place, worst and tuple(worst), tokens, patience_s)
         try:
-            return Borrowed(self._out.say, number, await answer)
+            return Borrowed(self._out.say, number, await answer, worst or ONE)
         except asyncio.CancelledError:
             self._out.say("withdrawn", number)
             raise
@@ -207,6 +208,7 @@ class Station:
         self.over: deque[tuple[int, Pending]] = deque()
         self._jobs: dict[int, _Job] = {}
         self._borrower: Borrower | None = None
+        self._run: Run | None = None
 
     # -- from any thread
 
@@ -217,11 +219,20 @@ class Station:
             if kind in ("granted", "refused", "written"):
                 assert self._borrower is not None
                 io_thread().send(partial(getattr(self._borrower, kind), *rest))
+            elif kind == "end":
+                io_thread().send(partial(self._end, *rest))
             else:
                 if kind == "cancel" and self._borrower is not None:
                     io_thread().send(self._borrower.give_up)
                 self._inbox.append(message)
                 self.stir()
+
+    def _end(self, address: str) -> None:
+        """Somebody outside ends a call; on the I/O loop."""
+        holdings = self._run.holdings() if self._run is not None else []
+        for holding in holdings:
+            if holding.call.address == address:
+                holding.call.end_from_outside()
 
     def stir(self) -> None:
         """There is something to do."""
@@ -252,7 +263,7 @@ class Station:
         self._borrower = borrower = Borrower(order, out)
         opened = order.blueprint.open(borrower, [out])
         try:
-            run = opened.run
+            self._run = run = opened.run
             run.barrier = borrower.barrier
             self._known = Known(f"{order.caller}/{order.name}.", run.effects)
             run.effects, run.recorded = self._known, self._known

@@ -22,8 +22,8 @@ from appl.errors import BackendError
 from appl.prompt import Messages
 from appl.prompt.origin import Spans, line_of
 from appl.runtime.event import CallStarted, Event, Observed, RunEnded
-from appl.tracing.record import error_data, error_from
-from appl.tracing.secret import Masker
+from appl.tracing.format.record import error_data, error_from
+from appl.tracing.recording.secret import Masker
 
 REMEMBERED = 4096
 VALUES = ("over",)

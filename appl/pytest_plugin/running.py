@@ -27,7 +27,7 @@ from appl.session import Entry, Session, checked, make_session, replay_session
 from appl.session.continuing import settled
 from appl.session.rerunning import rerun_session
 from appl.tracing import Replayer, Trace, tape
-from appl.tracing.rerunner import Rerunner
+from appl.tracing.replaying.rerunner import Rerunner
 
 MODES = ("replay", "patch", "live")
 _OWN = ("tape", "mode", "network")

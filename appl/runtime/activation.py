@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from appl.prompt import USER, Node, Prompt
-from appl.runtime import structure
+from appl.runtime.concurrency import structure
+from appl.runtime.concurrency.held import unheld
+from appl.runtime.concurrency.pending import Pending
 from appl.runtime.event import ScopeEntered
 from appl.runtime.frame import FRAME, Frame, Scribe, owed
-from appl.runtime.held import unheld
-from appl.runtime.pending import Pending
-from appl.runtime.place import Kept
-from appl.runtime.roles import Spoken
-from appl.runtime.state import Turn
+from appl.runtime.prompts.place import Kept
+from appl.runtime.prompts.roles import Spoken
+from appl.runtime.prompts.state import Turn
 
 Ctx = Literal["new", "copy", "same", "resume"]
 CONTEXTS: tuple[Ctx, ...] = ("new", "copy", "same", "resume")

@@ -16,9 +16,9 @@ from typing import Any, cast
 
 from appl.errors import RunError
 from appl.runtime import activation
+from appl.runtime.concurrency.tasks import OWN_CODE
 from appl.runtime.frame import FRAME, Frame
-from appl.runtime.state import Turn
-from appl.runtime.tasks import OWN_CODE
+from appl.runtime.prompts.state import Turn
 
 
 class Body:

@@ -10,7 +10,7 @@ from types import TracebackType
 from appl.errors import InvalidOption
 from appl.runtime.frame import Frame
 from appl.runtime.run import here
-from appl.runtime.scheduling.budget import Account, Amounts
+from appl.runtime.scheduling.accounts import Account, Amounts
 from appl.runtime.scheduling.policy import Allowance
 
 

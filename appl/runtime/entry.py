@@ -13,12 +13,12 @@ from contextvars import copy_context
 from typing import Any
 
 from appl.errors import CallCancelled, InvalidOption
-from appl.runtime.fiber import Fiber, arrive, hub_here, in_coroutine, run_on
-from appl.runtime.future import awaited
-from appl.runtime.parallel import is_async
-from appl.runtime.pending import Error, Pending, Stop, Value
+from appl.runtime.answers.stream import TextStream
+from appl.runtime.concurrency.fiber import Fiber, arrive, hub_here, in_coroutine, run_on
+from appl.runtime.concurrency.future import awaited
+from appl.runtime.concurrency.parallel import is_async
+from appl.runtime.concurrency.pending import Error, Pending, Stop, Value
 from appl.runtime.run import Run
-from appl.runtime.stream import TextStream
 
 
 def run(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

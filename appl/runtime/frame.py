@@ -11,13 +11,13 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from appl.prompt import USER, Node, Origin, Prompt, Voice
-from appl.runtime.pending import Pending
+from appl.runtime.concurrency.pending import Pending
 
 if TYPE_CHECKING:
-    from appl.runtime.region import Region
-    from appl.runtime.roles import Spoken
+    from appl.runtime.concurrency.region import Region
+    from appl.runtime.prompts.roles import Spoken
     from appl.runtime.run import Run
-    from appl.runtime.scheduling.budget import Account
+    from appl.runtime.scheduling.accounts import Account
 
 _PRUNE = 64
 
@@ -56,6 +56,7 @@ class Frame(Scribe):
     """
 
     __slots__ = (
+        "__weakref__",
         "_prune_at",
         "account",
         "asked_at",

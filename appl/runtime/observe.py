@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 from appl.errors import InvalidOption
-from appl.runtime import clock
-from appl.runtime.fiber import in_coroutine
+from appl.runtime.concurrency import clock
+from appl.runtime.concurrency.fiber import in_coroutine
 from appl.runtime.run import here
 
 P = ParamSpec("P")

@@ -13,11 +13,12 @@ from types import TracebackType
 from typing import Any
 
 from appl.errors import RunError
-from appl.runtime import say as saying
+from appl.runtime.concurrency.future import OWN_NAMES, awaited
+from appl.runtime.concurrency.pending import Proxy
+from appl.runtime.concurrency.region import Region
 from appl.runtime.frame import FRAME, Frame, Scribe
-from appl.runtime.future import OWN_NAMES, awaited
-from appl.runtime.pending import Proxy
-from appl.runtime.region import Region
+from appl.runtime.prompts import say as saying
+from appl.runtime.prompts.roles import Spoken
 from appl.runtime.resolve import (
     PLAIN,
     Items,
@@ -27,7 +28,6 @@ from appl.runtime.resolve import (
     resolve,
     taking_futures,
 )
-from appl.runtime.roles import Spoken
 
 _PLAIN = PLAIN
 

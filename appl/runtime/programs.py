@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
-from appl.runtime.fiber import Fiber, Hub, Strand, hubs
+from appl.runtime.concurrency.fiber import Fiber, Hub, Strand, hubs
+from appl.runtime.concurrency.pending import Pending
+from appl.runtime.concurrency.task import Task
 from appl.runtime.frame import FRAME, Frame
-from appl.runtime.pending import Pending
-from appl.runtime.task import Task
 
 if TYPE_CHECKING:
     from appl.runtime.run import Run
@@ -130,7 +130,8 @@ def _place(frame: FrameType | None) -> Place | None:
 
 def _awaited(run: Run, frames: list[Frame], tasks: Iterable[Task]) -> dict[int, Pending]:
     """What asyncio tasks wait for, by the future that each of them awaits."""
-    known: list[Pending] = [holding.call for holding in run.holdings()]
+    held = (holding.call for holding in run.holdings())
+    known: list[Pending] = [call for call in held if isinstance(call, Pending)]
     known += [each for frame in frames for each in tuple(frame.started)]
     known += tasks
     return {

@@ -6,13 +6,14 @@ was claimed is answered, failed, cancelled or let go to the scheduler by whoever
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from appl.runtime.call import Call
+    from appl.runtime.answers.call import Call
     from appl.runtime.effects import Effects
     from appl.runtime.run import Run
+    from appl.runtime.scheduling.holding import Why
 
 Go = Callable[[], None]
 
@@ -37,6 +38,15 @@ class Recorded(Protocol):
 
     def on_failed(self, address: str, go: Go) -> bool:
         """A part of a prompt failed, and the call with it: true when *go* has to wait."""
+
+    def on_outside(self, address: str, go: Callable[[], object]) -> bool:
+        """Somebody outside ends a call or a function: true when *go*, which ends it, has to wait.
+
+        Raises ``ControlError`` when its end is recorded.
+        """
+
+    def held(self) -> Iterable[tuple[Call, Why, int]]:
+        """The calls that were claimed, and neither ended nor let go: why, behind how many ends."""
 
     def dropped(self, address: str) -> bool:
         """Whether a call at *address* or below was cancelled when nobody held it any more."""

@@ -19,13 +19,13 @@ from typing import Any, Self
 
 from appl.backend import Emit, Profile, Request, Response
 from appl.errors import InvalidOption
-from appl.runtime.call import Call
-from appl.runtime.crossing import io_thread
+from appl.runtime.answers.call import Call
+from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.fiber import hub_here, in_coroutine, wait
+from appl.runtime.concurrency.pending import Error, Pending
 from appl.runtime.effects import LiveEffects
-from appl.runtime.fiber import hub_here, in_coroutine, wait
 from appl.runtime.frame import FRAME
-from appl.runtime.pending import Error, Pending
-from appl.runtime.rendering import Holes, Need, Rendered, Rendering
+from appl.runtime.prompts.rendering import Holes, Need, Rendered, Rendering
 from appl.runtime.run import Run, current
 
 MOST = 1000

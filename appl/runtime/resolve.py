@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 
 from appl.compiler.names import program_of
 from appl.prompt import Message
-from appl.runtime.future import awaited, result_of
-from appl.runtime.pending import Pending, Proxy
-from appl.runtime.tasks import OWN_CODE
-from appl.runtime.text import Text
+from appl.runtime.answers.text import Text
+from appl.runtime.concurrency.future import awaited, result_of
+from appl.runtime.concurrency.pending import Pending, Proxy
+from appl.runtime.concurrency.tasks import OWN_CODE
 
 F = TypeVar("F", bound=Callable[..., Any])
 

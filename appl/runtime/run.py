@@ -22,19 +22,22 @@ from greenlet import getcurrent
 from appl.backend import Backend, PrefixCaching
 from appl.errors import RunClosed
 from appl.prompt import Prompt, digest_of
-from appl.runtime import structure
-from appl.runtime.call import Call
-from appl.runtime.crossing import io_thread
+from appl.runtime.answers.call import Call
+from appl.runtime.answers.models import Model, Models
+from appl.runtime.answers.samples import Caches, Samples
+from appl.runtime.concurrency import structure
+from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.fiber import Stack, hub_here, strand_here
+from appl.runtime.concurrency.pending import Pending
+from appl.runtime.concurrency.quiet import quiet_for
+from appl.runtime.concurrency.scopes import Scopes, task_here
+from appl.runtime.concurrency.tasks import TaskScopes
 from appl.runtime.effects import Effects, LiveEffects
 from appl.runtime.event import Event, Instrument, RunEnded, Warned
-from appl.runtime.fiber import Stack, hub_here, strand_here
 from appl.runtime.frame import FRAME, Frame
-from appl.runtime.models import Model, Models
-from appl.runtime.pending import Pending
-from appl.runtime.quiet import quiet_for
-from appl.runtime.recent import Recent
+from appl.runtime.prompts.recent import Recent
+from appl.runtime.prompts.state import States
 from appl.runtime.recorded import Recorded
-from appl.runtime.samples import Caches, Samples
 from appl.runtime.scheduling import (
     Account,
     Allowance,
@@ -52,10 +55,8 @@ from appl.runtime.scheduling import (
     Traffic,
     Way,
 )
+from appl.runtime.scheduling.holding import Endable, When
 from appl.runtime.scheduling.lending import Lender
-from appl.runtime.scopes import Scopes, task_here
-from appl.runtime.state import States
-from appl.runtime.tasks import TaskScopes
 
 _W = TypeVar("_W", bound=Attempts)
 
@@ -124,6 +125,7 @@ class Run:
         self.blueprint: object = None
         self.lender = lender
         self.ways: dict[str, Attempts] = {}
+        self.holders: list[Callable[[], Iterable[Holding]]] = []  # in other processes
         self.scheduler: Scheduler | Placing
         if places:
             self.scheduler = self._placing(own, places, concurrency, order)
@@ -237,8 +239,24 @@ class Run:
     # -- for who looks on, and for who intervenes; on the I/O loop
 
     def holdings(self) -> list[Holding]:
-        """Every call that is not answered yet, where the scheduler holds it, and why."""
-        return list(self.scheduler.holdings())
+        """Every call that is not answered yet, where it is held, and why.
+
+        Of those that another process has, for ``map(engine=…)``, those whose prompts are complete.
+        """
+        found = list(self.scheduler.holdings())
+        for call, why, ahead in self.recorded.held() if self.recorded is not None else ():
+            found.append(Holding(call, "record", why, ahead=ahead))
+        return found + [each for holder in self.holders for each in holder()]
+
+    def end_from_outside(self, started: Endable) -> When:
+        """End a call or a function as cancelled by somebody outside of the program.
+
+        Raises ``ControlError`` when an earlier run has recorded how it ended.
+        """
+        end = started.end_from_outside
+        if self.recorded is not None and self.recorded.on_outside(started.address, end):
+            return "later"
+        return "now" if end() else "never"
 
     @property
     def paused(self) -> bool:

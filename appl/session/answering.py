@@ -20,8 +20,8 @@ from appl.errors import (
     ModelNotFound,
     nearest,
 )
-from appl.runtime.models import Model, Models
-from appl.runtime.options import check_defaults
+from appl.runtime.answers.models import Model, Models
+from appl.runtime.answers.options import check_defaults
 from appl.session.taken import (
     EMBEDDED,
     TYPE,

@@ -1,16 +1,20 @@
 """A run that can be reached by ``appl ctl``: its name, its secrets, and the door to it.
 
-Invariant: a run goes on as well where no door can be opened.
+Invariant: a run goes on as well where no door can be opened; what it takes to answer is imported
+when somebody asks.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+import importlib
+import time
+from typing import TYPE_CHECKING, Any
 
-from appl.control import About, Acts, Door
+from appl.control.door import Door
 from appl.errors import ControlError
-from appl.runtime.crossing import io_thread
-from appl.tracing.secret import Masker
+from appl.runtime.concurrency.crossing import io_thread
+from appl.tracing.recording.secret import Masker
 
 if TYPE_CHECKING:
     from appl.session.opening import Session, Tell
@@ -22,7 +26,14 @@ def open_door(session: Session, say: Tell, recorder: Recorder | None) -> Door:
 
     Where it cannot be opened, *say* is told if somebody has asked for it.
     """
-    door = Door(Acts(session.run, _about(session, recorder)).answer)
+    began = time.time()
+
+    @functools.cache
+    def acts() -> Any:
+        about = _about(session, recorder, began)
+        return importlib.import_module("appl.control.acts").Acts(session.run, about)
+
+    door = Door(lambda request: acts().answer(request))
 
     def opens() -> None:
         try:
@@ -35,12 +46,13 @@ def open_door(session: Session, say: Tell, recorder: Recorder | None) -> Door:
     return door
 
 
-def _about(session: Session, recorder: Recorder | None) -> About:
+def _about(session: Session, recorder: Recorder | None, began: float) -> Any:
     config, program = session.config, session.entry.program
-    return About(
+    return importlib.import_module("appl.control.view").About(
         name=recorder.path.stem if recorder is not None else program,
         program=program,
         trace=str(recorder.path.absolute()) if recorder is not None else None,
         masker=recorder.masker if recorder is not None else Masker(),
         content=config.privacy == "full" and config.redact is None,
+        began=began,
     )

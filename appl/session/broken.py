@@ -15,8 +15,8 @@ from appl.errors import BudgetExceeded, TraceError
 from appl.session.continuing import RECORDED
 from appl.session.entry import Entry, changed_files
 from appl.tracing import Trace, summary
-from appl.tracing.keys import first_record
-from appl.tracing.runs import paths
+from appl.tracing.format.keys import first_record
+from appl.tracing.reading.runs import paths
 
 _ASKED = (*RECORDED, "seed")
 

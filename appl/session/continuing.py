@@ -16,18 +16,20 @@ from appl import config as settings
 from appl.config import Alias, Config
 from appl.errors import ProgramChanged, TraceLocked
 from appl.runtime.event import Instrument
+from appl.runtime.run import Run
+from appl.session.blocks import block
 from appl.session.entry import Entry, changed_files, script
 from appl.session.opening import Session, Tell, make_session, shown, tell
 from appl.tracing import Trace
-from appl.tracing.appender import Appender
-from appl.tracing.recall import Recall
-from appl.tracing.resumer import Resumer
+from appl.tracing.recording.appender import Appender
+from appl.tracing.replaying.recall import Recall
+from appl.tracing.replaying.resumer import Resumer
 
 RECORDED = ("model", "backend", "temperature", "max_tokens")
 """Settings that decide what is asked: those of the first run hold, where none are given now."""
 
 
-@contextlib.contextmanager
+@block
 def resumed(
     trace: Trace | str | os.PathLike[str],
     *,
@@ -37,21 +39,21 @@ def resumed(
     instruments: Iterable[Instrument] = (),
     say: Tell = tell,
     **overrides: Any,
-) -> Iterator[Session]:
+) -> Iterator[tuple[Run, Session]]:
     """A block that goes on with the run of *trace*: what is recorded there is not asked again.
 
-    What is asked is added to the same file. *overrides* are settings; others that decide what is
-    asked are as they were recorded. *edited* accepts a program that was changed, *rerun* are the
-    addresses of tool calls in doubt that may run again, *assume* results for such calls.
-    ``session.recalled`` is who answers: see ``appl.tracing.Resumer``. Raises ``ProgramChanged``,
-    ``DivergenceError``, ``InDoubtEffect``, ``TraceLocked``.
+    ``with appl.session.resumed(path) as session:``, in a coroutine ``async with``. What is asked
+    is added to the same file. *overrides* are settings; others that decide what is asked are as
+    they were recorded. *edited* accepts a program that was changed, *rerun* are the addresses of
+    tool calls in doubt that may run again, *assume* results for such calls. ``session.recalled``
+    is who answers: see ``appl.tracing.Resumer``. Raises ``ProgramChanged``, ``DivergenceError``,
+    ``InDoubtEffect``, ``TraceLocked``.
     """
     resumer = Resumer(opened(trace, overrides), edited=edited, rerun=rerun, assume=assume)
     session = resume_session(resumer, overrides, instruments=instruments, say=say)
     with settled(resumer):
         try:
-            with session.run:
-                yield session
+            yield session.run, session
         finally:
             session.close()
 

@@ -22,7 +22,7 @@ from appl import config as settings
 from appl.backend import Backend
 from appl.config import Config
 from appl.errors import TraceWriteError
-from appl.runtime.crossing import io_thread
+from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.event import Instrument
 from appl.runtime.recorded import Recorded
 from appl.runtime.run import Run
@@ -42,7 +42,7 @@ from appl.session.recording import Recording
 from appl.session.redacting import redaction_of
 from appl.session.scheduling import policy_of, traffic_of
 from appl.tracing import Recorder, new_path, profile_data
-from appl.tracing.privacy import Redact
+from appl.tracing.recording.privacy import Redact
 
 Tell = Callable[[str], None]
 _CLOSING_S = 5.0

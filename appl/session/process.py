@@ -21,7 +21,7 @@ from appl.session.entry import script
 from appl.session.lingering import at_exit
 from appl.session.opening import Session, make_session, shown, tell
 from appl.tracing import Trace, resolve
-from appl.tracing.resumer import Resumer
+from appl.tracing.replaying.resumer import Resumer
 
 _lock = threading.RLock()
 _process: Session | None = None

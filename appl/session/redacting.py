@@ -12,7 +12,7 @@ from typing import cast
 
 from appl.config import Config
 from appl.errors import ConfigError
-from appl.tracing.privacy import Redact
+from appl.tracing.recording.privacy import Redact
 
 
 def redaction_of(config: Config) -> Redact | None:

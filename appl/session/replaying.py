@@ -13,15 +13,16 @@ from typing import Any
 from appl import config as settings
 from appl.backend import Profile
 from appl.config import Config
+from appl.runtime.answers.models import Models, models_from
 from appl.runtime.event import Instrument
-from appl.runtime.models import Models, models_from
 from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Policy
 from appl.session.answering import Choice
+from appl.session.blocks import block
 from appl.session.entry import script
 from appl.session.opening import Session
 from appl.tracing import Replayer, Trace, profile_from
-from appl.tracing.fuzzer import Fuzzer
+from appl.tracing.replaying.fuzzer import Fuzzer
 
 
 def replay_session(
@@ -55,16 +56,19 @@ def models_in(trace: Trace, profile: Profile) -> Models | None:
     return models_from(head.get("models"), profile, backend, others)
 
 
-@contextlib.contextmanager
+@block
 def replayed(
     trace: Trace | str | os.PathLike[str], *, instruments: Iterable[Instrument] = ()
-) -> Iterator[Replayer]:
-    """A block that is answered from *trace*; at its end, what differs is raised."""
+) -> Iterator[tuple[Run, Replayer]]:
+    """A block that is answered from *trace*; at its end, what differs is raised.
+
+    Also with ``async with``.
+    """
     if not isinstance(trace, Trace):
         trace = Trace.open(trace, home=settings.load().home)
     replayer = Replayer(trace)
-    with checked(replayer), replay_session(replayer, instruments=instruments).run:
-        yield replayer
+    with checked(replayer):
+        yield replay_session(replayer, instruments=instruments).run, replayer
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ Invariant: the earlier trace is only read; the new one names it, and needs it fo
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,20 +14,21 @@ from typing import Any
 from appl.backend import Emit, Profile, Request, Response
 from appl.config import Config
 from appl.errors import RunError
+from appl.runtime.answers.models import Models
 from appl.runtime.event import Instrument
-from appl.runtime.models import Models
 from appl.runtime.run import Run
 from appl.session.answering import Choice
+from appl.session.blocks import block
 from appl.session.continuing import opened, recorded_config, settled
 from appl.session.entry import Entry, script
 from appl.session.opening import Session, Tell, make_session, tell
 from appl.session.replaying import models_in
 from appl.tracing import Trace, profile_from
-from appl.tracing.predictor import Prediction, Predictor
-from appl.tracing.rerunner import Rerunner, RerunReport
+from appl.tracing.replaying.predictor import Prediction, Predictor
+from appl.tracing.replaying.rerunner import Rerunner, RerunReport
 
 
-@contextlib.contextmanager
+@block
 def rerun(
     trace: Trace | str | os.PathLike[str],
     *,
@@ -39,8 +39,8 @@ def rerun(
     instruments: Iterable[Instrument] = (),
     say: Tell = tell,
     **overrides: Any,
-) -> Iterator[RerunReport]:
-    """A block that asks only what the run of *trace* does not answer.
+) -> Iterator[tuple[Run, RerunReport]]:
+    """A block, also with ``async with``, that asks only what the run of *trace* does not answer.
 
     It is recorded as a run of its own, at *into* or among the others. *pins* are answers by
     address, or pattern of addresses; *sets* are options by ``CALL.option``; *overrides* settings.
@@ -51,8 +51,7 @@ def rerun(
     session = rerun_session(rerunner, overrides, path=path, instruments=instruments, say=say)
     with settled(rerunner):
         try:
-            with session.run:
-                yield rerunner.report
+            yield session.run, rerunner.report
         finally:
             session.close()
             rerunner.finish().path = session.path
@@ -83,7 +82,7 @@ def parent(trace: Trace) -> dict[str, Any]:
     return {"run": trace.path.stem, "digest": f"b2:{digest.hexdigest()}"}
 
 
-@contextlib.contextmanager
+@block
 def predicted(
     trace: Trace | str | os.PathLike[str],
     *,
@@ -92,10 +91,11 @@ def predicted(
     keep_failures: bool = False,
     instruments: Iterable[Instrument] = (),
     **overrides: Any,
-) -> Iterator[Prediction]:
+) -> Iterator[tuple[Run, Prediction]]:
     """A block in which nobody is asked, and at whose end it is known what :func:`rerun` would ask.
 
-    An error of the program ends what can be known, and is part of the prediction.
+    Also with ``async with``. An error of the program ends what can be known, and is part of the
+    prediction.
     """
     predictor = Predictor(
         opened(trace, overrides), pins=pins, sets=sets, keep_failures=keep_failures
@@ -103,8 +103,7 @@ def predicted(
     found, error = Prediction(), None
     session = prediction_session(predictor, overrides, instruments=instruments)
     try:
-        with session.run:
-            yield found
+        yield session.run, found
     except Exception as stopped:
         error = stopped
     ended = predictor.prediction(error)

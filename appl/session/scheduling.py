@@ -12,7 +12,8 @@ from typing import Any
 from appl.backend import Profile
 from appl.config import Config
 from appl.config.schedule import OF_BACKENDS, PRICES, TABLES
-from appl.runtime.crossing import io_thread
+from appl.price import Price
+from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.scheduling import Traffic
 from appl.runtime.scheduling.policy import (
     Allowance,
@@ -20,7 +21,6 @@ from appl.runtime.scheduling.policy import (
     Deadlines,
     Limits,
     Policy,
-    Price,
     Retries,
 )
 from appl.session.taken import EMBEDDED, TYPE

@@ -1,11 +1,11 @@
 """Recorded runs: the recorder, the replayer, and the trace as values."""
 
-from appl.tracing.recorder import Recorder, home, new_path
-from appl.tracing.replayer import Replayer, profile_data, profile_from
-from appl.tracing.runs import RunSummary, list_runs, resolve, summary
-from appl.tracing.store import salvage
-from appl.tracing.tooluse import ToolUse
-from appl.tracing.trace import Attempt, Call, Observation, Scope, Totals, Trace
+from appl.tracing.format.store import salvage
+from appl.tracing.reading.runs import RunSummary, list_runs, resolve, summary
+from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.reading.trace import Attempt, Call, Observation, Scope, Totals, Trace
+from appl.tracing.recording.recorder import Recorder, home, new_path
+from appl.tracing.replaying.replayer import Replayer, profile_data, profile_from
 
 __all__ = [
     "Attempt",

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from appl.backend import Emit, Profile, Request, Response, Sampling, check_media
-from appl.backend_http import asked_of, errors_of_http, excerpt, unreachable
+from appl.backend_http import asked_of, check_url, errors_of_http, excerpt, unreachable
 from appl.errors import (
     BackendError,
     BackendNotFound,
@@ -31,10 +31,10 @@ from appl.errors import (
     PromptTooLong,
     Unsupported,
 )
+from appl.price import Price, millionths
 from appl.prompt import Messages
 from appl_backends.openai.answer import Assembly, response_of_data
 from appl_backends.openai.body import OPTIONS, strictly
-from appl_backends.openai.prices import Price
 
 FEATURES = frozenset(
     {"audio", "images", "logprobs", "prefix_cache", "reasoning", "schema", "schema_object", "seed",
@@ -74,6 +74,9 @@ class LiteLLM:
         concurrency: int | None = None,
         name: str = "litellm",
     ) -> None:
+        for setting in ("base_url", "api_base"):
+            check_url((parameters or {}).get(setting), f"parameters.{setting}")
+        check_url(base_url, "base_url")
         common = {
             "api_key": api_key, "base_url": base_url, "api_version": api_version,
             "extra_headers": dict(headers) if headers else None, **(parameters or {}),
@@ -286,16 +289,25 @@ def _cut(what: str) -> MalformedResponse:
 class _Prices:
     """What litellm's table says that a million tokens cost, once it has been imported."""
 
-    def get(self, model: str) -> Price | None:
-        """The price of *model*, at the rate for the longest prompts; ``None`` when unknown."""
+    def get(self, model: str, /) -> Price | None:
+        """The price of *model* at its dearest: of long prompts that are written to a cache.
+
+        ``None`` when it is unknown.
+        """
         litellm = sys.modules.get("litellm")
         try:
-            prompt, answer = litellm.cost_per_token(  # type: ignore[union-attr]
-                model=model, prompt_tokens=_MILLION, completion_tokens=_MILLION
-            )
+            prompt, answer = _per_million(litellm, model)
+            written, _ = _per_million(litellm, model, cache_creation_input_tokens=_MILLION)
         except Exception:  # a model that the table does not have
             return None
-        return Price(prompt, answer)
+        return Price(max(prompt, written), answer)
+
+
+def _per_million(litellm: Any, model: str, **more: int) -> tuple[float, float]:
+    prompt, answer = litellm.cost_per_token(
+        model=model, prompt_tokens=_MILLION, completion_tokens=_MILLION, **more
+    )
+    return prompt, answer
 
 
 def _priced(litellm: Any, answer: Any, response: Response, model: str) -> Response:
@@ -303,7 +315,7 @@ def _priced(litellm: Any, answer: Any, response: Response, model: str) -> Respon
     cost = hidden.get("response_cost")
     if cost is None:
         cost = _cost(litellm, completion_response=answer, model=model)
-    return response if cost is None else dataclasses.replace(response, cost=_millionths(cost))
+    return response if cost is None else dataclasses.replace(response, cost=millionths(cost))
 
 
 def _stream_cost(litellm: Any, model: str, response: Response) -> int | None:
@@ -318,7 +330,7 @@ def _stream_cost(litellm: Any, model: str, response: Response) -> int | None:
         )  # fmt: skip
     except Exception:  # a model that its table does not have
         return None
-    return _millionths(asked + answered)
+    return millionths(asked + answered)
 
 
 def _cost(litellm: Any, **about: Any) -> float | None:
@@ -326,10 +338,6 @@ def _cost(litellm: Any, **about: Any) -> float | None:
         return float(litellm.completion_cost(**about))
     except Exception:  # a model that its table does not have
         return None
-
-
-def _millionths(cost: float) -> int:
-    return round(cost * _MILLION)
 
 
 _KINDS: tuple[tuple[str, type[BackendError]], ...] = (

@@ -10,9 +10,9 @@ import pytest
 
 from appl import cli
 from appl.errors import BackendBusy
-from appl.testing_clock import VirtualClock
+from appl.testing.clock import VirtualClock
 from appl.tracing import Recorder, Trace, profile_data
-from appl.tracing.fuzzer import FAULTS, Fuzzer, Plan, plan
+from appl.tracing.replaying.fuzzer import FAULTS, Fuzzer, Plan, plan
 
 PROGRAM = """
 import asyncio, json

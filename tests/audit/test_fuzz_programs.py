@@ -11,9 +11,9 @@ from rehearsal import program, record
 from appl.errors import ApplError
 from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Policy
-from appl.testing_clock import VirtualClock
+from appl.testing.clock import VirtualClock
 from appl.tracing import Trace
-from appl.tracing.fuzzer import Fuzzer, plan
+from appl.tracing.replaying.fuzzer import Fuzzer, plan
 
 PROGRAMS = 24
 PLANS = 4

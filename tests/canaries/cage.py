@@ -9,13 +9,16 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import quote, quote_plus
+from urllib.request import Request, urlopen
 
 from appl import as_tool, gen, ppl
 from appl.cli import main
-from appl.errors import ApplError
-from appl.testing_faults import Fault
-from appl.tracing import block
+from appl.errors import ApplError, BackendBusy
+from appl.testing import Fake
+from appl.testing.faults import Fault
+from appl.tracing.format import block
 
 KEY = "canary:key/4711+aou=="
 HEADER = "canary-header-0815"
@@ -82,6 +85,18 @@ def command(*words: str) -> tuple[int, str]:
     return code, out.getvalue()
 
 
+def fetched(url: str, body: object = None, **headers: str) -> str:
+    """What the server at *url* answers, whatever the code."""
+    data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    try:
+        with urlopen(Request(url, data, named), timeout=30) as answer:
+            told: bytes = answer.read()
+    except HTTPError as error:
+        told = error.read()
+    return told.decode()
+
+
 # -- servers that say what they were sent, and worse
 
 _HTML = {"Content-Type": "text/html"}
@@ -106,7 +121,7 @@ def echoes(*known: str) -> tuple[Fault, ...]:
 
 
 @ppl
-def _asked(question: str, **options: Any) -> Any:
+def asked(question: str, **options: Any) -> Any:
     f"{question}"
     return gen(**options)
 
@@ -128,9 +143,9 @@ def outcomes() -> list[BaseException]:
     """Say every secret of the environment, whatever comes of it: the errors."""
     errors: list[BaseException] = []
     for step in (
-        lambda: str(_asked(f"My password is {DATABASE}.")),
-        lambda: "".join(_asked(f"Stream {TOKEN}.", stream=True).text_stream),
-        lambda: str(_asked("Nothing secret", stop=[TOKEN])),
+        lambda: str(asked(f"My password is {DATABASE}.")),
+        lambda: "".join(asked(f"Stream {TOKEN}.", stream=True).text_stream),
+        lambda: str(asked("Nothing secret", stop=[TOKEN])),
         lambda: str(_looked()),
     ):
         try:
@@ -138,6 +153,16 @@ def outcomes() -> list[BaseException]:
         except ApplError as error:
             errors.append(error)
     return errors
+
+
+class Telling(Fake):
+    """A backend that is busy for long, and says why, with all it knows."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda request: "an answer", name="telling")
+
+    async def complete(self, request: Any, emit: Any = None) -> Any:
+        raise BackendBusy(f"{KEY} with {DATABASE} and {TOKEN}", retry_after=30)
 
 
 def careless() -> None:

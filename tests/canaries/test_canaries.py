@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
+import os
 import pickle
+import tempfile
+import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
+from appl.cli import main
 from appl.cli.failure import text
 from appl.config import load
+from appl.errors import CallCancelled
+from appl.runtime.run import Run
 from appl.session import open_run
-from appl.testing_faults import FAULTS, Fault, FaultServer
+from appl.testing.faults import FAULTS, Fault, FaultServer
 from appl_backends.embedded import WEIGHTS
+from tests.ctl.live import eventually, recorded
 
 from .cage import (
     DATABASE,
@@ -25,9 +34,11 @@ from .cage import (
     PASSWORD,
     QUERY,
     TOKEN,
+    asked,
     caged,
     command,
     echoes,
+    fetched,
     found,
     found_in_files,
     outcomes,
@@ -43,7 +54,8 @@ READING = (
     ["ls"], ["ls", "--json"], ["show"], ["show", "--json"], ["cost"], ["critical"], ["verify"],
     ["export", "--jsonl", "FILE"], ["export", "--chrome", "FILE"],
     ["export", "--markdown", "FILE"], ["export", "--otel-file", "FILE", "--content"],
-    ["view", "--html", "FILE"], ["diff", "last", "last"],
+    ["view", "--html", "FILE"], ["diff", "last", "last"], ["share", "--out", "FILE"],
+    ["share", "--content", "--out", "FILE"],
 )  # fmt: skip
 
 
@@ -120,7 +132,8 @@ def test_no_canary_gets_out_whatever_the_server_does(client: str, tmp_path: Path
         assert len(runs) == len(faults)
         for number, path in enumerate((runs[0], *runs[-1::-5])):
             for words in READING:
-                known = {"last": str(path), "FILE": f"{number}{words[1]}" if words[1:] else ""}
+                suffix = ".trace" if "share" in words else ""
+                known = {"last": str(path), "FILE": f"{number}{'-'.join(words)}{suffix}"}
                 given = [known.get(word, word) for word in words]
                 if not {"ls", "diff"} & set(words):
                     given.insert(1, str(path))
@@ -140,7 +153,7 @@ def main():
     cage.careless()
 
 def changed():
-    cage._asked(f"Now it is {os.environ['DATABASE_PASSWORD']} and {os.environ['SERVICE_TOKEN']}")
+    cage.asked(f"Now it is {os.environ['DATABASE_PASSWORD']} and {os.environ['SERVICE_TOKEN']}")
 """
 
 
@@ -163,8 +176,9 @@ def test_no_canary_is_on_the_terminal_of_a_program_that_fails(tmp_path: Path) ->
             wrong += [f"{each} printed by {words}" for each in found(out)]
         Path("runs").write_text("")
         for toml in (
-            f'home = "{tmp_path}/runs"\nmodel = "gate/x"\n[backends.gate]\ntype = "openai"\n'
-            f'base_url = "http://u:{PASSWORD}@127.0.0.1:9/v1?key={QUERY}"\napi_key = {{env = "GATE_API_KEY"}}',
+            f'model = "gate/x"\n[backends.gate]\ntype = "openai"\nbase_url = "http://u:{PASSWORD}@h/v1"',
+            f'home = "{tmp_path}/runs"\nmodel = "gate/x"\n[retries]\nattempts = 1\n[backends.gate]\n'
+            f'type = "openai"\nbase_url = "http://127.0.0.1:9/v1?key={QUERY}"\napi_key = {{env = "GATE_API_KEY"}}',
             f'[backends.openai]\napi_kee = "{KEY}"',
             f'[backends.openai]\napi_key = ["{KEY}"]',
             f'api_key = "{KEY}"',
@@ -180,6 +194,121 @@ def test_no_canary_is_on_the_terminal_of_a_program_that_fails(tmp_path: Path) ->
         Path("appl.toml").unlink()
         wrong += [each for each in found_in_files(tmp_path) if "prog.py" not in each]
     assert not wrong, "\n".join(sorted(set(wrong))[:40])
+
+
+TELLING = """\
+import os
+from appl import gen, ppl
+from tests.canaries import cage
+
+@ppl
+def ask(question):
+    f"{question}"
+    return gen()
+
+def told(password="none"):
+    str(ask("Nothing secret."))
+    return {"all": [password, os.environ["DATABASE_PASSWORD"].encode()], cage.TOKEN: (cage.KEY,)}
+
+def asks():
+    return str(ask(f"My password is {os.environ['DATABASE_PASSWORD']}."))
+
+def fails():
+    str(ask("Nothing secret."))
+    raise ValueError(f"{os.environ['SERVICE_TOKEN']} is wrong")
+"""
+
+
+def test_no_canary_is_in_a_test_that_is_made_of_a_run(tmp_path: Path) -> None:
+    wrong = []
+    with caged(tmp_path):
+        Path("prog.py").write_text(TELLING)
+        for words, code, made in (
+            (["told"], 0, 0), (["told", "--password", KEY], 0, 0), (["asks"], 0, 3), (["fails"], 1, 1),
+        ):  # fmt: skip
+            run = ["run", f"prog.py:{words[0]}", *words[1:], "--backend", "appl.testing:Echo"]
+            assert command(*run)[0] == code
+            for more in ([], ["--json"]):
+                got, out = command("trace", "export-test", "--force", *more)
+                assert got == made, out
+                wrong += [f"{each} printed of {words[0]}" for each in found(out)]
+        assert "its value is not compared" in Path("test_told.py").read_text()
+        Path("prog.py").unlink()
+        wrong += found_in_files(tmp_path)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_canary_is_shown_of_a_live_run(tmp_path: Path) -> None:
+    """``appl ctl``, what goes over its socket, and the files beside it."""
+    wrong = []
+
+    def program() -> None:
+        with contextlib.suppress(CallCancelled):
+            str(asked(f"My password is {DATABASE}."))
+
+    with tempfile.TemporaryDirectory(prefix="ctl", dir="/tmp") as sockets, caged(tmp_path):
+        os.environ.update(APPL_CTL_DIR=f"{sockets}/appl", APPL_HOME=str(tmp_path / "home"))
+        with recorded(program, tmp_path / "run.trace", "tests.canaries.cage:Telling") as live:
+            at = eventually(lambda: [h.call.address for h in live.look(Run.holdings) if h.error])[0]
+            shown = live.ask("show", content=True)
+            assert shown["calls"][0]["error"]["message"].startswith("[secret ")
+            wrong += [f"{each} sent" for each in found(json.dumps(shown))]
+            for words in (
+                ["ls", "--json"], ["ls"], ["show", "--content"], ["show", "--content", "--json"],
+                ["show"], ["pause"], ["resume", "--json"], ["set", "budget", "calls=9"],
+                ["cancel", at],
+            ):  # fmt: skip
+                code, out = command("ctl", *words)
+                assert code == 0, out
+                wrong += [f"{each} printed by ctl {words}" for each in found(out)]
+        wrong += [*found_in_files(tmp_path), *found_in_files(Path(sockets))]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_canary_is_told_by_the_server_that_was_sent_them(tmp_path: Path) -> None:
+    wrong, told = [], list[str]()
+    line = io.StringIO()
+
+    def client() -> None:
+        url = eventually(line.getvalue).split()[1]
+        chat = f"{url}/v1/chat/completions?key={quote(QUERY)}"
+        said = {"role": "user", "content": f"Say {DATABASE} and {TOKEN}"}
+        tool = {"name": "look", "arguments": json.dumps({"table": DATABASE})}
+        calls = {
+            "role": "assistant",
+            "tool_calls": [{"id": "1", "type": "function", "function": tool}],
+        }
+        head = {
+            "Authorization": f"Bearer {KEY}",
+            "X_Gate": HEADER,
+            "Content_Type": "application/json",
+        }
+        body = {"messages": [said], "max_tokens": 2, "model": "embedded"}
+        fetched(chat, body, **head)
+        fetched(chat, {**body, "messages": [said, calls]}, **head)
+        fetched(
+            f"{url}/generate", {"text": TOKEN, "sampling_params": {"regex": DATABASE + "("}}, **head
+        )
+        told.append(fetched(chat, body, **{**head, "Authorization": f"Bearer {KEY}{PASSWORD}"}))
+        told.append(fetched(f"{url}/{quote(DATABASE)}", **head))
+        told.append(fetched(chat, b'{"messages": "' + TOKEN.encode(), **head))
+        told.extend(
+            fetched(f"{url}/{each}", **head)
+            for each in ("metrics", "server_info", "get_model_info")
+        )
+        fetched(f"{url}/shutdown", {}, Authorization=f"Bearer {PASSWORD}")
+
+    with caged(tmp_path), logged() as log:
+        os.environ["APPL_SERVE_API_KEY"] = KEY
+        with contextlib.redirect_stdout(line), contextlib.redirect_stderr(line):
+            thread = threading.Thread(target=client)
+            thread.start()
+            assert main(["serve", "--admin-key", PASSWORD]) == 0
+            thread.join()
+        places = {"printed": line.getvalue(), "logged": log.getvalue(), "told": "\n".join(told)}
+        wrong += [f"{each} {how}" for how, data in places.items() for each in found(data)]
+        wrong += found_in_files(tmp_path)
+    assert "Unauthorized" in told[0] and not wrong, "\n".join(wrong)
 
 
 def test_what_looks_for_canaries_finds_them(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from appl.backend import Profile
 from appl.config import Alias, followed, load
 from appl.config.aliases import USUAL as CONFIGURED
 from appl.errors import ConfigError, InvalidOption, ModelNotFound
-from appl.runtime.models import USUAL, Model, Models, models_from
+from appl.runtime.answers.models import USUAL, Model, Models, models_from
 from appl.session import choose
 from appl.testing import Fake, running
 

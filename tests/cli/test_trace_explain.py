@@ -8,8 +8,8 @@ from explain.support import call, trace
 
 from appl.cli import main
 from appl.tracing import Recorder, tape
-from appl.tracing.spans import Span
-from appl.tracing.trace import Incarnation
+from appl.tracing.reading.spans import Span
+from appl.tracing.reading.trace import Incarnation
 
 from .conftest import Project
 from .test_trace_diff import stable

@@ -368,7 +368,7 @@ def test_a_compositor_does_not_wait_nor_does_one_derived_from_it() -> None:
     class Quoted(LineSeparated):
         pass
 
-    LineSeparated.__module__ = "appl.runtime.compositor"
+    LineSeparated.__module__ = "appl.runtime.prompts.compositor"
     source = """
         def f():
             with LineSeparated(), Quoted(indent=4):

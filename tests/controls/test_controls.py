@@ -32,7 +32,7 @@ class Control:
 
 CONTROLS = {
     "a key of content alone, in recording order": Control(
-        "tracing/replayer.py",
+        "tracing/replaying/replayer.py",
         "        call = self.trace.by_address.get(request.address)\n"
         "        if call is None or not answers(self.trace, call, request):\n",
         "        same = [each for each in self.trace.calls if each.content == request.digest]\n"
@@ -41,57 +41,71 @@ CONTROLS = {
         "tracing/test_replayer.py::test_samples_of_one_prompt_keep_their_answers_whoever_asks_first",
     ),
     "answers delivered as soon as they are asked for": Control(
-        "tracing/replayer.py",
+        "tracing/replaying/replayer.py",
         "        if turn is not None:\n            self._park(turn, lambda: _open(future))\n"
         "            await future\n            return\n",
         "        if turn is not None:\n            return\n",
         "tracing/test_replayer.py::test_answers_come_in_the_order_in_which_they_were_delivered",
     ),
     "no check of the length that a frame claims": Control(
-        "tracing/block.py",
+        "tracing/format/block.py",
         "if frame.content_size != raw_length or frame.window_size > MAX_RAW:",
         "if frame.window_size > 1 << 40:",
         "tracing/test_corruption.py::test_bombs_are_refused_within_bounded_memory",
     ),
     "no checksum": Control(
-        "tracing/block.py",
+        "tracing/format/block.py",
         "    if zlib.crc32(payload, zlib.crc32(head[8:])) != crc:\n        return None\n",
         "",
         "tracing/test_corruption.py::test_a_flipped_bit_gives_a_prefix_or_a_named_error",
     ),
     "no name of the block before": Control(
-        "tracing/block.py",
+        "tracing/format/block.py",
         "    if (number, previous) != (found.blocks, found.last) or length > min(left, MAX_RAW):\n",
         "    if number != found.blocks or length > min(left, MAX_RAW):\n",
         "hostile/test_hostile.py::test_two_traces_that_were_put_together_are_told_from_one",
     ),
     "no count of what records take": Control(
-        "tracing/allowance.py",
+        "tracing/format/allowance.py",
         "    def check(self, size: int) -> None:\n",
         "    def check(self, size: int) -> None:\n        self.most = 1 << 62\n",
         "tracing/test_corruption.py::test_bombs_are_refused_within_bounded_memory",
     ),
     "a list that is swapped in place of a deque": Control(
-        "tracing/store.py",
-        "        while self._queue and size < GROUP_BYTES:\n            head = self._queue.popleft()\n",
-        "        taken = self._queue\n        self._queue = deque()\n"
-        "        for head in list(taken):\n",
-        "tracing/test_store.py::test_no_record_is_lost_while_the_writer_takes_what_was_queued",
+        "tracing/format/store.py",
+        "        while self._queue and size < GROUP_BYTES:\n"
+        "            head = self._queue.popleft()\n"
+        "            if isinstance(head, bytes):\n"
+        "                if calls:\n"
+        "                    self._queue.appendleft(head)\n"
+        "                    break\n"
+        "                items.append(head)\n"
+        "                size += len(head)\n"
+        "            else:\n"
+        "                calls.append(head)\n",
+        "        for head in list(self._queue):\n"
+        "            if isinstance(head, bytes):\n"
+        "                items.append(head)\n"
+        "                size += len(head)\n"
+        "            else:\n"
+        "                calls.append(head)\n"
+        "        self._queue = deque()\n",
+        "tracing/test_store.py::test_what_is_appended_while_the_writer_takes_is_not_lost",
     ),
     "no secret masked": Control(
-        "tracing/secret.py",
+        "tracing/recording/secret.py",
         "        self.refresh()\n        if not self._bytes:\n            return items\n",
         "        if self._given is not None:\n            return items\n",
         "tracing/test_secrets.py::test_several_secrets_in_one_text_are_all_masked",
     ),
     "no gate before the next call": Control(
-        "tracing/recorder.py",
+        "tracing/recording/recorder.py",
         "        if writer.failed or self._error or writer.forked or writer.pending > writer.limit:\n",
         "        if writer.pending > 1 << 60:\n",
         "tracing/test_store.py::test_a_failed_write_leaves_a_readable_file_and_stops_new_calls",
     ),
     "another field in a record": Control(
-        "tracing/recorder.py",
+        "tracing/recording/recorder.py",
         '        self._put("V", self._call(event.address), ',
         '        self._put("V", self._call(event.address), 0, ',
         "traces/test_golden.py::test_records_written_today_look_like_the_golden_ones",

@@ -47,7 +47,7 @@ def test_a_paused_run_sends_nothing_and_what_runs_goes_on(tmp_path: Path) -> Non
         made.backend.release(first)
         eventually(lambda: first not in stages(made))
         assert made.backend.came == [first]
-        assert made.ask("show")["counts"] == {"worker": 0, "queue": 2, "prompt": 0}
+        assert made.ask("show")["counts"] == {"worker": 0, "queue": 2, "prompt": 0, "record": 0}
         assert made.ask("resume")["state"] == "running"
         made.backend.has(second)
         made.backend.release(second, third)
@@ -95,7 +95,7 @@ def test_a_call_with_the_backend_is_ended_and_aborted_there(tmp_path: Path) -> N
         calls = [f"/answer.{i}/gen.0" for i in range(3)]
         made.backend.has(*calls)
         assert made.ask("cancel", at=calls[1]) == {
-            "cancelled": "call", "at": calls[1], "calls": [calls[1]],
+            "cancelled": "call", "at": calls[1], "calls": [calls[1]], "when": "now",
         }  # fmt: skip
         eventually(lambda: made.backend.aborted == [calls[1]])
         made.backend.release()

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from appl.control import Door, ask, find, folder, live_runs, peer, protocol
-from appl.control.door import MOST_VISITORS
+from appl.control import folder, peer, protocol
+from appl.control.client import ask, find, live_runs
+from appl.control.door import MOST_VISITORS, Door
 from appl.errors import ControlError
 
 from . import programs
@@ -177,10 +178,11 @@ def test_no_bytes_raise_anything_else(data: bytes) -> None:
     )
 )  # fmt: skip
 def test_any_request_gets_an_answer_or_a_typed_error(fields: dict[str, Any]) -> None:
-    from appl.control import About, Acts
+    from appl.control.acts import Acts
+    from appl.control.view import About
     from appl.runtime.run import Run
     from appl.testing import Instant
-    from appl.tracing.secret import Masker
+    from appl.tracing.recording.secret import Masker
 
     run = Run(Instant())
     run.tell = lambda line: None
@@ -457,8 +459,9 @@ def test_a_run_that_is_recorded_without_texts_shows_none(tmp_path: Path) -> None
     with held(tmp_path / "run.trace") as made:
         import dataclasses
 
-        from appl.control import About, Acts
-        from appl.tracing.secret import Masker
+        from appl.control.acts import Acts
+        from appl.control.view import About
+        from appl.tracing.recording.secret import Masker
 
         about = dataclasses.replace(About("run", "p", None, Masker()), content=False)
         acts = Acts(made.run, about)
@@ -473,7 +476,11 @@ def test_of_many_calls_the_first_are_listed_and_all_are_counted(tmp_path: Path) 
 
     with recorded(program, tmp_path / "run.trace", concurrency=2) as made:
         made.backend.has("/answer.0/gen.0")
-        eventually(lambda: made.ask("run")["counts"] == {"worker": 2, "queue": 28, "prompt": 0})
+        eventually(
+            lambda: (
+                made.ask("run")["counts"] == {"worker": 2, "queue": 28, "prompt": 0, "record": 0}
+            )
+        )
         found = made.ask("show", limit=5)
         assert len(found["calls"]) == 5 and found["more"]["calls"] == 25
         assert len(made.ask("show", limit=10**9)["calls"]) == 30

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from appl.cli import main
-from appl.control import live_runs
+from appl.control.client import live_runs
 from appl.tracing import Trace
 
 from .live import PATIENCE_S, eventually
@@ -147,10 +147,12 @@ def test_a_run_is_listed_shown_paused_cancelled_and_replayed(other: Any, tmp_pat
     assert entry["program"] == "prog" and entry["state"] == "running"
     assert entry["pid"] == run.process.pid
     assert ctl()[1].splitlines()[1].endswith("2 running, 1 in the queue, 0 waiting for parts")
-    assert ctl("pause") == (0, f"appl: {entry['run']}: paused\n", "")
+    assert ctl("list")[1] == ctl()[1]
+    paused = f"appl: {entry['run']}: paused; 2 calls on their way still\n"
+    assert ctl("pause", "--run", entry["run"]) == (0, paused, "")
     code, out, _ = ctl("show", "prog")
     lines = out.splitlines()
-    assert code == 0 and lines[0].startswith(f"{entry['run']}: paused for ")
+    assert code == 0 and lines[0].startswith(f"{entry['run']}: paused, began ")
     assert lines[2] == "held: 2 on their way (at most 2 at once)"
     assert (
         next(line for line in lines if line.startswith(A)).split("  ")[1]
@@ -181,9 +183,8 @@ def test_a_run_is_listed_shown_paused_cancelled_and_replayed(other: Any, tmp_pat
 def test_the_queue_goes_on_when_more_may_be_sent_at_once(other: Any) -> None:
     run = other("prog.py:main", "--concurrency", "1")
     run.has(A)
-    assert (
-        ctl("set", "concurrency", "5")[1] == "appl: held: at most 2 at once\n"
-    )  # it bears no more
+    more = ctl("set", "concurrency", "5")[1]
+    assert more == "appl: held: at most 2 at once, as many as it takes\n"
     run.has(B)
     run.release(A, B, C)
     assert run.end()[0] == 0
@@ -193,13 +194,16 @@ def test_a_raised_budget_lets_the_run_go_on(other: Any, tmp_path: Path) -> None:
     (tmp_path / "appl.toml").write_text("[budget]\ncalls = 1\n")
     run = other("prog.py:main")
     run.has(A)
-    eventually(lambda: data("show")["counts"] == {"worker": 2, "queue": 1, "prompt": 0})
+    eventually(
+        lambda: data("show")["counts"] == {"worker": 2, "queue": 1, "prompt": 0, "record": 0}
+    )
     assert "budget of calls: 0 of 1 spent, 1 reserved" in ctl("show")[1]
-    assert ctl("set", "budget", "calls=3", "cost=2.5")[0] == 0
+    assert ctl("set", "budget", "calls=3", "cost=none")[1] == "appl: budget: calls 3\n"
     run.has(B)
     run.release(A, B, C)
-    code, out, _ = run.end()
-    assert code == 1 or len(out.splitlines()) == 3
+    code, out, err = run.end()
+    assert "appl ctl: budget: calls 3, no limit of cost" in err
+    assert code == 0 and len([line for line in out.splitlines() if "asked" not in line]) == 3
 
 
 def test_watching_goes_on_until_the_run_is_over(other: Any) -> None:
@@ -313,9 +317,9 @@ def test_an_unknown_run_and_call_are_told_with_the_nearest(other: Any) -> None:
     run = other("prog.py:main")
     run.has(A, B)
     (entry,) = data()
-    code, _, err = ctl("show", "prog-0")
     word = entry["run"].partition("-")[2]
-    assert code == 1 and f"no live run is 'prog-0'; did you mean '{word}'" in err
+    code, _, err = ctl("show", f"{word}x")
+    assert code == 1 and f"no live run is '{word}x'; did you mean '{word}'" in err
     code, _, err = ctl("cancel", "/ask.9/gen.0")
     assert code == 1 and "did you mean '/ask." in err
 
@@ -369,3 +373,17 @@ def test_on_a_terminal_it_is_redrawn_in_place(other: Any) -> None:
     assert watching.wait(PATIENCE_S) == 0
     os.close(mine)
     assert b"\x1b[" in seen and A.encode() in seen
+
+
+@pytest.mark.long
+def test_what_answers_is_imported_when_somebody_asks(other: Any, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import sys\nfrom prog import main\nmain()\nprint([*sys.modules])\n"
+    )
+    run = other("prog.py:main", script="script.py")
+    run.has(A, B)
+    run.release(A, B, C)
+    imported = run.end()[1]
+    assert "'appl.control.door'" in imported
+    assert "'appl.control.acts'" not in imported
+    assert "'appl.control.view'" not in imported

@@ -33,7 +33,7 @@ def named(made: Going, address: str) -> Any:
 def sentence(made: Going, address: str) -> str:
     """The same in words."""
     from appl.control.view import About, view
-    from appl.tracing.secret import Masker
+    from appl.tracing.recording.secret import Masker
 
     about = About("run", "program", None, Masker())
     shown = made.look(lambda run: view(run, about, 100, False))
@@ -310,7 +310,7 @@ def test_another_asks_the_same_question() -> None:
 
 
 def test_several_backends_each_with_its_queue() -> None:
-    from appl.runtime.models import Model, Models
+    from appl.runtime.answers.models import Model, Models
     from appl.runtime.scheduling import Place
 
     first, second = Watched(concurrency=1), Watched(name="other", concurrency=1)

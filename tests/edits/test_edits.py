@@ -20,8 +20,8 @@ from appl.runtime.run import Run
 from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Retries
 from appl.tracing import Recorder, Replayer, Trace, profile_data
-from appl.tracing.rerunner import Rerunner
-from appl.tracing.trace import Call
+from appl.tracing.reading.trace import Call
+from appl.tracing.replaying.rerunner import Rerunner
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))
 sys.path.insert(0, str(Path(__file__).parent))

@@ -9,7 +9,7 @@ from appl import map as appl_map
 from appl.errors import WorkerLost
 from appl.runtime.event import CallEnded
 from appl.testing import calling
-from appl.testing_engine import Threads
+from appl.testing.engine import Threads
 from appl.tracing import Trace
 from tests.engine.worlds import World, calls, replay, words
 

@@ -16,7 +16,7 @@ from appl.engine.station import Order
 from appl.errors import BackendError, InvalidOption, RunError
 from appl.runtime.event import CallEnded, Delivered, ScopeEntered
 from appl.testing import Echo, Streamed, running
-from appl.testing_engine import Threads
+from appl.testing.engine import Threads
 from appl.tracing import Trace
 from tests.engine.worlds import World, calls, replay, words
 

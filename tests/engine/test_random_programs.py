@@ -11,7 +11,7 @@ import pytest
 from appl import map as appl_map
 from appl.runtime.scheduling.policy import Policy, Retries
 from appl.testing import Fake
-from appl.testing_engine import Threads
+from appl.testing.engine import Threads
 from tests.engine.worlds import World, replay
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))

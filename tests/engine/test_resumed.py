@@ -6,8 +6,9 @@ import appl
 from appl import gen, ppl
 from appl import map as appl_map
 from appl.session import replayed, resumed
-from appl.testing_engine import Threads
-from appl.tracing import Trace, block
+from appl.testing.engine import Threads
+from appl.tracing import Trace
+from appl.tracing.format import block
 
 
 @ppl

@@ -12,10 +12,10 @@ from appl import map as appl_map
 from appl.backend import Request, Response, Sample, Usage
 from appl.errors import BackendUnavailable, BudgetExceeded
 from appl.runtime.scheduling import Account, Attempts, Policy
-from appl.runtime.scheduling.budget import Amounts
+from appl.runtime.scheduling.accounts import Amounts
 from appl.runtime.scheduling.policy import Allowance, Circuit, Limits, Retries
 from appl.testing import Fake, VirtualClock
-from appl.testing_engine import Threads
+from appl.testing.engine import Threads
 from tests.engine.worlds import World, words
 
 
@@ -130,7 +130,7 @@ def test_loans_go_by_the_rate():
 def test_loans_close_the_circuit_for_all_and_one_probes():
     async def script(attempts, clock):
         for _ in range(2):
-            (await attempts.lend(None, None, 0, 60)).failed(BackendUnavailable("down"), False)
+            (await attempts.lend(None, None, 0, 60)).failed(BackendUnavailable("down"), Amounts())
         loan = await attempts.lend(None, None, 0, 60)
         probed = loan.probe, clock.now()
         loan.answered(Amounts(), None)
@@ -167,7 +167,7 @@ def test_what_an_attempt_holds_is_given_back_once():
         lost = await second
         assert account.spent == Amounts(0, 10, 1)
         lost.lost()
-        lost.failed(BackendUnavailable("late"), True) if lost.epoch is not None else None
+        lost.failed(BackendUnavailable("late"), Amounts()) if lost.epoch is not None else None
         return account.spent, account.reserved
 
     assert lent({}, script) == (Amounts(0, 70, 2), Amounts(0, 0, 0))

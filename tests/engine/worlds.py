@@ -12,9 +12,9 @@ from appl.runtime.run import Run
 from appl.runtime.scheduling.lending import borrowed
 from appl.session import replayed
 from appl.testing import Fake, Log
-from appl.testing_engine import Made
+from appl.testing.engine import Made
 from appl.tracing import Recorder, Trace, profile_data
-from appl.tracing.trace import Call
+from appl.tracing.reading.trace import Call
 
 
 class World:

@@ -11,7 +11,7 @@ from appl.prompt import digest_of
 from appl.runtime.run import Run
 from appl.testing import Scripted
 from appl.tracing import Attempt, Call, Recorder, Trace
-from appl.tracing.trace import Scope
+from appl.tracing.reading.trace import Scope
 
 Answer = Callable[[Request], Any]
 

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appl.tracing import Call, Trace
-from appl.tracing.critical import critical
-from appl.tracing.flow import Flow, phases
-from appl.tracing.whatif import Changes, Model
+from appl.tracing.explaining.critical import critical
+from appl.tracing.explaining.flow import Flow, phases
+from appl.tracing.explaining.whatif import Changes, Model
 
 from .support import call, micro, trace
 
@@ -104,7 +104,7 @@ def test_the_path_tiles_the_run_and_no_change_changes_nothing(run: Trace) -> Non
     for before, after in zip(found.segments, found.segments[1:], strict=False):
         assert before.end == after.start
     outcome = Model(flow).run()
-    assert outcome.moments == [moment.at for moment in flow.moments]
+    assert outcome.moments == list(flow.at)
     assert outcome.duration == found.duration
     assert all(wait.predicted <= found.duration for wait in found.waits)
 

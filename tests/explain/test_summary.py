@@ -9,8 +9,9 @@ from appl import gen, ppl
 from appl.cli.trace import tree
 from appl.cli.trace.show import outcome
 from appl.errors import TraceError
-from appl.tracing import Trace, block, codec
-from appl.tracing.summaries import summary_of
+from appl.tracing import Trace
+from appl.tracing.format import block, codec
+from appl.tracing.reading.summaries import summary_of
 
 from .support import recorded
 

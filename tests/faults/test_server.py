@@ -11,7 +11,7 @@ import openai
 import pytest
 
 from appl.testing import FAULTS, Fault, FaultServer, drawn
-from appl.testing_faults import Ask
+from appl.testing.faults import Ask
 
 
 def post(server: FaultServer, path: str, body: Any) -> tuple[http.client.HTTPResponse, bytes]:

@@ -1,6 +1,8 @@
 """Reads very many hostile files: ``python -m tests.hostile [COUNT] [--processes N] [--from SEED]``.
 
-Writes what was found, with the date, to ``benchmarks/results/hostile.txt``.
+What is wrong is printed when it is found, with the number of its file: ``1 --from SEED`` reads that
+file alone. What 100,000 files or more gave is written, with the date, to
+``benchmarks/results/hostile.txt``.
 """
 
 from __future__ import annotations
@@ -21,10 +23,14 @@ from .judging import Verdict, judged, merged, parts
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "hostile.txt"
 _SHOWN = 20
+_PART, _MANY = 10_000, 100_000
 
 
 def in_processes(seeds: range, count: int) -> Verdict:
-    """The verdict over *seeds*, read by *count* processes whose memory is their own."""
+    """The verdict over *seeds*, read by *count* processes whose memory is their own.
+
+    Raises ``CalledProcessError`` for one that failed; it has printed at which file.
+    """
     words = [sys.executable, "-m", __spec__.parent if __spec__ else __package__, "--worker"]
     running = [
         subprocess.Popen(
@@ -32,7 +38,11 @@ def in_processes(seeds: range, count: int) -> Verdict:
         )
         for part in parts(seeds, count)
     ]
-    return merged([each.communicate()[0] for each in running])
+    said = [each.communicate()[0] for each in running]
+    for each in running:
+        if each.returncode:
+            raise subprocess.CalledProcessError(each.returncode, each.args)
+    return merged(said)
 
 
 def report(given: argparse.Namespace, whole: Verdict, seconds: float) -> Iterator[str]:
@@ -56,9 +66,10 @@ def main(given: argparse.Namespace) -> int:
             print(judged(range(*given.worker), Path(folder)).as_json())
         return 0
     began, whole = time.monotonic(), Verdict()
-    for part in parts(range(given.first, given.first + given.count), max(1, given.count // 10_000)):
+    for part in parts(range(given.first, given.first + given.count), max(1, given.count // _PART)):
         whole.add(in_processes(part, given.processes))
-        RESULTS.write_text("\n".join(report(given, whole, time.monotonic() - began)) + "\n")
+        if given.count >= _MANY:
+            RESULTS.write_text("\n".join(report(given, whole, time.monotonic() - began)) + "\n")
         print(whole, flush=True)
     return 0 if whole.clean else 1
 

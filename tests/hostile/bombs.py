@@ -11,7 +11,7 @@ import zstandard
 
 from appl.backend import Sampling
 from appl.prompt import Message, Messages
-from appl.tracing import block, codec
+from appl.tracing.format import block, codec
 
 PARAMS = ["P", 1, "m", Sampling().canonical()]
 USER = ["M", 1, "user", "hi"]
@@ -65,11 +65,12 @@ def _frames(count: int) -> bytes:
     return block.MAGIC + b"".join(encoder.block(record) for _ in range(count))
 
 
-def _chain(count: int) -> list[list[Any]]:
+def _chain(count: int, text: str = "hi") -> list[list[Any]]:
     """A prompt of *count* messages, with the digests that it has to have."""
-    found, link = [USER], None
+    message = Message("user", text)
+    found, link = [["M", 1, "user", text]], None
     for number in range(count):
-        link = Messages(link, Message("user", "hi"))
+        link = Messages(link, message)
         found.append(["N", number + 1, number or None, 1, link.digest])
     return found
 
@@ -132,6 +133,7 @@ def bombs() -> dict[str, bytes]:
         "chunks of one call": file(_many(lambda i: ["C", "/p.0/gen.0", 1, 1], 400_000)),
         "ends of one call": file(_many(lambda i: ["E", "/p.0/gen.0", 0, ANSWER, 1], 100_000)),
         "calls that begin again": file([USER, PARAMS, *_many(lambda i: call(1), 100_000)]),
+        "one long text in a long prompt": file([*_chain(120, "x" * 900_000), PARAMS, call(1, node=120)]),
         "incarnations": file(_many(lambda i: ["I", i, 1, "h", "run", 1, 1], 200_000)),
         "samples": file([["E", "/p.0/gen.0", 0, [[["", "stop", None]] * 250_000, *ANSWER[1:]], 1]]),
         "edges": file([PARAMS, *([*call(i)[:11], ["/a"] * 200_000, *call(i)[12:]] for i in range(10))]),

@@ -17,7 +17,7 @@ from typing import Any
 import msgpack
 import zstandard
 
-from appl.tracing import block, codec
+from appl.tracing.format import block, codec
 
 from .samples import Sample, built, samples
 
@@ -192,19 +192,20 @@ def _value(dice: Dice, depth: int = 3) -> Any:
     return dice.choice(plain)
 
 
-def _changed(value: Any, dice: Dice) -> Any:
+def changed_value(value: Any, dice: Dice) -> Any:
     """*value* with one thing in it, or itself, made another."""
     if isinstance(value, list) and value and dice.random() < 0.8:
         at, made = dice.randrange(len(value)), list(value)
-        made[at] = _changed(made[at], dice)
+        made[at] = changed_value(made[at], dice)
         return made
     if isinstance(value, dict) and value and dice.random() < 0.8:
         key = dice.choice(list(value))
-        return {**value, key: _changed(value[key], dice)}
+        return {**value, key: changed_value(value[key], dice)}
     if type(value) in _ALIKE and dice.random() < 0.6:
         return dice.choice(_ALIKE[type(value)])
     if isinstance(value, int) and dice.random() < 0.5:
-        return min(value + dice.choice([-2, -1, 1, 2, 100, 1 << 20, 1 << 40]), (1 << 64) - 1)
+        other = value + dice.choice([-2, -1, 1, 2, 100, 1 << 20, 1 << 40])
+        return max(-(1 << 63), min(other, (1 << 64) - 1))  # what a packed integer can be
     if isinstance(value, str | bytes) and value and dice.random() < 0.3:
         return value * dice.choice([0, 2, 50])
     return _value(dice)
@@ -233,14 +234,14 @@ def _fields(sample: Sample, dice: Dice) -> bytes:
         (tag, *rest), change = group[at], dice.random()
         if change < 0.7 and rest:
             place = dice.randrange(len(rest))
-            rest[place] = _changed(rest[place], dice)
+            rest[place] = changed_value(rest[place], dice)
             group[at] = [tag, *rest]
         elif change < 0.8:
             group[at] = [tag, *rest, _value(dice)]
         elif change < 0.9:
             group[at] = [dice.choice("HITXBGMLNPSDACEVFROWZU!"), *rest]
         else:
-            group[at] = _changed(group[at], dice)
+            group[at] = changed_value(group[at], dice)
     return _again(groups)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import itertools
 import json
@@ -15,15 +16,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from appl.cli import main
+from appl.cli import parser
 from appl.errors import TraceError
 from appl.tracing import Recorder, Replayer, Trace, salvage, summary
-from appl.tracing.following import Following
+from appl.tracing.reading.following import Following
 
 from .damage import DAMAGE, drawn
-from .samples import GOLDEN, Sample, told
+from .samples import GOLDEN, Sample, told, told_of
 
 MEMORY = 300 << 20
+_parser = functools.cache(parser)  # building it takes longer than most commands
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -102,14 +104,28 @@ COMMANDS: dict[str, Callable[[str], list[str]]] = {
     "diff": lambda path: ["diff", path, OTHER],
     "diff, the other way": lambda path: ["diff", OTHER, path, "--all"],
     "verify": lambda path: ["verify", path],
+    "cost": lambda path: ["cost", path, "--by", "scope"],
+    "critical": lambda path: ["critical", path],
+    "what-if": lambda path: ["what-if", path, "--latency", "x0.5"],
 }
 
 
-def command(words: list[str]) -> tuple[int, str]:
-    """What ``appl trace WORDS`` returns, and prints."""
-    out = io.StringIO()
+class Tail(io.StringIO):
+    """The last that was written: what a small file makes a command print may be gigabytes."""
+
+    def write(self, text: str) -> int:
+        if self.tell() > 1 << 20:
+            self.seek(0)
+            self.truncate()
+        return super().write(text)
+
+
+def command(words: list[str], out: io.StringIO | None = None) -> tuple[int, str]:
+    """What ``appl trace WORDS`` returns, and prints, or the last of it that *out* keeps."""
+    out = out or io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        code = main(["trace", *words])
+        given = _parser().parse_args(["trace", *words])
+        code: int = given.command(given)
     return code, out.getvalue()
 
 
@@ -121,18 +137,29 @@ class Judge:
         self._path = folder / "a.trace"
 
     def judge(self, seed: int) -> None:
-        """Make file number *seed*, and read it."""
+        """Make file number *seed*, and read it; an error of the judge's own names it."""
+        try:
+            self._judge(seed)
+        except BaseException as error:
+            error.add_note(f"at file number {seed}")
+            raise
+
+    def _judge(self, seed: int) -> None:
         sample, way, data = drawn(seed)
         name = f"{seed} ({way.__name__.strip('_')} of {sample.name})"
         self.verdict.files += 1
         self.verdict.ways[way.__name__] += 1
         self._path.write_bytes(data)
-        trace = self._opened(name, sample if way in DAMAGE else None)
+        trace = self._opened(name, told_of(data, sample) if way in DAMAGE else None)
         dice = random.Random(-1 - seed)
         reader, printer = dice.choice(list(READERS)), dice.choice(list(COMMANDS))
         self._read(name, reader, trace)
         if seed % 5 == 0:
             self._print(name, printer, trace, dice)
+
+    def _fails(self, kind: list[str], what: str) -> None:
+        kind.append(what)
+        print(what, file=sys.stderr, flush=True)
 
     def _opened(self, name: str, sample: Sample | None) -> Trace | None:
         self.verdict.readings["open"] += 1
@@ -143,11 +170,11 @@ class Judge:
             self.verdict.refused += 1
             return None
         except Exception as error:
-            self.verdict.untyped.append(f"{name}: open: {error!r:.200}")
+            self._fails(self.verdict.untyped, f"{name}: open: {error!r:.200}")
             return None
         self.verdict.opened += 1
         if sample is not None and sample.truths.get(trace.records) != found:
-            self.verdict.wrong.append(f"{name}: {trace.records} records are not as they were")
+            self._fails(self.verdict.wrong, f"{name}: {trace.records} records are not as they were")
         return trace
 
     def _read(self, name: str, reader: str, trace: Trace | None) -> None:
@@ -156,9 +183,9 @@ class Judge:
             READERS[reader](self._path)
         except TraceError:
             if trace is not None and reader in ("open, salvaging", "following", "salvage"):
-                self.verdict.wrong.append(f"{name}: {reader} refuses what opens")
+                self._fails(self.verdict.wrong, f"{name}: {reader} refuses what opens")
         except Exception as error:
-            self.verdict.untyped.append(f"{name}: {reader}: {error!r:.200}")
+            self._fails(self.verdict.untyped, f"{name}: {reader}: {error!r:.200}")
 
     def _print(self, name: str, printer: str, trace: Trace | None, dice: random.Random) -> None:
         words = COMMANDS[printer](str(self._path))
@@ -171,13 +198,13 @@ class Judge:
         try:
             code, said = command(words)
         except (Exception, SystemExit) as error:
-            self.verdict.untyped.append(f"{name}: {printer}: {error!r:.200}")
+            self._fails(self.verdict.untyped, f"{name}: {printer}: {error!r:.200}")
             return
         allowed = {0, 1, 2} if printer.startswith("diff") else {0, 3, 4}
         if code not in allowed or "Traceback" in said:
-            self.verdict.untyped.append(f"{name}: {printer} gives {code}: {said[-200:]!r}")
+            self._fails(self.verdict.untyped, f"{name}: {printer} gives {code}: {said[-200:]!r}")
         if _UNSAFE.search(said):
-            self.verdict.escapes.append(f"{name}: {printer}: {_UNSAFE.findall(said)[:5]}")
+            self._fails(self.verdict.escapes, f"{name}: {printer}: {_UNSAFE.findall(said)[:5]}")
 
 
 def peak() -> int:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from appl.cli.terminal import as_json
-from appl.tracing import Trace, block, codec
-from appl.tracing.trace import records
+from appl.tracing import Trace
+from appl.tracing.format import block, codec
+from appl.tracing.reading.trace import records
 
 GOLDEN = Path(__file__).parents[1] / "traces" / "1"
 NAMES = ("tree", "observed", "failing", "streamed", "tools", "media", "masked", "resumed")
@@ -55,6 +56,20 @@ def built(name: str, groups: Sequence[Sequence[Any]]) -> Sample:
         data += encoder.block(b"".join(map(codec.pack, group)))
         bounds.append(len(data))
     return Sample(name, data, tuple(bounds), tuple(map(tuple, groups)))
+
+
+def told_of(data: bytes, sample: Sample) -> Sample:
+    """The trace that *data*, made of *sample*, has to be judged by.
+
+    The beginning that two traces share, with the rest of the second, is no damaged first: it is the
+    second, byte for byte, and no reader can know otherwise.
+    """
+    return _by_data().get(data, sample)
+
+
+@functools.cache
+def _by_data() -> dict[bytes, Sample]:
+    return {each.data: each for each in samples()}
 
 
 @functools.cache

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from appl.backend import Response, Sample, Usage
 from appl.errors import BackendBusy, BackendTimeout, MalformedResponse
+from appl.price import Price
 from appl.prompt import Message, Messages
-from appl.tracing import costs
-from appl.tracing.costs import Price
-from appl.tracing.trace import Attempt, Call
+from appl.tracing.explaining import costs
+from appl.tracing.reading.trace import Attempt, Call
 
 PRICES = {"m": Price(prompt=2, answer=10, cached=1)}
 PROMPT = Messages.of([Message("user", "x" * 90)])

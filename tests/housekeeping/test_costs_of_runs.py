@@ -11,10 +11,12 @@ from appl.backend import Emit, Request, Response
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Retries
-from appl.tracing import Recorder, Trace, block, costs, profile_data
-from appl.tracing.appender import Appender
-from appl.tracing.rerunner import Rerunner
-from appl.tracing.resumer import Resumer
+from appl.tracing import Recorder, Trace, profile_data
+from appl.tracing.explaining import costs
+from appl.tracing.format import block
+from appl.tracing.recording.appender import Appender
+from appl.tracing.replaying.rerunner import Rerunner
+from appl.tracing.replaying.resumer import Resumer
 from tests.traces.programs import PROGRAMS, Answering
 
 POLICY = Policy(retries=Retries(attempts=2, base_s=0, spare=1000), circuit=None)

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from appl.backend import Response, Sample, TokenLogprob, Usage
-from appl.errors import BackendUnavailable
+from appl.errors import BackendUnavailable, TraceError
 from appl.prompt import Message, Messages, ToolCall
 from appl.runtime.event import (
     AttemptFailed,
@@ -22,6 +22,7 @@ from appl.runtime.event import (
     Warned,
 )
 from appl.tracing import Recorder, Trace
+from appl.tracing.format import block, codec
 from appl.tracing.keeping.sharing import share
 from tests.privacy.conftest import raw
 from tests.traces.make import recorded
@@ -98,7 +99,9 @@ def test_no_canary_is_in_a_shared_file(
     source = with_canaries(folder / "one.trace", places, **options)
     if not private:
         assert CANARY.encode() in raw(source)
-    shared = share(source, folder / "two.trace")
+    count = share(source, folder / "two.trace")
+    shared = Trace.open(folder / "two.trace")
+    assert count == len(shared.calls)
     assert CANARY.encode() not in raw(folder / "two.trace")
     assert [call.outcome for call in shared.calls] == ["answered", "failed"]
     assert shared.calls[0].response is not None
@@ -108,13 +111,25 @@ def test_no_canary_is_in_a_shared_file(
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_every_kind_of_run_can_be_shared_and_read(tmp_path: Path, name: str) -> None:
     recorded(name, tmp_path / "one.trace")
-    shared = share(tmp_path / "one.trace", tmp_path / "two.trace")
-    source = Trace.open(tmp_path / "one.trace")
+    share(tmp_path / "one.trace", tmp_path / "two.trace")
+    source, shared = (Trace.open(tmp_path / f"{each}.trace") for each in ("one", "two"))
     assert [call.address for call in shared.calls] == [call.address for call in source.calls]
     theirs = {call.content for call in source.calls}
     assert not theirs & {call.content for call in shared.calls}
     first = next(iter(source.calls[0].messages or ()))
     assert first.content.encode("utf-8", "surrogatepass") not in raw(tmp_path / "two.trace")
+
+
+def test_of_a_damaged_run_nothing_is_shared(tmp_path: Path) -> None:
+    source = with_canaries(tmp_path / "one.trace", {"prompt"})
+    encoder = block.Encoder()
+    good = encoder.block(codec.pack(["H", {"format": 1}]))
+    wrong = encoder.block(codec.pack(["M", 1, "user"]))  # without a text
+    for data in (block.MAGIC + good + wrong, source.read_bytes()[:60] + b"?" + source.read_bytes()):
+        source.write_bytes(data)
+        with pytest.raises(TraceError):
+            share(source, tmp_path / "two.trace")
+        assert not (tmp_path / "two.trace").exists()
 
 
 def test_with_content_known_secrets_and_keys_are_left_out(

@@ -22,8 +22,8 @@ from appl.runtime.run import Run
 from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Retries
 from appl.tracing import Recorder, Trace, profile_data
-from appl.tracing.appender import Appender
-from appl.tracing.resumer import Resumer, in_doubt
+from appl.tracing.recording.appender import Appender
+from appl.tracing.replaying.resumer import Resumer, in_doubt
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "tracing")]
 

@@ -20,7 +20,7 @@ import pytest
 
 from appl.errors import TraceError
 from appl.tracing import Recorder, Trace
-from appl.tracing.trace import records
+from appl.tracing.reading.trace import records
 
 KILLS, LONG_KILLS = 150, 1000
 PER_TRACE = 5

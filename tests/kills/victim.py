@@ -21,8 +21,8 @@ from appl.errors import ApplError
 from appl.runtime.event import CallEnded, Event
 from appl.runtime.run import Run
 from appl.tracing import Recorder
-from appl.tracing.block import Scan, scan
-from appl.tracing.store import Writer
+from appl.tracing.format.block import Scan, scan
+from appl.tracing.format.store import Writer
 
 
 class Counting:

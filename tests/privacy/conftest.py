@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from appl.tracing import block
+from appl.tracing.format import block
 from tests.cli.conftest import Project
 from tests.cli.conftest import project as _project
 

@@ -14,10 +14,11 @@ from appl.runtime.run import Run
 from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Retries
 from appl.testing import Fake
-from appl.tracing import Replayer, Trace, block
-from appl.tracing.appender import Appender
-from appl.tracing.rerunner import Rerunner
-from appl.tracing.resumer import Resumer, in_doubt
+from appl.tracing import Replayer, Trace
+from appl.tracing.format import block
+from appl.tracing.recording.appender import Appender
+from appl.tracing.replaying.rerunner import Rerunner
+from appl.tracing.replaying.resumer import Resumer, in_doubt
 
 from .conftest import Project, holds
 

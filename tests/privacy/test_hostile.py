@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from appl.errors import TraceError
-from appl.tracing import Trace, block, codec, keys
+from appl.tracing import Trace
+from appl.tracing.format import block, codec, keys
+from appl.tracing.format.sealing import Sealer
 from appl.tracing.keeping.sharing import share
 from appl.tracing.keeping.verifying import verify
-from appl.tracing.sealing import Sealer
 
 HEADER = {"format": 1, "program": "p"}
 INCARNATION = ("I", 0, 1, "h", "run", 10**18, 1)

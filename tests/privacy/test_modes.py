@@ -118,8 +118,8 @@ def test_a_sealed_record_that_was_changed_or_moved_does_not_open(here: Path) -> 
     keys[0].write_bytes(one)
     keys[1].write_bytes(two)
     assert Trace.open("one.trace", home=here / ".appl").opened
-    from appl.tracing.keys import RunKey
-    from appl.tracing.sealing import Sealer
+    from appl.tracing.format.keys import RunKey
+    from appl.tracing.format.sealing import Sealer
 
     sealer = Sealer(RunKey(one))
     sealed = sealer.seal(b"record", b"shown")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from email.utils import formatdate
 
 import pytest
@@ -26,10 +27,14 @@ from appl.errors import (
     BackendError,
     BackendRefused,
     BackendUnavailable,
+    ConfigError,
     MalformedResponse,
     ModelNotFound,
     PromptTooLong,
 )
+from appl_backends.litellm import LiteLLM
+from appl_backends.openai import OpenAI
+from appl_backends.sglang import SGLang
 
 NOW = 1_795_000_000.0
 WHO = "openai (model gpt-5 at api.openai.com)"
@@ -225,3 +230,42 @@ def test_a_connection_says_whether_it_had_begun() -> None:
     assert "cannot be reached (refused)" in str(unreachable(before, WHO))
     shown = str(unreachable(during, WHO, begun=True))
     assert "broke the connection off (ConnectionResetError)" in shown
+
+
+SECRET = "hunter2-secret"
+MAKERS = (
+    lambda url: OpenAI(base_url=url),
+    lambda url: OpenAI(azure_endpoint=url, api_version="1"),
+    lambda url: LiteLLM(base_url=url),
+    lambda url: LiteLLM(parameters={"api_base": url}),
+    lambda url: SGLang(url=url),
+)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        (f"https://user:{SECRET}@host/v1", "must not hold a user or password, got 'https://\\*"),
+        (f"https://{SECRET}@host:80/v1?key=1", "must not hold"),
+        (f"http://user:a@{SECRET}@host", "must not hold"),
+        (f"http://user:a/{SECRET}@host", "must be http://host:port"),
+        (f"ftp://user:{SECRET}@host", "must begin with http"),
+        ("http:///v1", "must be http://host:port"),
+        ("http://host:8o/v1", "must be http://host:port"),
+    ],
+)
+def test_a_url_that_nobody_could_use_is_refused_at_once_and_its_password_not_told(
+    make: Callable[[str], object], url: str, problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem) as refused:
+        make(url)
+    assert SECRET not in str(refused.value)
+
+
+def test_urls_of_the_environment_are_no_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"http://user:{SECRET}@host"
+    for name, make in (("OPENAI_BASE_URL", OpenAI), ("SGLANG_URL", SGLang)):
+        monkeypatch.setenv(name, url)
+        with pytest.raises(ConfigError, match="must not hold"):
+            make()

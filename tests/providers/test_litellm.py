@@ -23,7 +23,7 @@ from appl.errors import (
     Unsupported,
 )
 from appl.prompt import Message, Messages, ToolCall
-from appl.testing_faults import FAULTS, Fault, FaultServer
+from appl.testing.faults import FAULTS, Fault, FaultServer
 from appl_backends.litellm import LiteLLM, messages_of
 from tests.providers.asking import JSON, KEY, STREAM, chat, closing, names, request, says
 

@@ -21,7 +21,7 @@ from appl.errors import (
     Unsupported,
 )
 from appl.prompt import Audio, Image, Message, Messages, ToolCall
-from appl.testing_faults import Fault, FaultServer
+from appl.testing.faults import Fault, FaultServer
 from appl_backends.openai import OpenAI
 from tests.providers.asking import KEY, chat, choice, closing, delta, request, says, streams
 
@@ -283,7 +283,7 @@ async def test_a_server_with_one_model_need_not_be_told_which() -> None:
         ({"without": "n"}, r"without must be a list"),
         ({"base_url": "localhost:8000"}, "http://"),
         ({"prices": {"m": {"promt": 1, "answer": 1}}}, "did you mean 'prompt'"),
-        ({"prices": {"m": {"prompt": 1}}}, "need prompt and answer"),
+        ({"prices": {"m": {"prompt": 1}}}, "prompt and answer are both needed"),
         ({"prices": {"m": {"prompt": -1, "answer": 1}}}, "at least 0"),
     ],
 )

@@ -13,7 +13,7 @@ from appl.config import load
 from appl.errors import BackendRefused, ConfigError
 from appl.session import check, open_run, replayed
 from appl.session.answering import choose, make_backend
-from appl.testing_faults import FAULTS, Fault, FaultServer
+from appl.testing.faults import FAULTS, Fault, FaultServer
 from appl.tracing import Trace
 
 

@@ -14,8 +14,8 @@ from continuing import Counting, rehearsal
 
 from appl.runtime.run import Run
 from appl.tracing import Recorder, profile_data
-from appl.tracing.predictor import Predictor
-from appl.tracing.rerunner import Rerunner
+from appl.tracing.replaying.predictor import Predictor
+from appl.tracing.replaying.rerunner import Rerunner
 
 SEEDS = 110
 

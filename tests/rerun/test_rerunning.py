@@ -17,9 +17,9 @@ from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Retries
 from appl.testing import Fake, calling
 from appl.tracing import Recorder, Replayer, Trace, profile_data
-from appl.tracing.amending import matches
-from appl.tracing.predictor import Prediction, Predictor
-from appl.tracing.rerunner import Rerunner, RerunReport, natural
+from appl.tracing.replaying.amending import matches
+from appl.tracing.replaying.predictor import Prediction, Predictor
+from appl.tracing.replaying.rerunner import Rerunner, RerunReport, natural
 
 ONCE = Policy(retries=Retries(attempts=1), circuit=None)
 

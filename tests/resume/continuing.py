@@ -12,10 +12,11 @@ from appl.backend import Emit, Request, Response
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Retries
-from appl.tracing import Trace, block, codec
-from appl.tracing.appender import Appender
-from appl.tracing.resumer import Resumer, in_doubt
-from appl.tracing.trace import records
+from appl.tracing import Trace
+from appl.tracing.format import block, codec
+from appl.tracing.reading.trace import records
+from appl.tracing.recording.appender import Appender
+from appl.tracing.replaying.resumer import Resumer, in_doubt
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))
 

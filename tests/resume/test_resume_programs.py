@@ -12,7 +12,7 @@ from continuing import cut, ended, rehearsal, resume
 
 from appl.errors import DivergenceError
 from appl.tracing import Trace
-from appl.tracing.resumer import Resumer, seen_in_part
+from appl.tracing.replaying.resumer import Resumer, seen_in_part
 
 SEEDS = 120
 ORDERED = 60

@@ -19,6 +19,7 @@ from appl.errors import (
     BackendError,
     BackendUnavailable,
     BudgetExceeded,
+    CallCancelled,
     DivergenceError,
     InDoubtEffect,
     SecretInRecord,
@@ -27,11 +28,11 @@ from appl.errors import (
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Allowance, Retries
-from appl.testing import Fake, Log, calling
+from appl.testing import Fake, Held, Log, calling
 from appl.tracing import Recorder, Replayer, Trace, profile_data
-from appl.tracing.appender import Appender
-from appl.tracing.resumer import Resumer
-from appl.tracing.runs import summary
+from appl.tracing.reading.runs import summary
+from appl.tracing.recording.appender import Appender
+from appl.tracing.replaying.resumer import Resumer
 
 ONCE = Policy(retries=Retries(attempts=1), circuit=None)
 
@@ -395,8 +396,8 @@ def test_if_it_did_not_the_program_would_ask_something_else(tmp_path: Path) -> N
 
 def without_end(path: Path, address: str) -> Path:
     """The trace *path* as if the process had died before the call at *address* ended."""
-    from appl.tracing import block, codec
-    from appl.tracing.trace import records as every
+    from appl.tracing.format import block, codec
+    from appl.tracing.reading.trace import records as every
 
     scopes: dict[int, str] = {}
     mine, kept = None, []
@@ -585,6 +586,67 @@ def test_the_cache_of_the_run_has_what_was_recorded(tmp_path: Path) -> None:
     assert isinstance(record(path, program, fails_after(1, BackendUnavailable("x"))), Exception)
     values, live, _ = go_on(path, program, Fake(lambda _: "new"))
     assert values == ["answer 1", "new", "answer 1"] and sum(live.asked.values()) == 1
+
+
+class Together(Held):
+    """Answers the questions *texts* together, when all programs wait; then those that are left."""
+
+    def __init__(self, *texts: str) -> None:
+        super().__init__(_question)
+        self._texts = texts
+
+    def on_quiet(self, final: bool = True) -> bool:
+        places = {_question(each): each.address for each in self.requests}
+        if not places.keys() >= set(self._texts):
+            return False
+        first = [places[text] for text in self._texts if places[text] in self.waiting]
+        self.release(*(first or self.waiting))
+        return bool(self.waiting)
+
+
+def _question(request: Request) -> str:
+    assert request.messages is not None
+    return request.messages.message.content
+
+
+@ppl
+def asked(question: str) -> appl.Generation:
+    f"{question}"
+    return gen()
+
+
+@ppl(parallel=True)
+def gives_up(log: list[str]) -> None:
+    first, second = [asked(text) for text in ("a", "b")]
+    str(first)
+    second.cancel()
+    with contextlib.suppress(CallCancelled):
+        str(second)
+    log.append("given up")
+
+
+@ppl(parallel=True)
+def reads_on(log: list[str]) -> None:
+    log.append(ask("c"))
+
+
+@ppl
+def side_by_side() -> list[str]:
+    log: list[str] = []
+    beside = [gives_up(log), reads_on(log)]
+    for each in beside:
+        each.result()
+    return log
+
+
+def test_a_call_that_is_cancelled_anew_ends_after_all_that_is_recorded(tmp_path: Path) -> None:
+    """Its end is not recorded, and so comes later than the answer that others had then."""
+    path = tmp_path / "t.trace"
+    log = list(record(path, side_by_side, Together("a", "c")))
+    assert log == ["c", "given up"]
+    without_end(path, "/side_by_side.0/gives_up.0/asked.1/gen.0")
+    values, _, _ = go_on(path, side_by_side, Together())
+    assert list(values) == log and list(replay(path, side_by_side)) == log
 
 
 # -- the file

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from appl import call, gen, ppl
-from appl.runtime.crossing import IoThread
-from appl.runtime.fiber import Stack
-from appl.runtime.shield import Shield
+from appl.runtime.concurrency.crossing import IoThread
+from appl.runtime.concurrency.fiber import Stack
+from appl.runtime.concurrency.shield import Shield
 from appl.testing import Instant, Log, running
 
 MANY = 2000

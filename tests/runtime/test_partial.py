@@ -17,10 +17,10 @@ from typing_extensions import TypedDict
 from appl import gen
 from appl.backend import Response, Sample
 from appl.errors import OutputError
-from appl.runtime.extract import candidates, kinds_of
-from appl.runtime.partial import partial_reader
+from appl.runtime.answers.extract import candidates, kinds_of
+from appl.runtime.answers.partial import partial_reader
+from appl.runtime.answers.shape import shape_of
 from appl.runtime.run import Run
-from appl.runtime.shape import shape_of
 from appl.testing import Scripted, running
 from appl.tracing import Recorder, Replayer, profile_data
 

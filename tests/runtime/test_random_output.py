@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from shapes import Typed, schemas, types
 
 from appl import gen, ppl
-from appl.runtime.demand import constraint
-from appl.runtime.partial import partial_reader
+from appl.runtime.answers.demand import constraint
+from appl.runtime.answers.partial import partial_reader
+from appl.runtime.answers.shape import shape_of
 from appl.runtime.run import Run
-from appl.runtime.shape import shape_of
 from appl.testing import Scripted, running
 from appl.tracing import Recorder, Replayer, profile_data
 

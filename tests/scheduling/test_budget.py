@@ -14,8 +14,9 @@ import appl
 from appl import gen, ppl
 from appl.backend import Request, Response, Sample, Usage
 from appl.errors import BackendBusy, BackendUnavailable, BudgetExceeded, InvalidOption
-from appl.runtime.scheduling.budget import Account, Amounts, Desk
-from appl.runtime.scheduling.policy import Allowance, Policy, Price, Retries
+from appl.price import Price
+from appl.runtime.scheduling.accounts import Account, Amounts, Desk
+from appl.runtime.scheduling.policy import Allowance, Policy, Retries
 from appl.testing import Answer, Late, VirtualClock, running
 
 PROMPT = 18  # what is estimated for "Well?"
@@ -261,6 +262,25 @@ def test_leaving_the_line_lets_the_next_one_in() -> None:
         first.settle(Amounts(0, 10, 1))
         first.settle(Amounts(0, 10, 1))
         assert (account.spent.tokens, account.reserved.tokens) == (10, 40)
+
+    asyncio.run(main())
+
+
+def test_a_budget_that_a_run_gets_later_forgets_nobody_who_waits() -> None:
+    async def main() -> None:
+        desk, block = Desk(), Account(Allowance(tokens=100))
+        first = await desk.reserve(block, Amounts(0, 100, 1))
+        early = asyncio.create_task(desk.reserve(block, Amounts(0, 50, 1)))
+        await asyncio.sleep(0)
+        desk.late = Account(Allowance(calls=10))
+        account = desk.charged(block)
+        assert account is not None
+        later = asyncio.create_task(desk.reserve(account, Amounts(0, 50, 1)))
+        await asyncio.sleep(0)
+        first.settle(Amounts(0, 0, 1))
+        await asyncio.sleep(0)
+        assert early.done() and later.done()
+        assert (block.reserved.tokens, desk.late.reserved.calls) == (100, 1)
 
     asyncio.run(main())
 

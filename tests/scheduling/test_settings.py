@@ -11,9 +11,10 @@ from appl import gen, ppl
 from appl.backend import Profile
 from appl.config import Config, load
 from appl.errors import ConfigError
+from appl.price import Price
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Traffic
-from appl.runtime.scheduling.policy import Circuit, Limits, Policy, Price
+from appl.runtime.scheduling.policy import Circuit, Limits, Policy
 from appl.session.scheduling import policy_of, traffic_of
 from appl.testing import Late, VirtualClock
 

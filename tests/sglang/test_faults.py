@@ -7,7 +7,7 @@ import pytest
 from appl.backend import Request, Sampling
 from appl.errors import BackendError
 from appl.prompt import Message, Messages
-from appl.testing_faults import FAULTS, FaultServer
+from appl.testing.faults import FAULTS, FaultServer
 from appl_backends.sglang import SGLang
 
 WEIGHTS = Path(__file__).parents[2] / "backends" / "appl_backends" / "embedded" / "weights"

@@ -15,7 +15,7 @@ from appl.runtime.run import Run
 from appl.session import replayed
 from appl.testing import Log, Scripted, Seeded, calling, response
 from appl.tracing import Recorder, Trace
-from appl.tracing.trace import records
+from appl.tracing.reading.trace import records
 
 from .support import again, recorded, script, texts, tools_of, until_told
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from appl.backend import Response, Sample, TokenLogprob
 from appl.errors import InvalidOption
 from appl.prompt import ToolCall
-from appl.tracing.cache import CacheFile
+from appl.tracing.recording.cache import CacheFile
 
 
 def answer(text: str) -> Response:
@@ -69,7 +69,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from appl.backend import Response, Sample
-from appl.tracing.cache import CacheFile
+from appl.tracing.recording.cache import CacheFile
 path, name = sys.argv[1:]
 for number in range(20):
     cache = CacheFile(Path(path))

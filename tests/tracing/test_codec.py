@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appl.tracing import codec
+from appl.tracing.format import codec
 
 texts = st.text(st.characters(codec=None, exclude_categories=()), max_size=20)
 scalars = (

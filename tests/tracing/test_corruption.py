@@ -22,7 +22,8 @@ from made import call
 
 from appl.errors import TraceCorrupt, TraceError
 from appl.prompt import digest_of
-from appl.tracing import Recorder, Replayer, Trace, block, summary
+from appl.tracing import Recorder, Replayer, Trace, summary
+from appl.tracing.format import block
 
 
 @functools.cache

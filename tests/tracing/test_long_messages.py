@@ -13,7 +13,7 @@ from appl.backend import Request, Sampling
 from appl.errors import SecretInRecord, TraceCorrupt
 from appl.prompt import Image, Message, Messages, Prompt
 from appl.tracing import Recorder, Replayer, Trace
-from appl.tracing.trace import records
+from appl.tracing.reading.trace import records
 
 SECRET = "sk-canary-0123456789"
 DOCUMENT = "Long ago. " * 2000

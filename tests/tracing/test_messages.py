@@ -25,8 +25,9 @@ from appl.prompt import (
     UserMessage,
 )
 from appl.runtime.event import CallEnded
-from appl.tracing import Recorder, Replayer, Trace, codec, record
-from appl.tracing.trace import records
+from appl.tracing import Recorder, Replayer, Trace
+from appl.tracing.format import codec, record
+from appl.tracing.reading.trace import records
 
 SECRET = "sk-canary-0123456789"
 CALLS = (ToolCall("c1", "add", '{"a": 1}'), ToolCall("c2", "größe", "not json \ud800"))

@@ -71,7 +71,7 @@ def test_at_least_500_replays_are_made() -> None:
 
 def test_the_programs_are_worth_replaying() -> None:
     """Without ordered release they come out otherwise: the order of delivery matters to them."""
-    from appl.tracing import replayer
+    from appl.tracing.replaying import replayer
 
     class Eager(replayer.Replayer):
         async def _turn(self, call: Any) -> None:

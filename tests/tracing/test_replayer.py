@@ -25,8 +25,8 @@ from appl.runtime.event import CallEnded, ChunksDelivered, Delivered, Observed
 from appl.runtime.run import Run
 from appl.testing import Echo, Fake, Scripted
 from appl.tracing import Recorder, Replayer, Trace, profile_data
-from appl.tracing.record import response_data
-from appl.tracing.textdiff import visible
+from appl.tracing.explaining.textdiff import visible
+from appl.tracing.format.record import response_data
 
 
 def recorded(path: Path, program: Any, backend: Any, ok: bool = True) -> Any:
@@ -359,7 +359,7 @@ def test_a_replay_can_be_recorded_and_the_copy_replays_too(path: Path) -> None:
 
 
 def test_replays_leave_nothing_behind_on_the_threads_hub(path: Path) -> None:
-    from appl.runtime.fiber import hub_here
+    from appl.runtime.concurrency.fiber import hub_here
 
     values = recorded(path, lambda: solve("1"), Echo())
     for _ in range(3):

@@ -23,8 +23,9 @@ from appl.runtime.event import (
     ScopeEntered,
     Warned,
 )
-from appl.tracing import Recorder, Replayer, Trace, block
-from appl.tracing.secret import Masker
+from appl.tracing import Recorder, Replayer, Trace
+from appl.tracing.format import block
+from appl.tracing.recording.secret import Masker
 
 CANARIES = {
     "OPENAI_API_KEY": "sk-canary-0123456789",

@@ -22,7 +22,7 @@ from appl import (
     traceable,
 )
 from appl.backend import Profile
-from appl.runtime.models import Model, Models
+from appl.runtime.answers.models import Model, Models
 from appl.runtime.run import Run
 from appl.testing import Echo, Seeded
 from appl.tracing import Recorder, Replayer, Trace

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,10 @@ import pytest
 from made import asked, call, small_trace, start
 
 from appl.errors import TraceCorrupt, TraceLocked, TraceTooNew, TraceWriteError
-from appl.tracing import Recorder, Trace, codec, salvage, store
-from appl.tracing.store import Writer
-from appl.tracing.trace import records
+from appl.tracing import Recorder, Trace, salvage
+from appl.tracing.format import codec, store
+from appl.tracing.format.store import Writer
+from appl.tracing.reading.trace import records
 
 NOBODY = 65534
 
@@ -94,6 +97,33 @@ def test_no_record_is_lost_while_the_writer_takes_what_was_queued(path: Path) ->
     writer.close()
     assert writer.blocks > 100
     assert sum(1 for _ in records(path)) == 24_000
+
+
+class Follower(bytes):
+    """An item during whose taking, on the writer's thread, *then* happens once."""
+
+    then: Callable[[], None] | None = None
+
+    def __len__(self) -> int:
+        then = self.then
+        if then is not None and threading.current_thread().name == "appl-trace":
+            self.then = None
+            then()
+        return super().__len__()
+
+
+def test_what_is_appended_while_the_writer_takes_is_not_lost(path: Path) -> None:
+    """Between the first item of a group and its last: a queue that is copied and emptied loses it."""
+    writer = Writer(path, durability="process")
+    for i in range(50):
+        item = Follower(codec.pack([i, 0, ""]))
+        item.then = partial(writer.append, codec.pack([i, 1, ""]))
+        writer.append(item)
+        writer.barrier()
+    writer.close()
+    assert [(i, part) for i, part, _ in records(path)] == [
+        (i, part) for i in range(50) for part in (0, 1)
+    ]
 
 
 @pytest.mark.parametrize("durability", ["process", "system", "strict"])
@@ -472,7 +502,7 @@ def test_a_forked_child_that_lives_on_does_not_hold_the_lock(path: Path) -> None
 
 
 def test_nothing_is_registered_at_import() -> None:
-    code = "import appl.tracing.store as s; assert not s._watching_forks; import threading; assert threading.active_count() == 1"
+    code = "import appl.tracing.format.store as s; assert not s._watching_forks; import threading; assert threading.active_count() == 1"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -186,6 +186,7 @@ def test_forgetting_what_was_written_costs_bytes_and_nothing_else(path: Path) ->
         recorder._params,
     ):
         memo._limit = 2
+    recorder._messages._most = 3
     chains = [
         Messages.of([Message("user", f"q{i}"), Message("assistant", "a"), Message("user", "b")])
         for i in range(10)

@@ -32,7 +32,7 @@ def visit(page: Page, view: str) -> None:
         f"document.querySelector('main .view') && document.querySelector('nav a[href=\"#/{view}\"]').ariaCurrent == 'page'"
     )
     if view in ("prefixes", "critical"):
-        page.until("document.querySelector('main .bar [role=status]').innerText")
+        page.until("/[^…]$/.test(document.querySelector('main .bar [role=status]').innerText)")
     if view == "cost":
         page.until("document.querySelectorAll('main table').length == 4")
     page.frame()
@@ -343,6 +343,25 @@ def test_two_runs_are_shown_side_by_side(
     assert page.js("document.querySelector('.diff-detail ins').lastChild.data") == "new "
     page.js("document.querySelector('main .bar input').click()")
     page.until("document.querySelectorAll('main [role=option]').length == 2")
+
+
+def test_of_a_long_address_the_end_is_seen_and_an_unknown_cost_is_a_dash(
+    path: Path, serve: Serve, show: Show
+) -> None:
+    recorder = Recorder(path)
+    start(recorder, asked("/f.0" * 40 + "/gen.0", "say"))
+    end(recorder, "/f.0" * 40 + "/gen.0", answer("ok"))
+    recorder.close()
+    page = show(serve(path).url)
+    page.until("document.querySelector('.entry .short bdi')")
+    cell, text = (
+        f"document.querySelector('.entry {each}').getBoundingClientRect()"
+        for each in (".short", "bdi")
+    )
+    assert page.js(f"{text}.left < {cell}.left && Math.abs({text}.right - {cell}.right) < 2")
+    visit(page, "cost")
+    costs = page.js("[...document.querySelectorAll('tbody')].map(each => each.rows[0].innerText)")
+    assert "–" in costs[1] and "$" not in costs[1]
 
 
 @pytest.mark.parametrize("width", [700, 1280])

@@ -88,6 +88,26 @@ def test_changes_page_by_page_make_the_same_table_as_all_at_once(path: Path) -> 
     assert sorted(row["row"] for row in table(pages).values()) == list(range(300))
 
 
+def test_of_a_long_run_what_was_read_is_told_before_more_is_read(path: Path) -> None:
+    recorder = Recorder(path)
+    for i in range(5):
+        call(recorder, f"/gen.{i}", "say")
+        recorder.barrier()
+    recorder.close()
+    with closing(View(path, patience=-1)) as view:  # reads a block at a time
+        while not view.rows.news(0):
+            view.read(-1)
+        pages = [view.document("rows", {})]
+        view.document("call", {"row": "0"})
+        assert (pages[0]["size"], pages[0]["more"], len(view.rows)) == (1, True, 1)
+        assert view.document("run", {})["state"] == "reading"
+        while pages[-1]["more"]:
+            pages.append(view.document("rows", {"since": str(pages[-1]["next"])}))
+        assert len(pages) >= 5
+        with closing(whole(path)) as other:
+            assert table(pages) == table([other.document("rows", {})])
+
+
 def test_a_run_that_grows_changes_only_what_was_touched(path: Path) -> None:
     recorder = Recorder(path)
     start(recorder, asked("/gen.0", "one"))

@@ -16,11 +16,12 @@ from appl.cli.terminal import as_json, columns, out, term_safe
 from appl.cli.trace.named import run_path, takes_run
 from appl.cli.trace.places import place
 from appl.tracing import Call, Trace
+from appl.tracing.reading.passes import Passes
 
 if TYPE_CHECKING:
-    from appl.tracing.costs import Costs
+    from appl.tracing.explaining.costs import Costs
 
-_MOST = 20
+_MOST, _GROUPS, _OTHERS = 20, 10_000, "(others)"
 _OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
 
 
@@ -46,21 +47,16 @@ def add(commands: Any) -> None:
 def command(given: argparse.Namespace) -> int:
     """Show the costs; the exit code."""
     with guarded(given.json) as failure:
-        costs = importlib.import_module("appl.tracing.costs")
-        trace = Trace.open(run_path(given.run))
-        prices = costs.prices_of(trace.header)
-        calls = (*trace.earlier, *trace.calls)
-        groups: dict[str, Costs] = {
-            key: costs.of_calls(each, prices) for key, each in _grouped(calls, given.by).items()
-        }
-        whole: Costs = costs.of(trace)
+        costs = importlib.import_module("appl.tracing.explaining.costs")
+        with Passes(run_path(given.run)) as run:
+            whole, groups = _spent(run, given.by, costs)
         order = sorted(groups, key=lambda key: _weight(groups[key]), reverse=True)
         kept = order if given.all else order[:_MOST]
         if given.json:
             rows = [{given.by: key, **groups[key].as_data()} for key in kept]
             out(as_json({"total": whole.as_data(), "rows": rows, "count": len(order)}, indent=2))
         else:
-            lines = [f"{trace.path.stem}: {whole.line()}", ""]
+            lines = [f"{run.trace.path.stem}: {whole.line()}", ""]
             lines += _table(given.by, {key: groups[key] for key in kept}, costs)
             if len(order) > len(kept):
                 lines.append(f"… and {len(order) - len(kept)} more; --all shows them")
@@ -68,11 +64,29 @@ def command(given: argparse.Namespace) -> int:
     return failure.code
 
 
-def _grouped(calls: Iterable[Call], by: str) -> dict[str, list[Call]]:
-    key, groups = _KEYS[by], dict[str, list[Call]]()
-    for call in calls:
-        groups.setdefault(key(call), []).append(call)
-    return groups
+def _spent(run: Passes, by: str, costs: Any) -> tuple[Costs, dict[str, Costs]]:
+    """The costs of the run, and of its parts; prompts are read only where one is estimated."""
+    for prompts in (False, True):
+        whole, groups = _summed(run.records(prompts=prompts), _KEYS[by], run.trace, costs)
+        if not whole.estimated.calls and not whole.in_doubt.calls:
+            break
+    return whole, groups
+
+
+def _summed(
+    records: Iterable[tuple[Call, bool]], key: Callable[[Call], str], trace: Trace, costs: Any
+) -> tuple[Costs, dict[str, Costs]]:
+    prices = costs.prices_of(trace.header)
+    groups: dict[str, Costs] = {}
+    whole: Costs = costs.Costs(prices)
+    for call, _ in records:
+        whole.add(call)
+        name = key(call)
+        if name not in groups:
+            name = name if len(groups) < _GROUPS else _OTHERS
+            groups.setdefault(name, costs.Costs(prices))
+        groups[name].add(call)
+    return whole, groups
 
 
 def _model(call: Call) -> str:

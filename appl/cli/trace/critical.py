@@ -15,9 +15,10 @@ from appl.cli.terminal import as_json, columns, out, term_safe
 from appl.cli.trace.named import run_path, takes_run
 from appl.cli.trace.places import place, seconds
 from appl.tracing import Trace
+from appl.tracing.reading.passes import Passes
 
 if TYPE_CHECKING:
-    from appl.tracing.critical import Critical
+    from appl.tracing.explaining.critical import Critical
 
 _MOST = 20
 _MEANS = {
@@ -55,14 +56,14 @@ def add(commands: Any) -> None:
 def command(given: argparse.Namespace) -> int:
     """Show the path; the exit code."""
     with guarded(given.json) as failure:
-        module = importlib.import_module("appl.tracing.critical")
-        trace = Trace.open(run_path(given.run))
-        found: Critical = module.critical(trace)
+        module = importlib.import_module("appl.tracing.explaining.critical")
+        with Passes(run_path(given.run)) as run:
+            found: Critical = module.critical(run)
         most = None if given.all else _MOST
         if given.json:
             out(as_json(found.as_data(most), indent=2))
         else:
-            out(term_safe("\n".join(_lines(trace, found, most, module.longest))))
+            out(term_safe("\n".join(_lines(run.trace, found, most, module.longest))))
     return failure.code
 
 

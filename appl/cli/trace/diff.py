@@ -17,9 +17,10 @@ from appl.cli.terminal import as_json, out, term_safe
 from appl.cli.trace.named import run_path
 from appl.cli.trace.places import place
 from appl.tracing import Trace
+from appl.tracing.reading.passes import Passes
 
 if TYPE_CHECKING:
-    from appl.tracing.diff import Diff, Difference
+    from appl.tracing.explaining.diff import Diff, Difference
 
 SAME, DIFFERENT = 0, 1
 _MOST, _PARTS = 5, 4
@@ -53,14 +54,14 @@ def command(given: argparse.Namespace) -> int:
     """Compare the runs; the exit code."""
     differs = False
     with guarded(given.json) as failure:
-        differ = importlib.import_module("appl.tracing.diff")
+        differ = importlib.import_module("appl.tracing.explaining.diff")
         ignore = [word for words in given.ignore for word in words.split(",") if word]
         unknown = sorted(set(ignore) - set(differ.ASPECTS))
         if unknown:
             known = ", ".join(differ.ASPECTS)
             raise UsageError(f"--ignore knows no {unknown[0]!r}; write one or more of {known}")
-        a, b = (Trace.open(run_path(name)) for name in (given.a, given.b))
-        found: Diff = differ.compare(a, b, ignore)
+        with Passes(run_path(given.a)) as a, Passes(run_path(given.b)) as b:
+            found: Diff = differ.compare(a, b, ignore)
         differs = bool(found.differences)
         most = None if given.all else _MOST
         if given.json:
@@ -73,8 +74,8 @@ def command(given: argparse.Namespace) -> int:
 
 
 def _lines(found: Diff, most: int | None) -> Iterator[str]:
-    yield f"A  {_run(found.a)}"
-    yield f"B  {_run(found.b)}"
+    yield f"A  {_run(found.a, found.calls[0])}"
+    yield f"B  {_run(found.b, found.calls[1])}"
     calls = "1 call is" if found.same == 1 else f"{found.same} calls are"
     if not found.differences:
         yield f"{calls} the same; nothing differs"
@@ -94,9 +95,9 @@ def _lines(found: Diff, most: int | None) -> Iterator[str]:
         yield f"\n… and {len(causes) - most} more first causes; --all shows them"
 
 
-def _run(trace: Trace) -> str:
+def _run(trace: Trace, calls: int) -> str:
     state = trace.reason if trace.state == "finished" else trace.state
-    return f"{trace.path.stem}: {state}, {len(trace.calls)} calls"
+    return f"{trace.path.stem}: {state}, {calls} calls"
 
 
 def _cause(

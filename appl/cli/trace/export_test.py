@@ -1,7 +1,7 @@
 """``appl trace export-test``: a recorded run as a test that passes, and its tape.
 
-Invariant: what is written was run before, answered from the same trace; files that are there
-already are left alone.
+Invariant: what is written was run before, answered from the same trace, and holds no secret of the
+environment; files that are there already are left alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import inspect
 import os
 import pprint
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from appl.cli.trace.again import Program, recorded
 from appl.cli.trace.named import run_path, takes_another_program, takes_program
 from appl.session import shown
 from appl.tracing import Replayer, Trace, tape
+from appl.tracing.recording.secret import Masker
 
 _WIDTH = 92
 
@@ -123,6 +124,10 @@ def _lines(program: Program, test: str, file: Path, trace: Trace, value: Any) ->
     called = f"{program.function}({said})"
     whole = f"await appl_run.avalue({called})" if waits else f"appl_run.value({called})"
     plain = _plain(value)
+    secrets = _secrets(plain)
+    if secrets:
+        yield f"    {whole}  # its value is not compared: it holds {', '.join(secrets)}"
+        return
     if plain is None:
         yield f"    {whole}"
         return
@@ -170,6 +175,27 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         value = str(value)
     return value if value is not None and _is_literal(value) else None
+
+
+def _secrets(value: Any) -> list[str]:
+    """The names of the secrets in *value*."""
+    masker, found = Masker(), list[str]()
+    for text in _texts(value):
+        masker.text(text, found)
+    return sorted(set(found))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a literal."""
+    if isinstance(value, bytes):
+        yield value.decode("latin-1")
+    elif isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from _texts([*value, *value.values()])
+    elif isinstance(value, Iterable):
+        for each in value:
+            yield from _texts(each)
 
 
 def _is_literal(value: Any) -> bool:

@@ -28,9 +28,9 @@ from appl.cli.trace.several import counted
 from appl.config import load as load_config
 from appl.errors import ApplError, nearest
 from appl.runtime.scheduling.policy import Policy
-from appl.testing_clock import VirtualClock
+from appl.testing.clock import VirtualClock
 from appl.tracing import Replayer, Trace
-from appl.tracing.fuzzer import FAULTS, Fuzzer, NoAnswer, Plan, plan
+from appl.tracing.replaying.fuzzer import FAULTS, Fuzzer, NoAnswer, Plan, plan
 
 _TOLD = 3
 _PYTHON = sysconfig.get_paths()["stdlib"]

@@ -15,7 +15,7 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, one_line, out, say
 from appl.cli.trace.several import bytes_shown, command_of
 from appl.config import load
-from appl.tracing.costs import money
+from appl.tracing.explaining.costs import money
 from appl.tracing.keeping import index
 from appl.tracing.keeping.finding import ORDERS, STATES, Wanted, found, moment
 from appl.tracing.keeping.row import Row

@@ -22,8 +22,8 @@ from appl.cli.trace.named import run_path, takes_another_program, takes_program
 from appl.config import load as load_config
 from appl.session import Entry, Session
 from appl.tracing import Trace
-from appl.tracing.predictor import Predictor
-from appl.tracing.rerunner import Rerunner
+from appl.tracing.replaying.predictor import Predictor
+from appl.tracing.replaying.rerunner import Rerunner
 
 _WIDTH = 200
 

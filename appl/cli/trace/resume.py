@@ -19,7 +19,7 @@ from appl.cli.trace.named import run_path, takes_program
 from appl.config import load as load_config
 from appl.session import Session
 from appl.tracing import Trace
-from appl.tracing.resumer import Resumer
+from appl.tracing.replaying.resumer import Resumer
 
 
 def add(commands: Any) -> None:

@@ -15,7 +15,7 @@ from appl.cli.terminal import as_json, say
 from appl.cli.terminal import out as print_out
 from appl.cli.trace.several import command_of, confirmed, counted, run_paths, with_yes
 from appl.config import load
-from appl.tracing import keys
+from appl.tracing.format import keys
 from appl.tracing.keeping import index, removing
 
 

@@ -47,12 +47,12 @@ def command(given: argparse.Namespace) -> int:
             raise UsageError(f"{target} exists already; give another name as --out FILE")
         named = given.redact or load().redact
         hook = function_named(named) if named and given.content else None
-        shared = share(source, target, content=given.content, redact=hook)
+        calls = share(source, target, content=given.content, redact=hook)
         size = target.stat().st_size
         if given.json:
-            facts = {"calls": len(shared.calls), "size": size, "content": given.content}
+            facts = {"calls": calls, "size": size, "content": given.content}
             out(as_json({"file": str(target), **facts}))
         else:
             texts = "with prompts and answers" if given.content else "without any text"
-            say(f"appl: {target}: {len(shared.calls)} calls, {bytes_shown(size)}, {texts}")
+            say(f"appl: {target}: {calls} calls, {bytes_shown(size)}, {texts}")
     return failure.code

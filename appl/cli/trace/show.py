@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
+import itertools
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,20 +17,24 @@ from typing import TYPE_CHECKING, Any
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, term_safe
-from appl.cli.trace import tree
+from appl.cli.trace import document, tree
 from appl.cli.trace.named import run_path
 from appl.cli.trace.places import place, seconds
 from appl.errors import nearest
 from appl.prompt import Message
-from appl.runtime.rendering import options_shown
+from appl.runtime.prompts.rendering import options_shown
 from appl.tracing import Attempt, Call, ToolUse, Trace
+from appl.tracing.format.allowance import Written
+from appl.tracing.format.sampling import parameters
+from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.trace import jsonable
 
 if TYPE_CHECKING:
-    from appl.tracing.spans import Span
-    from appl.tracing.summaries import Summary
+    from appl.tracing.reading.spans import Span
+    from appl.tracing.reading.summaries import Summary
 
 _WIDTH, _ORIGIN = 60, 40
-_MOST = 200
+_MOST, _HINTED = 200, 10_000
 
 
 def add(commands: Any) -> None:
@@ -60,9 +64,13 @@ def command(given: argparse.Namespace) -> int:
         if address:
             _show_call(given, run_path(run), address)
         elif given.json:
-            out(as_json(Trace.open(run_path(run), salvage=given.salvage).as_data(), indent=2))
+
+            def begun() -> None:
+                failure.json = False  # there is one document and no more
+
+            document.write(run_path(run), given.salvage, begun)
         else:
-            summary = importlib.import_module("appl.tracing.summaries")
+            summary = importlib.import_module("appl.tracing.reading.summaries")
             most = sys.maxsize if given.all else _MOST
             found = summary.summary_of(run_path(run), most, salvage=given.salvage)
             out("\n".join(_run_lines(found)))
@@ -70,16 +78,14 @@ def command(given: argparse.Namespace) -> int:
 
 
 def _show_call(given: argparse.Namespace, path: Path, address: str) -> None:
-    call = _call(Trace.open(path, salvage=given.salvage), address)
-    if given.json:
-        data = call.as_data()
-        if isinstance(call, Call):
-            data["spans"] = [[span._asdict() for span in spans] for spans in call.spans()]
-        out(as_json(data, indent=2))
-    elif isinstance(call, Call):
-        out("\n".join(_whole(call, given.plain)))
+    with Passes(path, salvage=given.salvage) as run:
+        call, written = _call(run, address), Written(run.size)
+    if isinstance(call, Call):
+        lines = (f"{line}\n" for line in _whole(call, given.plain))
+        for text in document.gathered(document.of_call(call) if given.json else lines, written):
+            out(text, end="")
     else:
-        out("\n".join(_whole_tool(call)))
+        out(as_json(call.as_data(), indent=2) if given.json else "\n".join(_whole_tool(call)))
 
 
 def _names(names: list[str]) -> tuple[str, str | None]:
@@ -93,16 +99,17 @@ def _names(names: list[str]) -> tuple[str, str | None]:
     return (names[0] if names else "last"), None
 
 
-def _call(trace: Trace, address: str) -> Call | ToolUse:
-    call = trace.by_address.get(address) or trace.tools.get(address)
-    if call is None:
-        hint = nearest(address, [*trace.by_address, *trace.tools])
-        raise UsageError(f"{trace.path.name} has no call {address!r}{hint}")
-    return call
+def _call(run: Passes, address: str) -> Call | ToolUse:
+    for each in itertools.chain[Call | ToolUse](run.calls(), run.tools()):
+        if each.address == address:
+            return each
+    every = itertools.chain[Call | ToolUse](run.calls(prompts=False), run.tools())
+    hint = nearest(address, [each.address for each in itertools.islice(every, _HINTED)])
+    raise UsageError(f"{run.trace.path.name} has no call {address!r}{hint}")
 
 
 def _run_lines(found: Summary) -> Iterator[str]:
-    trace, head = found.trace, found.trace.header
+    trace, head = found.trace, jsonable(found.trace.header)
     began = trace.began()
     when = f"{began:%Y-%m-%d %H:%M:%S} UTC" if began else "at an unknown time"
     took = tree.span(found.functions.values())
@@ -253,7 +260,7 @@ def _whole(call: Call, plain: bool) -> Iterator[str]:
 
 
 def _times(call: Call) -> Iterator[str]:
-    flow = importlib.import_module("appl.tracing.flow")
+    flow = importlib.import_module("appl.tracing.explaining.flow")
     parts = [f"{kind} {seconds(took)}" for kind, took in flow.phases(call)]
     if call.ended is not None and call.delivered_at is not None:
         parts.append(f"told the program {seconds(call.delivered_at - call.ended)} later")
@@ -336,4 +343,4 @@ def _count(tokens: int | None) -> str:
 
 
 def _sampling(call: Call) -> str:
-    return options_shown(json.loads(call.sampling)) or "no options"
+    return options_shown(parameters(call.sampling)) or "no options"

@@ -18,7 +18,7 @@ from appl.cli.trace.places import place, seconds
 from appl.tracing import Call, ToolUse
 
 if TYPE_CHECKING:
-    from appl.tracing.summaries import Summary
+    from appl.tracing.reading.summaries import Summary
 
 _MOST, _WIDTH = 20, 100
 
@@ -41,7 +41,7 @@ def add(commands: Any) -> None:
 def command(given: argparse.Namespace) -> int:
     """Show what is waited for; the exit code."""
     with guarded(given.json) as failure:
-        summary = importlib.import_module("appl.tracing.summaries")
+        summary = importlib.import_module("appl.tracing.reading.summaries")
         now = time.time_ns()
         found: Summary = summary.summary_of(run_path(given.run), 0)
         data = _data(found, now)

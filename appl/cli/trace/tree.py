@@ -15,7 +15,7 @@ from appl.cli.trace.places import place, seconds
 from appl.tracing import Call, ToolUse
 
 if TYPE_CHECKING:
-    from appl.tracing.summaries import Sum, Summary
+    from appl.tracing.reading.summaries import Sum, Summary
 
 _NAME, _INDENT, _FUNCTIONS = 48, "  ", 20
 Outcome = Callable[[Call | ToolUse], str]

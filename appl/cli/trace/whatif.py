@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
@@ -16,7 +17,15 @@ from appl.cli.terminal import as_json, columns, out, term_safe
 from appl.cli.trace.named import run_path, takes_run
 from appl.cli.trace.places import seconds
 from appl.errors import nearest
+from appl.price import Price
 from appl.tracing import Call, Trace
+from appl.tracing.reading.passes import Passes
+
+if TYPE_CHECKING:
+    from appl.tracing.explaining.costs import Costs
+    from appl.tracing.explaining.flow import Flow
+
+_HINTED = 10_000
 
 
 def add(commands: Any) -> None:
@@ -47,48 +56,81 @@ def add(commands: Any) -> None:
 def command(given: argparse.Namespace) -> int:
     """Print the prediction; the exit code."""
     with guarded(given.json) as failure:
-        trace = Trace.open(run_path(given.run))
-        data = _predicted(trace, given)
+        with Passes(run_path(given.run)) as run:
+            data = _predicted(run, given)
         if given.json:
             out(as_json(data, indent=2))
         else:
-            out(term_safe("\n".join(_lines(trace, data))))
+            out(term_safe("\n".join(_lines(run.trace, data))))
     return failure.code
 
 
-def _predicted(trace: Trace, given: argparse.Namespace) -> dict[str, Any]:
-    flows = importlib.import_module("appl.tracing.flow")
-    whatif = importlib.import_module("appl.tracing.whatif")
-    costs = importlib.import_module("appl.tracing.costs")
+def _predicted(run: Passes, given: argparse.Namespace) -> dict[str, Any]:
+    flows = importlib.import_module("appl.tracing.explaining.flow")
+    whatif = importlib.import_module("appl.tracing.explaining.whatif")
     latency, slots = _factor(given.latency), given.concurrency
     if slots is not None and slots < 1:
         raise UsageError(f"--concurrency is a number of calls from 1 on, got {slots}")
-    prices = dict(_price(words, costs.Price) for words in given.price)
-    without = tuple(_known(trace, each.rstrip("/")) for each in given.without)
+    prices = dict(_price(words) for words in given.price)
+    flow = flows.Flow(run)
+    without = tuple(_known(run, flow, each.rstrip("/")) for each in given.without)
     changes = whatif.Changes(latency, slots, without)
-    model = whatif.Model(flows.Flow(trace))
+    model = whatif.Model(flow)
     most = model.recorded_most()
     as_it_was, other = model.run(), model.run(changes)
-    kept = [_priced(c, prices) for c in trace.calls if not changes.removes(c.address)]
-    before = costs.of(trace)
-    after = costs.of_calls(kept, costs.prices_of(trace.header) | prices)
-    recorded = model.flow.end - model.flow.begin
+    recorded = flow.end - flow.begin
     same_slots = model.run(whatif.Changes(concurrency=max(most, 1))).duration
+    costs = _costs(run, changes, prices)
     return {
         "recorded_us": recorded,
         "model_us": as_it_was.duration,
         "model_error_us": as_it_was.duration - recorded,
         "model_with_recorded_slots_us": same_slots,
         "predicted_us": other.duration,
-        "calls": {"recorded": len(trace.calls), "predicted": len(kept)},
+        "calls": {"recorded": costs.calls, "predicted": costs.kept},
         "most_at_once": {"recorded": most, "predicted": other.most},
-        "cost": {"recorded": before.as_data(), "predicted": after.as_data()},
+        "cost": {"recorded": costs.before.as_data(), "predicted": costs.after.as_data()},
         "changes": {"latency": latency, "concurrency": slots, "without": list(without)},
-        "cost_lines": {"recorded": before.line(), "predicted": after.line()},
+        "cost_lines": {"recorded": costs.before.line(), "predicted": costs.after.line()},
     }
 
 
-def _priced(call: Call, prices: dict[str, Any]) -> Call:
+class _Sums:
+    """What a run cost, and what it would have."""
+
+    def __init__(self, before: Costs, after: Costs) -> None:
+        self.before, self.after = before, after
+        self.calls = self.kept = 0
+
+    @property
+    def needs_prompts(self) -> bool:
+        """Whether something had to be estimated."""
+        return any(
+            each.estimated.calls or each.in_doubt.calls for each in (self.before, self.after)
+        )
+
+
+def _costs(run: Passes, changes: Any, prices: dict[str, Price]) -> _Sums:
+    """The costs; prompts are read only where one has to be estimated."""
+    sums = _summed(run, changes, prices, prompts=False)
+    return _summed(run, changes, prices, prompts=True) if sums.needs_prompts else sums
+
+
+def _summed(run: Passes, changes: Any, prices: dict[str, Price], *, prompts: bool) -> _Sums:
+    costs = importlib.import_module("appl.tracing.explaining.costs")
+    known = costs.prices_of(run.trace.header)
+    sums = _Sums(costs.Costs(known), costs.Costs(known | prices))
+    for call, earlier in run.records(prompts=prompts):
+        sums.before.add(call)
+        if not earlier:
+            sums.calls += 1
+            if not changes.removes(call.address):
+                sums.kept += 1
+                sums.after.add(_priced(call, prices))
+    return sums
+
+
+def _priced(call: Call, prices: dict[str, Price]) -> Call:
     """*call* without the cost that it came with, where another price is given for its model."""
     response = call.response
     if response is None or not {"", call.model, response.model} & set(prices):
@@ -131,19 +173,19 @@ def _factor(words: str) -> float:
     return factor
 
 
-def _price(words: str, make: Any) -> tuple[str, Any]:
+def _price(words: str) -> tuple[str, Price]:
     model, _, price = words.rpartition("=")
     prompt, _, answer = price.partition("/")
     try:
-        return model, make(float(prompt), float(answer))
+        return model, Price(float(prompt), float(answer))
     except ValueError:
         raise UsageError(
             f"--price is MODEL=IN/OUT for a million tokens, as small=0.15/0.60, got {words!r}"
         ) from None
 
 
-def _known(trace: Trace, address: str) -> str:
-    every = [*trace.by_address, *trace.tools]
-    if not any(each == address or each.startswith(address + "/") for each in every):
-        raise UsageError(f"{trace.path.name} has no call {address!r}{nearest(address, every)}")
+def _known(run: Passes, flow: Flow, address: str) -> str:
+    if not any(each == address or each.startswith(address + "/") for each in flow.steps):
+        hint = nearest(address, itertools.islice(flow.steps, _HINTED))
+        raise UsageError(f"{run.trace.path.name} has no call {address!r}{hint}")
     return address

@@ -3,8 +3,8 @@
 Invariant: nothing here knows a program; what is decided changes when a call is answered, never how.
 """
 
+from appl.runtime.scheduling.accounts import Account, Desk
 from appl.runtime.scheduling.attempts import Attempts
-from appl.runtime.scheduling.budget import Account, Desk
 from appl.runtime.scheduling.holding import Holding, Load
 from appl.runtime.scheduling.order import ByPrefix, ByProgram, Fifo, Order
 from appl.runtime.scheduling.placing import Place, Placing, Way

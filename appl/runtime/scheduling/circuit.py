@@ -44,7 +44,7 @@ class Breaker:
         self._last: BaseException | None = None
         self._probing = False
         self._probe_at: float | None = None  # while open: when it is asked again
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: dict[asyncio.Future[None], None] = {}  # in the order of coming
 
     @property
     def open(self) -> bool:
@@ -110,11 +110,14 @@ class Breaker:
 
     async def _news(self, until: float) -> None:
         news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(news)
-        await wait_for(self._clock, until, news)
+        self._waiting[news] = None
+        try:
+            await wait_for(self._clock, until, news)
+        finally:
+            self._waiting.pop(news, None)
 
     def _tell(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, {}
         for news in waiting:
             ring(news)
 

@@ -73,6 +73,10 @@ class Slots:
                     self._let_in()
                 raise
             return self.epoch
+        return self.take_now()
+
+    def take_now(self) -> int:
+        """Take a slot while there is ``room``; the epoch."""
         self.taken += 1
         return self.epoch
 

@@ -1,20 +1,24 @@
-"""What the scheduler holds, and why: plain data for whoever asks, made when he asks.
+"""The calls that are not answered yet, where they are, and why: made when somebody asks.
 
 Invariant: looking changes nothing; it is done on the I/O loop, where everything holds still.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from appl.runtime.call import Call
+    from appl.prompt import Messages
+    from appl.runtime.answers.stream import Feed
+    from appl.runtime.concurrency.pending import Outcome, Pending
 
-Stage = Literal["prompt", "queue", "worker"]
+Stage = Literal["record", "prompt", "queue", "worker"]
 Why = Literal[
     "part", "turn", "gathering", "prefix", "cache", "connect", "budget", "slot", "gate", "circuit",
-    "rate", "paused", "retry", "sample", "asked",
+    "rate", "paused", "retry", "sample", "asked", "leave", "recorded", "held", "again", "stray",
+    "ending",
 ]  # fmt: skip
 """Why a call is not answered yet.
 
@@ -25,8 +29,46 @@ being connected with. ``budget``: it fits only if others use less than they may.
 are on their way as may be. ``gate``: the backend asked to be left alone. ``circuit``: the backend
 is taken for dead. ``rate``: as many as may be were asked for in the period. ``paused``: somebody
 paused the run. ``retry``: it rests between two attempts. ``sample``: the same question is being
-asked. ``asked``: the backend works on it.
+asked. ``asked``: the backend works on it. ``leave``: another process waits for the run's budget,
+rate or slots.
+
+With an earlier run's record: ``recorded``: its end is known, and comes in its turn. ``held``: it is
+asked when the record is used up. ``again``: likewise, unless the program cancels it as it did then.
+``stray``: it is asked unless a recorded call turns out to be the same. ``ending``: somebody outside
+has ended it, which takes effect when the record is used up.
 """
+
+When = Literal["now", "later", "never"]
+"""When a call or function that somebody outside ends has ended: later in a run that goes on with
+another, after what is recorded; never, if it had ended before.
+"""
+
+
+class Endable(Protocol):
+    """A call or a function that was started."""
+
+    address: str
+
+    def end_from_outside(self) -> bool:
+        """End it as cancelled by somebody outside of the program; false when there is nothing."""
+
+
+class Unfinished(Endable, Protocol):
+    """A call that is not answered yet, here or in another process."""
+
+    model: str
+    priority: int
+    file: str | None
+    line: int | None
+    messages: Messages | None
+    emit: Feed | None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it ended."""
+
+    def blockers(self) -> Iterable[Pending]:
+        """What its prompt waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +78,11 @@ class Holding:
     ``number`` is its place in the queue of ``backend``, 1 for the next; 0 when it is not there.
     ``attempt`` is the number of the latest attempt, which began ``since_s`` seconds ago and of
     which ``error`` came, if it failed. ``next_s`` is in how many seconds it goes on at the
-    earliest, where that is known.
+    earliest, where that is known. ``ahead`` is how many recorded ends are still to come before it.
+    ``away`` is the number, from 1, of the process that has it when that is another one.
     """
 
-    call: Call
+    call: Unfinished
     stage: Stage
     why: Why
     backend: str = ""
@@ -48,6 +91,8 @@ class Holding:
     since_s: float | None = None
     next_s: float | None = None
     error: BaseException | None = None
+    ahead: int = 0
+    away: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Protocol
 
 from appl.prompt import Node
-from appl.runtime.call import Call
+from appl.runtime.answers.call import Call
 
 
 class Order(Protocol):

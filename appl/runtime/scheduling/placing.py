@@ -20,18 +20,20 @@ from typing import TYPE_CHECKING, cast
 
 from appl.backend import Backend, Request, Response
 from appl.errors import BackendError, BackendUnavailable
-from appl.runtime.call import Call
+from appl.price import price_for
+from appl.runtime.answers.call import Call
+from appl.runtime.concurrency.pending import Outcome, Pending
 from appl.runtime.event import AttemptFailed
-from appl.runtime.pending import Outcome, Pending
+from appl.runtime.scheduling.accounts import Account
 from appl.runtime.scheduling.attempts import Attempts
-from appl.runtime.scheduling.budget import Account, estimated
 from appl.runtime.scheduling.holding import Holding, Load
+from appl.runtime.scheduling.metering import estimated
 from appl.runtime.scheduling.policy import Allowance, Policy
 from appl.runtime.scheduling.scheduler import Scheduler, incomplete, when_prepared
 from appl.runtime.scheduling.traffic import Traffic
 
 if TYPE_CHECKING:
-    from appl.runtime.models import Models, Route, Spot
+    from appl.runtime.answers.models import Models, Route, Spot
 
 _MEASURED = 32
 """How many of a backend's last answers say how long it takes."""
@@ -74,7 +76,7 @@ class Way(Attempts):
         try:
             return await super().complete(leg)
         except BackendUnavailable:
-            if self._connect is not None and self.policy.circuit is not None:
+            if self._connecting.needed and self.policy.circuit is not None:
                 self._away_until = self._clock.now() + self.policy.circuit.cap_s
             raise
         finally:
@@ -94,14 +96,14 @@ class Way(Attempts):
         return self._clock.now()
 
     def price(self, model: str, request: Request) -> float:
-        """What *request* may cost if *model* is asked, in millionths; infinite if unknown."""
+        """What *request* may cost if *model* is asked, in trillionths; infinite if unknown."""
         prices = self.policy.prices or getattr(self.backend, "prices", None) or {}
-        price = prices.get(model) or prices.get("")
+        price = price_for(prices, model)
         if price is None:
             return math.inf
         longest = request.sampling.max_tokens
         answer = (_ANSWER if longest is None else longest) * max(request.n, 1)
-        return float(estimated(request) * price.prompt + answer * price.answer)
+        return price.trillionths(estimated(request), answer)
 
 
 class Leg(Call):

@@ -5,12 +5,14 @@ Invariant: plain data, checked where it is made; ``Policy.naive()`` is dispatch 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
 from appl.errors import InvalidOption
+from appl.price import Price
 from appl.runtime.scheduling.timers import Clock
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -97,25 +99,11 @@ class Allowance:
     def __post_init__(self) -> None:
         for name in ("cost", "tokens", "calls"):
             _check(f"budget.{name}", getattr(self, name))
+        if self.cost is not None and self.cost == math.inf:
+            raise InvalidOption("budget.cost must be an amount of money; leave it out for no limit")
 
     def __bool__(self) -> bool:
         return self.cost is not None or self.tokens is not None or self.calls is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """What a million tokens cost, in a currency unit: of prompts, of answers, of cached prompts.
-
-    One token of a million that cost one unit costs a millionth, which is what costs are counted in.
-    """
-
-    prompt: float
-    answer: float
-    cached: float | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("prompt", "answer", "cached"):
-            _check(f"prices: {name}", getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True)

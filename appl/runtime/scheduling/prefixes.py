@@ -21,26 +21,30 @@ BLOCK = 32
 WORTH = 1024
 LEAST = 96
 UNKNOWN_CACHE = 2_000_000
+_FULL = 0.9
+"""What is kept back must have been unused for longer than what goes on when the cache overflows."""
 
 
 @dataclass(slots=True, eq=False)
 class Footprint:
     """The prompt of one call: its tokens, the blocks of them, and the tokens of its answers.
 
-    The first ``ahead`` blocks have been sent ahead of it, whether or not they are still known.
+    ``more`` tokens are expected to come after them. The first ``ahead`` blocks have been sent ahead
+    of it, whether or not they are still known.
     """
 
     ids: Sequence[int]
     blocks: Sequence[int]
     answers: int
+    more: int = 0
     ahead: int = 0
     admitted: bool = False
     counted: bool = field(default=True, repr=False)
 
     @property
-    def rest(self) -> int:
-        """How many tokens stand behind the last block."""
-        return len(self.ids) - BLOCK * len(self.blocks)
+    def tail(self) -> int:
+        """How many tokens stand, or will stand, behind the last block."""
+        return len(self.ids) - BLOCK * len(self.blocks) + self.answers + self.more
 
 
 class Prefixes:
@@ -57,7 +61,6 @@ class Prefixes:
         self._latest: dict[int, Footprint] = {}
         self._known: OrderedDict[int, None] = OrderedDict()
         self._tails = 0
-        self.admitted = 0
 
     # -- a call's way
 
@@ -74,23 +77,23 @@ class Prefixes:
 
     def fits(self, each: Footprint) -> bool:
         """Whether the server's cache holds *each* besides all that was admitted."""
-        room = self._caching.cache_tokens
-        if room is None or not self.admitted or each.admitted:
+        tokens = self._caching.cache_tokens
+        if tokens is None or each.admitted:
             return True
+        room = int(_FULL * tokens)
         most = BLOCK * (len(self._used) + len(each.blocks)) + self._tails
-        if most + each.rest + each.answers <= room:
+        if most + each.tail <= room:
             return True
         fresh = sum(block not in self._used for block in each.blocks)
-        held = BLOCK * (len(self._used) + fresh) + self._tails + each.rest + each.answers
+        held = BLOCK * (len(self._used) + fresh) + self._tails + each.tail
         return held <= room
 
     def admit(self, each: Footprint) -> None:
-        """Keep room for *each* until it is done."""
+        """Keep room for *each* until it is released."""
         if each.admitted:
             return
         each.admitted = True
-        self.admitted += 1
-        self._tails += each.rest + each.answers
+        self._tails += each.tail
         self._used.update(each.blocks)
 
     def segment(self, each: Footprint) -> int:
@@ -125,7 +128,8 @@ class Prefixes:
 
     def cold(self, each: Footprint) -> int:
         """How many tokens of *each* the cache is not known to have."""
-        return each.rest + BLOCK * sum(block not in self._known for block in each.blocks)
+        rest = len(each.ids) - BLOCK * len(each.blocks)
+        return rest + BLOCK * sum(block not in self._known for block in each.blocks)
 
     def sent(self, each: Footprint) -> None:
         """*each* waits no longer: it is on its way, or given up."""
@@ -136,16 +140,12 @@ class Prefixes:
                 if self._latest.get(block) is each:
                     del self._latest[block]
 
-    def done(self, each: Footprint, computed: bool) -> None:
-        """*each* is over; if it was *computed*, the cache has it."""
-        self.sent(each)
+    def release(self, each: Footprint) -> None:
+        """No room is kept for *each* any more."""
         if each.admitted:
             each.admitted = False
-            self.admitted -= 1
-            self._tails -= each.rest + each.answers
+            self._tails -= each.tail
             _less(self._used, each.blocks)
-        if computed:
-            self.warmed(each.blocks)
 
     def warmed(self, blocks: Sequence[int]) -> None:
         """The server's cache has *blocks* now; what was used least recently gives way."""

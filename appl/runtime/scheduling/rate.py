@@ -36,10 +36,14 @@ class Rate:
             while (ready := self._ready_at(tokens)) > self._clock.now():
                 self._bell = asyncio.get_running_loop().create_future()
                 await wait_for(self._clock, ready, self._bell)
-            if self._throttler is not None:
-                self._log().append(self._clock.now())
-            if self._bucket is not None:
-                self._bucket.take(self._clock.now(), tokens)
+            self._book(tokens)
+
+    def take_now(self, tokens: int) -> bool:
+        """Whether one more request for *tokens* may be sent now; it is taken."""
+        if self._turn.locked() or self._ready_at(tokens) > self._clock.now():
+            return False
+        self._book(tokens)
+        return True
 
     def ready_at(self) -> float:
         """When any request may be sent at the earliest."""
@@ -51,6 +55,12 @@ class Rate:
             self._bucket.take(self._clock.now(), used - asked)
             if self._bell is not None:
                 ring(self._bell)
+
+    def _book(self, tokens: int) -> None:
+        if self._throttler is not None:
+            self._log().append(self._clock.now())
+        if self._bucket is not None:
+            self._bucket.take(self._clock.now(), tokens)
 
     def _ready_at(self, tokens: int) -> float:
         """When a request for *tokens* may be sent, as far as is known now."""

@@ -16,14 +16,15 @@ from typing import cast
 
 from appl.backend import PrefixCaching, Response
 from appl.errors import CallCancelled
-from appl.runtime.call import Call, on_finish
-from appl.runtime.crossing import io_thread
-from appl.runtime.pending import Error, Pending
+from appl.runtime.answers.call import Call, on_finish
+from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.pending import Error, Pending
+from appl.runtime.scheduling.accounts import Account
 from appl.runtime.scheduling.attempts import Attempts
-from appl.runtime.scheduling.budget import Account
 from appl.runtime.scheduling.holding import Holding, Load, Why
 from appl.runtime.scheduling.order import Order
 from appl.runtime.scheduling.policy import Allowance
+from appl.runtime.scheduling.timers import LoopClock
 from appl.runtime.scheduling.warming import PrefixFirst
 
 
@@ -45,8 +46,10 @@ class Scheduler:
         self._now = clock.now if clock is not None else time.monotonic
         self._ahead: PrefixFirst | None = None
         if caching is not None:
-            gather = attempts.policy.gather_s
-            self._ahead = PrefixFirst(caching, order, self._engage, attempts.probed, gather)
+            gather, time_of = attempts.policy.gather_s, clock or LoopClock()
+            self._ahead = PrefixFirst(
+                caching, order, self._engage, attempts.probed, gather, time_of
+            )
         self._workers = 0
         self._starting = False
         self._incomplete: set[Call] = set()
@@ -55,11 +58,13 @@ class Scheduler:
     @property
     def busy(self) -> bool:
         """Whether a call is on its way to the backend."""
-        return self._starting or (self._ahead is not None and self._ahead.gathering)
+        return self._starting or (self._ahead is not None and self._ahead.looking)
 
     def admit(self, call: Call) -> None:
         """A call has come from its program: it is ready, or waits for a part of its prompt."""
         when_prepared(call, self.ready, self._incomplete)
+        if self._ahead is not None and call in self._incomplete:
+            self._ahead.foresee(call)
 
     def ready(self, call: Call) -> None:
         """A call has its request, and is sent when it is its turn."""

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
+from itertools import chain, count
 from typing import Any
 
 from appl.backend import PrefixCaching
-from appl.runtime.call import Call
-from appl.runtime.crossing import io_thread
-from appl.runtime.pending import Value
+from appl.runtime.answers.call import Call
+from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.pending import Value
 from appl.runtime.scheduling.holding import Why
-from appl.runtime.scheduling.order import Order
+from appl.runtime.scheduling.order import Order, program_of
 from appl.runtime.scheduling.prefixes import Footprint, Prefixes
+from appl.runtime.scheduling.residence import Age, Residents
+from appl.runtime.scheduling.timers import Clock, Timer
 
 _LARGE = 256
 _LOOKS = 20
+_SLICE_S = 0.005
+_BETWEEN_S = 0.002
 _WARMING_S = 60.0
 
 
@@ -30,10 +36,13 @@ class PrefixFirst:
 
     Calls that arrive together are looked at together: at once, or where prompts begin with much
     that is cold, when no more have come for *gather* seconds. What goes on from an answer is not
-    waited for: hardly anybody else has the same, and the server would be idle. Calls whose common
-    beginning is cold wait until it has been sent and computed; no more different prompts are
-    handed out than the cache holds. *go* is called when ``next`` may have something again; *probe*
-    is awaited once, before the first prompt is looked at.
+    waited for: hardly anybody else has the same, and the server would be idle. Nor are all of very
+    many: those of some programs are encoded and go, then the next are. Calls whose common
+    beginning is cold wait until it has been sent and computed. No more different prompts are handed
+    out than the cache holds, with those that go on (see ``Residents``): while there are too many,
+    the calls of programs that began first go first. *go* is called when ``next`` may have something
+    again; *probe* is awaited once, before the first prompt is looked at. ``looking`` says that some
+    calls that arrived were not looked at yet, ``gathering`` that none is handed out meanwhile.
     """
 
     def __init__(
@@ -42,30 +51,38 @@ class PrefixFirst:
         order: Order,
         go: Callable[[], None],
         probe: Callable[[], Coroutine[Any, Any, None]],
-        gather: float = 0.001,
+        gather: float,
+        clock: Clock,
     ) -> None:
         self._caching, self._order, self._go, self._gather = caching, order, go, gather
         self._probe: Callable[[], Coroutine[Any, Any, None]] | None = probe
-        self._prefixes = Prefixes(caching)
-        self._arrived: list[Call] = []
+        self._prefixes, self._clock = Prefixes(caching), clock
+        self._residents = Residents(self._prefixes, clock)
+        self._arrived: deque[Call] = deque()
+        self._unseen: set[Call] = set()
+        self._late: list[Call] = []
         self._prints: dict[Call, Footprint] = {}
         self._held: dict[int, list[Call]] = {}
         self._free: deque[Call] = deque()
-        self._full: Call | None = None
+        self._parked: list[tuple[int, Age, int, Call]] = []
+        self._numbers = count()
+        self._lapse: Timer | None = None
+        self._with_server = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.gathering = False
+        self.looking = self.gathering = False
 
     @property
     def waiting(self) -> bool:
         """Whether there is a call to hand out that is not in the queue any more."""
-        return bool(self._free) or self._full is not None
+        return bool(self._free or self._parked)
 
     def arrive(self, call: Call) -> None:
         """*call* has been added to the ready queue."""
         self._arrived.append(call)
-        if self.gathering:
+        self._unseen.add(call)
+        if self.looking:
             return
-        self.gathering = True
+        self.looking = self.gathering = True
         io = io_thread()
         io.workers += 1
         if self._probe is not None:
@@ -74,19 +91,26 @@ class PrefixFirst:
         else:
             io.loop.call_soon(self._look)
 
+    def foresee(self, call: Call) -> None:
+        """*call* will arrive when all parts of its prompt are there."""
+        self._residents.foresees(call)
+
     def next(self) -> Call | None:
         """The next call to send; ``None`` when there is none, or none that there is room for."""
         while not self.gathering:
             call = self._take()
             if call is None:
                 return None
+            if call in self._unseen:
+                self._late.append(call)
+                return None
             each = self._prints.get(call)
             if call.outcome is not None:
                 self.over(call)
             elif each is None:
                 return call
-            elif not self._prefixes.fits(each):
-                self._full = call
+            elif not self._has_room(call, each):
+                self._park(call, -next(self._numbers))  # it was first, and stays first
                 return None
             elif not self._hold(call, each):
                 self._prefixes.sent(each)
@@ -96,14 +120,21 @@ class PrefixFirst:
     def over(self, call: Call) -> None:
         """*call* has ended."""
         each = self._prints.pop(call, None)
-        if each is not None:
-            self._prefixes.done(each, isinstance(call.outcome, Value))
+        if each is None:
+            return
+        self._with_server -= each.admitted
+        self._prefixes.sent(each)
+        if isinstance(call.outcome, Value):
+            self._prefixes.warmed(each.blocks)
+            self._residents.keep(call, each)
+        else:
+            self._prefixes.release(each)
 
     def holdings(self) -> Iterator[tuple[Call, Why | None]]:
         """The calls that are neither in the queue nor with a worker; why, if they may not go."""
-        if self._full is not None:
-            yield self._full, "cache"
-        for call in self._free:
+        for *_, call in sorted(self._parked):
+            yield call, "cache"
+        for call in chain(self._free, self._late):
             yield call, None
         for calls in self._held.values():
             for call in calls:
@@ -120,36 +151,76 @@ class PrefixFirst:
 
     def _look(self, looks: int = 0) -> None:
         """See what has arrived; as long as prompts are long and more come, wait for more."""
-        calls, self._arrived = self._arrived, []
-        cold = 0
-        for call in calls:
-            if call.outcome is None and call.request is not None:
-                try:
-                    each = self._prefixes.add(call.request)
-                except Exception:  # a prompt that cannot be encoded: its attempt will say so
-                    continue
-                self._prints[call] = each
-                if cold < _LARGE and not _goes_on(call):
-                    cold = max(cold, self._prefixes.cold(each))
-        if cold >= _LARGE and looks < _LOOKS:
-            io_thread().loop.call_later(self._gather, self._look, looks + 1)
+        loop = io_thread().loop
+        cold, program, until = 0, "", loop.time() + _SLICE_S
+        while self._arrived and (loop.time() < until or program_of(self._arrived[0]) == program):
+            call = self._arrived.popleft()
+            cold, program = max(cold, self._see(call)), program_of(call)
+        if not self._arrived and cold >= _LARGE and looks < _LOOKS:
+            self.gathering = True
+            loop.call_later(self._gather, self._look, looks + 1)
             return
         self.gathering = False
-        io_thread().workers -= 1
+        self._free.extend(self._late)
+        self._late.clear()
+        if self._arrived:
+            loop.call_later(_BETWEEN_S, self._look, looks)
+        else:
+            self.looking = False
+            io_thread().workers -= 1
         self._go()
+
+    def _see(self, call: Call) -> int:
+        """Know the prompt of *call*; how many cold tokens it begins with."""
+        self._unseen.remove(call)
+        if call.outcome is not None or call.request is None:
+            return 0
+        try:
+            each = self._prefixes.add(call.request)
+        except Exception:  # a prompt that cannot be encoded: its attempt will say so
+            return 0
+        self._prints[call] = each
+        self._residents.arrives(call, each)
+        return 0 if _holds_an_answer(call) else self._prefixes.cold(each)
 
     # -- what goes
 
     def _take(self) -> Call | None:
         if self._free:
             return self._free.popleft()
-        if self._full is not None:
-            call, self._full = self._full, None
-            return call
-        return self._order.take()
+        if not self._parked:
+            return self._order.take()
+        while (call := self._order.take()) is not None:
+            self._park(call, next(self._numbers))
+        return heapq.heappop(self._parked)[-1]
+
+    def _park(self, call: Call, number: int) -> None:
+        """Have *call* wait for room: behind those of higher priority, and of older programs."""
+        age = self._residents.age_of(call)
+        heapq.heappush(self._parked, (-call.priority, age, number, call))
+
+    def _has_room(self, call: Call, each: Footprint) -> bool:
+        """Whether the cache has room for *call*; if not, ``go`` is called when it may have."""
+        if each.admitted:
+            return True
+        self._residents.asks_again(call)
+        if self._residents.make_room(self._residents.age_of(call), each):
+            return True
+        if not self._with_server:  # nobody is served by its waiting
+            self._residents.let_go()
+            return True
+        lapses = self._residents.lapses()
+        if lapses is not None and self._lapse is None:
+            self._lapse = self._clock.at(lapses, self._lapsed)
+        return False
+
+    def _lapsed(self) -> None:
+        self._lapse = None
+        self._go()
 
     def _hold(self, call: Call, each: Footprint) -> bool:
         """Keep *call* back if the beginning of its prompt is being computed, or should be first."""
+        self._with_server += not each.admitted
         self._prefixes.admit(each)
         key = self._awaited(each)
         if key is None:
@@ -180,7 +251,8 @@ class PrefixFirst:
             self._prefixes.warmed(each.blocks[:end])
             held = self._held.pop(each.blocks[end - 1])
             for one in held:
-                self._prints[one].ahead = end
+                its = self._prints[one]
+                its.ahead = max(its.ahead, end)
             self._free.extend(held)
             io_thread().workers -= 1
             self._go()
@@ -191,6 +263,6 @@ class PrefixFirst:
         task.add_done_callback(self._tasks.discard)
 
 
-def _goes_on(call: Call) -> bool:
+def _holds_an_answer(call: Call) -> bool:
     """Whether the prompt of *call* holds an answer."""
     return call.node is not None and call.node.hole is not None

@@ -14,7 +14,7 @@ from typing import Any
 
 from appl.tracing.exporting import conventions as names
 from appl.tracing.exporting.spans import Span, spans_of
-from appl.tracing.trace import Trace
+from appl.tracing.reading.trace import Trace
 
 _RUN, _CALLS, _TOOLS, _SCOPES = 1, 2, 3, 4
 _PROCESSES = {_RUN: "run", _CALLS: "calls", _TOOLS: "tools", _SCOPES: "functions"}

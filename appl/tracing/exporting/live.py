@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from appl.tracing.exporting.spans import Spans, spans_of
-from appl.tracing.following import Following
+from appl.tracing.reading.following import Following
 
 _PAUSE_S = 0.5
 _SHARE = 5

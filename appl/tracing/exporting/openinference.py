@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterable
 
 from appl.prompt import Message, ToolCall
-from appl.tracing import sampling
 from appl.tracing.exporting import conventions as names
-from appl.tracing.tooluse import ToolUse
-from appl.tracing.trace import Call
+from appl.tracing.format import sampling
+from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.reading.trace import Call
 
 Value = str | bool | int | float
 

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from appl.prompt import digest_of
-from appl.tracing import costs, sampling
+from appl.tracing.explaining import costs
 from appl.tracing.exporting import conventions as names
 from appl.tracing.exporting import openinference
 from appl.tracing.exporting.texts import output_data, said_data
-from appl.tracing.secret import Masker
-from appl.tracing.tooluse import ToolUse
-from appl.tracing.trace import Call, Scope, Trace, jsonable
+from appl.tracing.format import sampling
+from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.reading.trace import Call, Scope, Trace, jsonable
+from appl.tracing.recording.secret import Masker
 
 Value = str | bool | int | float | Sequence[str]
 Attributes = dict[str, Value]

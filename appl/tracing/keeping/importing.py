@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from appl.errors import TraceCorrupt
-from appl.tracing import store
+from appl.tracing.format import store
 from appl.tracing.keeping.trust import imported
-from appl.tracing.recorder import new_path
-from appl.tracing.trace import Trace
+from appl.tracing.reading.trace import Trace
+from appl.tracing.recording.recorder import new_path
 
 
 def take_in(source: Path, home: Path, *, trust: bool = False, salvage: bool = False) -> Path:

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from appl.tracing import runs
+from appl.tracing.format.store import make_folder
 from appl.tracing.keeping.row import Row, row_of
-from appl.tracing.store import make_folder
+from appl.tracing.reading import runs
 
 FILE = "runs.db"
 VERSION = 1

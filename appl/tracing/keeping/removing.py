@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from appl.errors import NotATrace, TraceLocked
-from appl.tracing import block
+from appl.tracing.format import block
 from appl.tracing.keeping.marks import SUFFIX
 
 _PIECE = 1 << 20

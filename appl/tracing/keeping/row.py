@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from appl.errors import TraceError
-from appl.tracing import costs, runs
+from appl.tracing.explaining import costs
 from appl.tracing.keeping.marks import is_kept
-from appl.tracing.trace import Trace, jsonable
+from appl.tracing.reading import runs
+from appl.tracing.reading.trace import Trace, jsonable
 
 WHOLE_BYTES = 64 << 20
 """Larger traces of finished runs are known by the sums that they end with."""

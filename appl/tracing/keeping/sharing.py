@@ -14,19 +14,23 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, BinaryIO
 
+from appl.errors import TraceCorrupt
 from appl.prompt import Message
-from appl.tracing import block, codec, record, store
-from appl.tracing.keys import RunKey
-from appl.tracing.privacy import SHARED, Redact, Veil
-from appl.tracing.sealing import REDACTED, SEALED
-from appl.tracing.secret import MASKED, Masker
-from appl.tracing.store import regular_file
-from appl.tracing.trace import Trace
+from appl.tracing.format import block, codec, record, store
+from appl.tracing.format.allowance import Allowance, of_file
+from appl.tracing.format.keys import RunKey
+from appl.tracing.format.sealing import REDACTED, SEALED
+from appl.tracing.format.store import regular_file
+from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.trace import BAD
+from appl.tracing.recording.privacy import SHARED, Redact, Veil
+from appl.tracing.recording.secret import MASKED, Masker
 
 _KINDS = frozenset("HITXGMLNPSDACEVFROWZ")
 _HEADER = ("format", "program", "backend", "model", "seed", "profile", "versions")
+_BLOCK = 1 << 20  # bytes
 _SETTINGS = ("temperature", "max_tokens", "concurrency", "seed")
 _LIKELY = re.compile(
     r"\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|glpat|xox[abprs]|hf|AIza|AKIA|ASIA|ya29)[-_A-Za-z0-9]{12,}"
@@ -40,25 +44,52 @@ _LIKELY = re.compile(
 
 def share(
     source: Path, target: Path, *, content: bool = False, redact: Redact | None = None
-) -> Trace:
-    """Write what a stranger may see of the trace *source* to the new file *target*; as it reads.
+) -> int:
+    """Write what a stranger may see of the trace *source* to the new file *target*, and return how
+    many calls that has; neither is held as a whole.
 
     With *content*, texts stay as *redact* leaves them, without the secrets of this environment and
-    what looks like a key. Raises ``TraceError``.
+    what looks like a key. Raises ``TraceError``, and then there is no *target*.
     """
-    Trace.open(source)  # damaged files are refused before anything is written
     hook = _Hook(redact) if content else None
     veil = Veil(SHARED, RunKey(secrets.token_bytes(32)), hook)  # nobody has that key
-    fd = store.create(target)
-    encoder = block.Encoder()
-    with os.fdopen(fd, "wb") as file, regular_file(source) as reading:
-        file.write(block.MAGIC)
-        for raw in block.scan(reading, block.Scan()):
-            items = [codec.pack(each) for each in _harmless(raw, bool(content))]
-            shown = b"".join(veil.filter(items))
-            if shown:
+    with regular_file(source) as reading:
+        fd = store.create(target)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                _copy(reading, file, veil, content)
+            with Passes(target) as run:
+                return sum(1 for _ in run.calls())
+        except BaseException:
+            target.unlink()
+            raise
+
+
+def _copy(reading: BinaryIO, file: BinaryIO, veil: Veil, content: bool) -> None:
+    found, encoder = block.Scan(), block.Encoder()
+    file.write(block.MAGIC)
+    for raw in block.scan(reading, found):
+        try:
+            for shown in _gathered(veil, _harmless(raw, content)):
                 file.write(encoder.block(shown))
-    return Trace.open(target)
+        except BAD as error:
+            raise TraceCorrupt(f"block {found.blocks} is not valid: {error!r}") from None
+
+
+def _gathered(veil: Veil, records: Iterator[Any]) -> Iterator[bytes]:
+    """What *veil* leaves of *records*: what stands for a text may be longer than it was, so that a
+    block may become several."""
+    held: list[bytes] = []
+    size = 0
+    for each in records:
+        for shown in veil.filter([codec.pack(each)]):
+            if size and size + len(shown) > _BLOCK:
+                yield b"".join(held)
+                held, size = [], 0
+            held.append(shown)
+            size += len(shown)
+    if held:
+        yield b"".join(held)
 
 
 class _Hook:
@@ -75,7 +106,9 @@ class _Hook:
 
 def _harmless(raw: bytes, content: bool) -> Iterator[Any]:
     """The records that may be shared, with what in them is harmless."""
-    for fields in codec.unpack(raw):
+    one = Allowance(of_file(len(raw)))
+    for fields in codec.unpack(raw, one):
+        one.taken = 0
         names: list[str] = []
         if fields[0] == SEALED:
             _, _, names, fields = fields

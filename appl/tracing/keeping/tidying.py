@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from appl.errors import TraceError
-from appl.tracing import keys
+from appl.tracing.format import keys
 from appl.tracing.keeping import finding, index, marks, removing
 from appl.tracing.keeping.retention import Removal, Retention, removals
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from appl.tracing.recorder import home as usual_home
+from appl.tracing.recording.recorder import home as usual_home
 
 IMPORTED = "imported"
 

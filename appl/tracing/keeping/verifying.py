@@ -13,10 +13,10 @@ from typing import Any
 
 from appl.errors import TraceError
 from appl.prompt import Messages, digest_of
-from appl.tracing import block, store
-from appl.tracing.privacy import digest_shown
-from appl.tracing.store import regular_file
-from appl.tracing.trace import Call, Trace
+from appl.tracing.format import block, store
+from appl.tracing.format.store import regular_file
+from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.recording.privacy import digest_shown
 
 _SHOWN = 20
 

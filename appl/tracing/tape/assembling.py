@@ -14,15 +14,15 @@ from typing import Any, cast
 from appl.backend import Response, Sample, Usage
 from appl.prompt import ROLES, Audio, Image, Media, Message, Messages, Rope, digest_of
 from appl.prompt.messages import LONG
-from appl.tracing import record as records
-from appl.tracing.allowance import RECORD, Allowance
-from appl.tracing.chunks import KINDS, Texts
-from appl.tracing.record import checked, optional
+from appl.tracing.format import record as records
+from appl.tracing.format.allowance import RECORD, Allowance
+from appl.tracing.format.chunks import KINDS, Texts
+from appl.tracing.format.record import checked, optional
+from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.reading.trace import Attempt, Call, Observation, Scope, Trace
 from appl.tracing.tape.gathered import Asked, Gathered, Said
 from appl.tracing.tape.lines import Record, canonical_text, revived
 from appl.tracing.tape.places import after_their_needs
-from appl.tracing.tooluse import ToolUse
-from appl.tracing.trace import Attempt, Call, Observation, Scope, Trace
 
 
 class Assembler:

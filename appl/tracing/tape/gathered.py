@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from appl.backend import TokenLogprob
 from appl.prompt import ToolCall
+from appl.tracing.reading.trace import Scope
 from appl.tracing.tape.lines import Record
-from appl.tracing.trace import Scope
 
 
 class Text:

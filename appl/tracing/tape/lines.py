@@ -11,8 +11,8 @@ import json
 import math
 from typing import Any
 
-from appl.tracing import codec
-from appl.tracing.allowance import Allowance
+from appl.tracing.format import codec
+from appl.tracing.format.allowance import Allowance
 
 FORMAT = 1
 MAX_LINE = 64 << 20

@@ -14,14 +14,14 @@ from typing import BinaryIO
 from appl.backend import TokenLogprob
 from appl.errors import NotATrace, TraceCorrupt, TraceError, TraceTooNew
 from appl.prompt import ToolCall
-from appl.tracing.allowance import Allowance, of_file
-from appl.tracing.chunks import KINDS
-from appl.tracing.record import checked, optional
-from appl.tracing.store import regular_file
+from appl.tracing.format.allowance import Allowance, of_file
+from appl.tracing.format.chunks import KINDS
+from appl.tracing.format.record import checked, optional
+from appl.tracing.format.store import regular_file
+from appl.tracing.reading.trace import Incarnation, Scope, Trace
 from appl.tracing.tape.assembling import Assembler, error_from
 from appl.tracing.tape.gathered import Asked, Gathered, Said, Sampled, Text
 from appl.tracing.tape.lines import FORMAT, MAX_LINE, Record, loaded, revived
-from appl.tracing.trace import Incarnation, Scope, Trace
 
 _ASKED = 2000  # bytes of a call or a tool, besides its texts
 _BAD = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)

@@ -19,11 +19,11 @@ from typing import Any
 from appl.backend import Response, Sample
 from appl.prompt import Media, Message, Messages, ToolCall, digest_of, tagged
 from appl.prompt.messages import LONG
-from appl.tracing import record as records
+from appl.tracing.format import record as records
+from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.reading.trace import Call, Trace
 from appl.tracing.tape.lines import FORMAT, Record, canonical_data, dumped, plain
 from appl.tracing.tape.places import in_order
-from appl.tracing.tooluse import ToolUse
-from appl.tracing.trace import Call, Trace
 
 _FACTS = frozenset(
     [

@@ -13,8 +13,8 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from appl.backend import Emit, Profile, Request, Response, check_media
-from appl.backend_http import address, asked_of, host_of
-from appl.errors import ConfigError, ModelNotFound
+from appl.backend_http import asked_of, check_url, host_of
+from appl.errors import ModelNotFound
 from appl_backends.openai.answer import Assembly, Events, response_of
 from appl_backends.openai.body import OPTIONS, body_of
 from appl_backends.openai.connection import Address, Connection
@@ -62,7 +62,8 @@ class OpenAI:
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         if api_key is None and _is_known(base_url):
             api_key = os.environ.get("OPENAI_API_KEY") or None
-        _check_url(base_url)
+        check_url(base_url, "base_url")
+        check_url(azure_endpoint, "azure_endpoint")
         self._address = Address(
             base_url, api_key, organization, project, dict(headers or {}), azure_endpoint,
             azure_ad_token, api_version, connect,
@@ -173,8 +174,3 @@ def _is_known(url: str | None) -> bool:
     """Whether the key in the environment is meant for *url*."""
     known = (None, os.environ.get("OPENAI_BASE_URL"))
     return url in known or host_of(url or "") == "api.openai.com"
-
-
-def _check_url(url: str | None) -> None:
-    if url is not None and not url.startswith(("http://", "https://")):
-        raise ConfigError(f"base_url must begin with http:// or https://, got {address(url)!r}")

@@ -7,12 +7,14 @@ is an error.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any, TypeGuard
 
 from appl.backend import Chunk, Emit, Request, Response, Sample, TokenLogprob, Usage
 from appl.backend_http import error_of_payload, not_json
 from appl.errors import BackendError, BackendRefused, BackendUnavailable, MalformedResponse
+from appl.price import millionths
 from appl.prompt import ToolCall
 
 _FINISH = {
@@ -102,7 +104,9 @@ def _finish(reason: Any, calls: bool, who: str) -> str:
             f"{who} answered without a finish reason: the answer was cut off", status=200
         )
     if reason == "content_filter":
-        raise BackendRefused(f"{who}: its content filter stopped the answer", status=200)
+        raise BackendRefused(
+            f"{who}: its content filter stopped the answer", status=200, worked=True
+        )
     if reason in ("error", "abort"):
         raise BackendUnavailable(f"{who} gave up while it answered ({reason})", status=200)
     reason = _FINISH.get(reason, reason)
@@ -157,16 +161,18 @@ def usage_of(usage: Any) -> tuple[Usage, int | None]:
     return (
         Usage(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")),
               _count(cached)),
-        round(cost * 1_000_000) if _is_number(cost) else None,
+        millionths(cost) if _is_amount(cost) else None,
     )  # fmt: skip
 
 
-def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_amount(value: Any) -> TypeGuard[float]:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and 0 <= value < math.inf
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    number = isinstance(value, int) and not isinstance(value, bool)
+    return value if number and value >= 0 else None
 
 
 class Events:
@@ -203,7 +209,12 @@ class Assembly:
         """Add *event*, and pass on its text; whether it was the last one."""
         if event.startswith("[DONE]"):
             return True
-        self.take_data(_object(event, self._who, "", self._secrets))
+        try:
+            data = _object(event, self._who, "", self._secrets)
+        except BackendError as error:
+            error.worked = bool(self._samples) or error.worked  # it had begun to answer
+            raise
+        self.take_data(data)
         return False
 
     def take_data(self, data: dict[str, Any]) -> None:
@@ -214,7 +225,8 @@ class Assembly:
         try:
             for choice in data.get("choices") or ():
                 self._add(choice)
-        except BackendError:
+        except BackendError as error:
+            error.worked = bool(self._samples) or error.worked
             raise
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise MalformedResponse(

@@ -56,7 +56,7 @@ class Address:
         parts = urlsplit(self.base_url or "")
         asked = (value for _, value in parse_qsl(parts.query))
         found = (
-            self.api_key, self.azure_ad_token, *self.headers.values(), parts.password, *asked,
+            self.api_key, self.azure_ad_token, *self.headers.values(), *asked,
         )  # fmt: skip
         return tuple(secret for secret in found if secret and len(secret) > 3)
 
@@ -139,7 +139,7 @@ class Connection:
 
     async def _ready(self, who: str) -> _Client:
         if self._closed:
-            raise BackendUnavailable(f"{who}: the backend is closed")
+            raise BackendUnavailable(f"{who}: the backend is closed", worked=False)
         task = self._client
         if task is None:
             task = self._client = asyncio.ensure_future(_made(self._address, who))

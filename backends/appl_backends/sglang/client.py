@@ -29,6 +29,7 @@ from appl.errors import (
     nearest,
 )
 from appl_backends.sglang import answers, asking
+from appl_backends.sglang.heads import Head
 from appl_backends.sglang.probe import Server, probe
 from appl_backends.sglang.reading import Growing, Reader
 from appl_backends.sglang.ready import Ready, check_tokenizer, load
@@ -153,12 +154,13 @@ class SGLang:
             return await self._choose(ready, request, prompt)
         if request.sampling.tools or emit is not None or ready.thinking is not None:
             return await self._read(ready, request, prompt, emit)
-        rid = self._rid()
-        parameters = self._parameters(ready, request, prompt)
-        body = self._body(ready, request, prompt, rid, parameters)
-        found = await self._asked(rid, self._wire.post("/generate", body))
-        prompt.computed(prompt.size)
-        return self._response(ready, request, found)
+        messages = request.messages
+        head = ready.heads.of(request.sampling)
+        if head is not None and messages is not None and not messages.needs and not begun(messages):
+            whole = Run(prompt, head.ids)
+            if _fits(whole, ready.server):
+                return await self._headed(ready, request, whole, head)
+        return self._response(ready, request, await self._generated(ready, request, prompt))
 
     async def aclose(self) -> None:
         """Close the connections, after what was cancelled has been told to stop."""
@@ -257,6 +259,21 @@ class SGLang:
         if seed is not None and request.n > 1 and ready.server.deterministic:
             return asking.ask_each(request, ids, parameters, rid, seed, more)
         return asking.ask(request, asking.of_ids(ids), parameters, rid, more)
+
+    async def _generated(self, ready: Ready, request: Request, prompt: Run) -> Any:
+        rid = self._rid()
+        parameters = self._parameters(ready, request, prompt)
+        body = self._body(ready, request, prompt, rid, parameters)
+        found = await self._asked(rid, self._wire.post("/generate", body))
+        prompt.computed(prompt.size)
+        return found
+
+    async def _headed(self, ready: Ready, request: Request, prompt: Run, head: Head) -> Response:
+        """The answer to a request whose answers all begin with *head*, with which *prompt* ends."""
+        rest = replace(request, sampling=head.sampling)
+        found = await self._generated(ready, rest, prompt)
+        listed = answers.answers(found, request.n, self._wire.who)
+        return self._response(ready, request, list(map(head.on, listed)))
 
     async def _read(
         self, ready: Ready, request: Request, prompt: Run, emit: Emit | None
@@ -388,6 +405,12 @@ def _address(
     if url is not None and url != there:
         return url, api_key, admin_key
     return there or URL, api_key or key, admin_key or admin
+
+
+def _fits(prompt: Run, server: Server) -> bool:
+    """Whether *server* takes *prompt*, and has room for an answer."""
+    longest, context = server.longest or prompt.size, server.context or prompt.size + 2
+    return prompt.size <= longest and prompt.size + 1 < context
 
 
 def _most_files() -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from appl.errors import ConfigError
 from appl_backends.sglang.asking import Parameters
 from appl_backends.sglang.folder import defaults_of, folder_of
+from appl_backends.sglang.heads import Heads
 from appl_backends.sglang.probe import Server, tokens_of
 from appl_backends.sglang.reading import THINK, THOUGHT, Thinking
 from appl_backends.sglang.template import ChatTemplate, load_template
@@ -27,6 +28,7 @@ class Ready:
 
     server: Server
     prompts: Prompts
+    heads: Heads
     parameters: Parameters
     style: Style | None
     thinking: Thinking
@@ -49,9 +51,11 @@ def load(
         )
     chat = load_template(folder, template)
     defaults, seeded = defaults_of(folder), server.deterministic
+    prompts = Prompts(Tokenizer(folder), chat)
     return Ready(
         server,
-        Prompts(Tokenizer(folder), chat),
+        prompts,
+        Heads(prompts.tokenizer, max_tokens),
         Parameters(defaults, max_tokens=max_tokens, seeded=seeded),
         style_of(chat.source + chat.tool_source),
         _thinking(chat),

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from appl.backend_http import (
     address,
     asked_of,
+    check_url,
     error_of_payload,
     errors_of_http,
     not_json,
@@ -163,20 +164,17 @@ class Wire:
 
 def _parts(url: str) -> tuple[str, int, bool, str]:
     """Host, port, whether it is secure, and the path before all others."""
-    try:
-        parts = urlsplit(url.rstrip("/"))
-        port = parts.port
-    except ValueError as error:
-        raise ConfigError(f"the url of an SGLang server is http://host:port: {error}") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+    check_url(url, "the url of an SGLang server")
+    parts = urlsplit(url.rstrip("/"))
+    if not parts.hostname or parts.query:
         raise ConfigError(f"the url of an SGLang server is http://host:port, got {address(url)!r}")
     secure = parts.scheme == "https"
-    return parts.hostname, port or (443 if secure else 80), secure, parts.path
+    return parts.hostname, parts.port or (443 if secure else 80), secure, parts.path
 
 
 def _around(url: str, key: str | None) -> str:
     """The head of a request after its first line, up to the length of the body."""
-    host = urlsplit(url).netloc.rpartition("@")[2]
+    host = urlsplit(url).netloc
     if key is not None and not key.isprintable():
         raise ConfigError("the key of an SGLang server holds characters that no key has")
     allowed = f"Authorization: Bearer {key}\r\n" if key else ""

@@ -1,0 +1,133 @@
+"""A whole run, or a call, as one JSON document, written while it is read.
+
+Invariant: of a run, one call, scope, … a line, and none of them is kept; a run that turns out to be
+damaged, or says far more than its file is long, ends the document where it is, and is a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from appl.cli.terminal import as_json, out
+from appl.prompt import Message
+from appl.tracing import Call
+from appl.tracing.format.allowance import Written
+from appl.tracing.reading.passes import Passes, Sums
+from appl.tracing.reading.trace import error_data, jsonable, observation_data, scope_data
+
+_PIECE, _KEPT = 1 << 16, 1 << 24  # characters: of what is written at once, and of texts at hand
+
+
+def write(path: Path, salvage: bool, begins: Callable[[], None], most: int = 0) -> None:
+    """Print the run at *path*; *begins* is called before anything is written.
+
+    *most* is how many characters it may be, when 4 GiB and 1,000 times the file is not what is
+    wanted. Raises ``TraceError``.
+    """
+    with Passes(path, salvage=salvage) as run:
+        for text in gathered(_document(run), Written(run.size, most)):
+            begins()
+            out(text, end="")
+
+
+def of_call(call: Call) -> Iterator[str]:
+    """The JSON of *call* with the origins of its prompt, indented, in pieces."""
+    yield as_json(call.facts(), indent=2).removesuffix("\n}")
+    yield from _indented("messages", (message.as_dict() for message in call.messages or ()))
+    spans = ([span._asdict() for span in spans] for spans in call.spans())
+    yield from _indented("spans", spans)
+    yield "\n}\n"
+
+
+def _indented(name: str, items: Iterable[object]) -> Iterator[str]:
+    yield f',\n  "{name}": ['
+    between, end = "\n    ", "]"
+    for item in items:
+        yield between + as_json(item, indent=2).replace("\n", "\n    ")
+        between, end = ",\n    ", "\n  ]"
+    yield end
+
+
+def gathered(pieces: Iterable[str], written: Written) -> Iterator[str]:
+    """*pieces* in larger ones, as long as they may be *written*. Raises ``TraceCorrupt``."""
+    held: list[str] = []
+    size = 0
+    for piece in pieces:
+        written.spend(len(piece))
+        held.append(piece)
+        size += len(piece)
+        if size >= _PIECE:
+            yield "".join(held)
+            held, size = [], 0
+    yield "".join(held)
+
+
+def _document(run: Passes) -> Iterator[str]:
+    sums, trace, texts = Sums(), run.trace, _Texts()
+    began = trace.began()
+    head = {
+        "path": str(trace.path),
+        "state": trace.state,
+        "reason": trace.reason,
+        "error": error_data(trace.error),
+        "began": began.isoformat() if began else None,
+        "torn_bytes": trace.torn,
+        "header": jsonable(trace.header),
+    }
+    yield "{\n"
+    for name, value in head.items():
+        yield f'  "{name}": {as_json(value)},\n'
+    yield from _list("calls", _calls(run, sums, texts))
+    yield from _list("scopes", ([as_json(scope_data(each))] for each in run.scopes()))
+    yield from _list("tools", ([as_json(used.as_data())] for used in run.tools()))
+    yield from _list("observations", ([as_json(observation_data(o))] for o in run.observations()))
+    warnings = ({"address": address, "message": said} for address, said in run.warnings())
+    yield from _list("warnings", ([as_json(each)] for each in warnings))
+    yield f'  "seconds": {as_json(sums.seconds)},\n'
+    yield f'  "totals": {as_json(sums.totals.as_data())}\n}}\n'
+
+
+def _list(name: str, items: Iterable[Iterable[str]]) -> Iterator[str]:
+    yield f'  "{name}": ['
+    between = "\n    "
+    for pieces in items:
+        yield between
+        yield from pieces
+        between = ",\n    "
+    yield "],\n"
+
+
+def _calls(run: Passes, sums: Sums, texts: _Texts) -> Iterator[Iterator[str]]:
+    for call, earlier in run.records():
+        sums.add(call, earlier)
+        if not earlier:
+            yield _call(call, texts)
+
+
+def _call(call: Call, texts: _Texts) -> Iterator[str]:
+    yield f'{as_json(call.facts())[:-1]}, "messages": ['
+    links = call.messages.links() if call.messages is not None else []
+    for i, link in enumerate(links):
+        yield ", " + texts.of(link.message) if i else texts.of(link.message)
+    yield "]}"
+
+
+class _Texts:
+    """Messages as JSON; those that were said lately are at hand, as the next call says them too."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Message, str]] = {}
+        self._size = 0
+
+    def of(self, message: Message) -> str:
+        """The JSON of *message*."""
+        known = self._known.get(id(message))
+        if known is not None:
+            return known[1]
+        text = as_json(message.as_dict())
+        if self._size > _KEPT:
+            self._known, self._size = {}, 0
+        self._known[id(message)] = message, text  # which keeps the message, and so its id, alive
+        self._size += len(text) + len(message.content)
+        return text

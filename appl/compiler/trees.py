@@ -1,0 +1,37 @@
+"""From text to a syntax tree, one at a time.
+
+Invariant: no code of the program runs under the lock, apart from what the garbage collector ends.
+CPython before 3.11.8 counts how deep a tree is in one place for all threads, and refuses a tree
+when a collection lets another thread build one meanwhile; compiling to code is not concerned.
+"""
+
+from __future__ import annotations
+
+import ast
+import threading
+from typing import Any
+
+_PARSING = threading.RLock()  # a finalizer may parse on the thread that is just parsing
+_TRIES = 5
+
+
+def module_tree(text: str, file: str) -> ast.Module:
+    """The tree of a file. Raises ``SyntaxError``."""
+    tree: ast.Module = _parsed(text, file, "exec")
+    return tree
+
+
+def expression_tree(text: str) -> ast.expr:
+    """The tree of one expression. Raises ``SyntaxError``."""
+    expression: ast.Expression = _parsed(text, "<expression>", "eval")
+    return expression.body
+
+
+def _parsed(text: str, file: str, mode: str) -> Any:
+    with _PARSING:
+        for _ in range(_TRIES):
+            try:
+                return ast.parse(text, file, mode)
+            except SystemError:  # a thread of the program has parsed something too
+                continue
+        return ast.parse(text, file, mode)

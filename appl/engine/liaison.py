@@ -1,0 +1,230 @@
+"""What one worker says, as the driver takes it: it is recorded, and its attempts get leave.
+
+Invariant: everything here happens on the I/O loop, in the order in which the worker said it; what
+the program has to know is handed to its own thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from appl.engine.away import Away
+from appl.engine.known import Witness, where
+from appl.engine.protocol import Worker
+from appl.engine.wire import Unpacker, portable
+from appl.errors import RunError
+from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.fiber import run_on
+from appl.runtime.concurrency.pending import Error, Value
+from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, CallStarted, Event, Warned
+from appl.runtime.scheduling import Attempts, Holding
+from appl.runtime.scheduling.accounts import Amounts
+from appl.runtime.scheduling.lending import Loan
+
+if TYPE_CHECKING:
+    from appl.engine.spread import Hired, Spread
+
+
+class Liaison:
+    """Between *spread* and the worker that it has *hired*: hears what that one says."""
+
+    def __init__(self, spread: Spread, hired: Hired) -> None:
+        self._spread, self._hired = spread, hired
+        self._run = spread.run_of
+        self._unpacker = Unpacker()
+        self._calls: dict[str, Away] = {}
+        self._loans: dict[int, Loan] = {}
+        self._asking: dict[int, asyncio.Task[None]] = {}
+        self._ended = False
+
+    # -- as a listener, on any thread
+
+    def heard(self, worker: Worker, batch: bytes) -> None:
+        """A batch has come."""
+        here = time.monotonic_ns()
+        messages = pickle.loads(batch)
+        io_thread().send(partial(self._take, messages, here))
+
+    def lost(self, worker: Worker, why: BaseException) -> None:
+        """The worker is gone."""
+        io_thread().send(partial(self._gone, why))
+
+    # -- on the I/O loop
+
+    def _take(self, messages: list[tuple[Any, ...]], here: int) -> None:
+        for message in messages:
+            try:
+                self._one(message, here)
+            except Exception as error:  # the program waits for what would be lost here
+                self._broken(error)
+
+    def _one(self, message: tuple[Any, ...], here: int) -> None:
+        event = self._unpacker.unpack(message)
+        answer = _ANSWERS.get(message[0])
+        if event is not None:
+            self._happened(event)
+        elif answer is not None:
+            answer(self, *message[1:])
+        elif message[0] == "sent":
+            self._unpacker.sent(message[1], here)
+
+    def _happened(self, event: Event) -> None:
+        address = where(event)
+        within = self._spread.within
+        if address.startswith(within):
+            ordinal = int(address[len(within) :].partition("/")[0])
+            if not self._spread.witnesses.setdefault(ordinal, Witness()).fresh(event):
+                return
+        if isinstance(event, Warned):
+            self._run.tell(event.message)
+        self._note(event)
+        self._run.emit(event)
+
+    def _note(self, event: Event) -> None:
+        """Remember where the calls are that the worker has."""
+        if isinstance(event, CallStarted):
+            self._calls[event.request.address] = Away(event, self._end)
+        elif isinstance(event, CallEnded):
+            self._calls.pop(event.address, None)
+        elif isinstance(event, CallDispatched | AttemptFailed) and event.address in self._calls:
+            self._calls[event.address].latest = event
+
+    def _end(self, call: Away) -> None:
+        """Somebody outside ends *call*: the worker does it, and tells that it has ended."""
+        self._hired.tell(("end", call.address))
+
+    def held(self) -> Iterator[Holding]:
+        """The calls that the worker has begun, as far as was heard."""
+        ways = self._run.ways
+        backend = next(iter(ways.values())).name if len(ways) == 1 else ""
+        for call in self._calls.values():
+            yield call.holding(self._hired.number, backend, self._run.paused)
+
+    def _concealed(self, words: dict[str, str]) -> None:
+        """The driver may have another secret of that name, and so may other workers."""
+        known = self._spread.words
+        for name, word in words.items():
+            if word not in known.values():
+                same = sum(each.startswith(f"{name} of a worker") for each in known)
+                known[f"{name} of a worker" + (f" ({same + 1})" if same else "")] = word
+        self._run.conceal(known)
+
+    def _over(self, index: int, well: bool, payload: bytes, shown: str) -> None:
+        witness = self._spread.witnesses.pop(self._spread.first + index, None)
+        for event in witness.left(time.monotonic_ns()) if witness is not None else ():
+            self._run.emit(event)
+        self._tell(partial(self._spread.over, self._hired, index, _outcome(well, payload, shown)))
+
+    def _failure(self, error: BaseException) -> None:
+        self._tell(partial(self._spread.failed, error))
+
+    def _broken(self, error: BaseException) -> None:
+        self._tell(partial(self._spread.broken, self._hired, error))
+
+    def _tell(self, action: Callable[[], None]) -> None:
+        run_on(self._spread.hub, action)
+
+    def _closed(self) -> None:
+        self._gone(None)
+
+    def _gone(self, why: BaseException | None) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        for task in self._asking.values():
+            task.cancel()
+        for loan in self._loans.values():
+            loan.lost()
+        self._loans.clear()
+        self._calls.clear()
+        self._tell(partial(self._spread.gone, self._hired, why))
+
+    # -- leave for attempts
+
+    def _asked(self, number: int, place: str, worst: Any, tokens: int, patience_s: float) -> None:
+        work = self._lend(number, place, worst and Amounts(*worst), tokens, patience_s)
+        task = io_thread().loop.create_task(work)
+        self._asking[number] = task
+
+    async def _lend(
+        self, number: int, place: str, worst: Amounts | None, tokens: int, patience_s: float
+    ) -> None:
+        try:
+            if self._run.gate is not None:
+                self._run.gate()
+            way: Attempts = self._run.ways[place]
+            loan = await way.lend(self._spread.account, worst, tokens, patience_s)
+        except Exception as error:
+            self._hired.tell(("refused", number, portable(error)))
+        else:
+            if self._ended:
+                loan.back(Amounts())
+                return
+            self._loans[number] = loan
+            self._hired.tell(("granted", number, loan.probe))
+        finally:
+            del self._asking[number]
+
+    def _withdrawn(self, number: int) -> None:
+        task, loan = self._asking.get(number), self._loans.pop(number, None)
+        if task is not None:
+            task.cancel()
+        if loan is not None:
+            loan.back(Amounts())
+
+    def _answered(self, number: int, used: Any, tokens: int | None) -> None:
+        loan = self._loans.pop(number, None)
+        if loan is not None:
+            loan.answered(Amounts(*used), tokens)
+
+    def _failed(self, number: int, error: BaseException, used: Any) -> None:
+        loan = self._loans.pop(number, None)
+        if loan is not None:
+            loan.failed(error, Amounts(*used))
+
+    def _barrier(self, number: int) -> None:
+        barrier = self._run.barrier
+        if barrier is None:
+            self._hired.tell(("written", number, None))
+            return
+
+        def write() -> None:
+            try:
+                barrier()
+            except Exception as error:
+                self._hired.tell(("written", number, portable(error)))
+            else:
+                self._hired.tell(("written", number, None))
+
+        threading.Thread(target=write, name="appl-barrier", daemon=True).start()
+
+
+_ANSWERS: dict[str, Callable[..., None]] = {
+    "secrets": Liaison._concealed,
+    "over": Liaison._over,
+    "failure": Liaison._failure,
+    "broken": Liaison._broken,
+    "closed": Liaison._closed,
+    "permit": Liaison._asked,
+    "withdrawn": Liaison._withdrawn,
+    "answered": Liaison._answered,
+    "failed": Liaison._failed,
+    "barrier": Liaison._barrier,
+}
+
+
+def _outcome(well: bool, payload: bytes, shown: str) -> Value | Error:
+    try:
+        value = pickle.loads(payload)
+    except Exception as error:
+        return Error(RunError(f"a result cannot be read here ({type(error).__name__}: {error})"))
+    if well:
+        return Value(value)
+    value.add_note(f"on a worker:\n{shown}")
+    return Error(value)

@@ -1,0 +1,156 @@
+"""What calls cost: prices of tokens, one rule of rounding, and what a failed attempt has used.
+
+Invariant: money is counted in integers. A price is exact to a trillionth of the currency unit for a
+token (six decimals for a million), sums of tokens are exact, and a part of a millionth counts as a
+whole one, once for each attempt: a cost is never below what is paid, and by less than a millionth
+above it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from appl.backend import Usage
+from appl.errors import UNWORKED, BackendError, BackendTimeout, InvalidOption, nearest
+
+KINDS = ("prompt", "answer", "cached")
+_EXACT = 1_000_000
+"""Trillionths in a millionth, and millionths in a unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a million tokens cost, in a currency unit.
+
+    Of tokens of the ``prompt``, of the ``answer``, and of the prompt as far as it was ``cached``
+    (``None``: as all others). Raises ``InvalidOption`` for what is no amount of money.
+    """
+
+    prompt: float
+    answer: float
+    cached: float | None = None
+    _each: tuple[int, int, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        cached = self.prompt if self.cached is None else self.cached
+        each = (
+            _exact("prompt", self.prompt),
+            _exact("answer", self.answer),
+            _exact("cached", cached),
+        )
+        object.__setattr__(self, "_each", each)
+
+    def cost(self, usage: Usage) -> int | None:
+        """The cost of *usage* in millionths, ``None`` when it does not say enough."""
+        prompt, answer = usage.prompt_tokens, usage.completion_tokens
+        if prompt is None or answer is None:
+            return None
+        cached = min(usage.cached_tokens or 0, prompt)
+        for_prompt, for_answer, for_cached = self._each
+        return _up((prompt - cached) * for_prompt + cached * for_cached + answer * for_answer)
+
+    def most(self, prompt: int, answer: int) -> int:
+        """The most that so many tokens cost, in millionths, however many of them are cached."""
+        return _up(self.trillionths(prompt, answer))
+
+    def trillionths(self, prompt: int, answer: int) -> int:
+        """As :meth:`most`, and not rounded: what is cheaper is less also where both are little."""
+        for_prompt, for_answer, for_cached = self._each
+        return prompt * max(for_prompt, for_cached) + answer * for_answer
+
+
+Prices = Mapping[str, Price]
+"""Prices by name of the model; ``""`` is for every other."""
+
+
+class Priced(Protocol):
+    """Whoever knows prices: a table, or a library that has one."""
+
+    def get(self, model: str, /) -> Price | None:
+        """The price of *model*, if it is known."""
+
+
+def price_for(prices: Priced, *models: str) -> Price | None:
+    """The price of the first of *models* that has one, or the price of every other."""
+    return next((price for name in (*models, "") if (price := prices.get(name)) is not None), None)
+
+
+def price_of(row: object) -> Price:
+    """The price in a *row* of a table: ``prompt`` and ``answer``, perhaps ``cached``.
+
+    Raises ``InvalidOption``.
+    """
+    if not isinstance(row, Mapping):
+        raise InvalidOption("a price is a table like {prompt = 1.25, answer = 10.0}")
+    for name, value in row.items():
+        if name not in KINDS:
+            known = ", ".join(KINDS)
+            raise InvalidOption(f"unknown {name!r}{nearest(str(name), KINDS)} (known: {known})")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidOption(f"{name} must be a number of at least 0, got {value!r}")
+    if "prompt" not in row or "answer" not in row:
+        raise InvalidOption("prompt and answer are both needed")
+    return Price(row["prompt"], row["answer"], row.get("cached"))
+
+
+def millionths(units: float) -> int:
+    """An amount in *units* of currency that somebody else computed, rounded up as costs are."""
+    return _up(_trillionths(units))
+
+
+def limit_of(units: float) -> int:
+    """A limit in *units* of currency, in millionths, of which a part is no whole one."""
+    return _trillionths(units) // _EXACT
+
+
+def used_by(error: BaseException) -> Usage | None:
+    """What an attempt that failed with *error* has used, as it must be paid for.
+
+    ``NOTHING`` where no model can have worked on the request: it was not sent, or turned away.
+    ``None`` where nobody knows, so that anything up to its worst case may have to be paid.
+    """
+    said = _said(getattr(error, "usage", None))
+    if said is not None:
+        return said
+    return None if _may_have_worked(error) else NOTHING
+
+
+NOTHING = Usage(0, 0, 0)
+
+
+def _said(usage: object) -> Usage | None:
+    """The *usage* that came with an error, which may have been read from a file."""
+    if not isinstance(usage, tuple | list) or len(usage) != 3:
+        return None
+    if not all(each is None or (isinstance(each, int) and each >= 0) for each in usage):
+        return None
+    return Usage(*usage)
+
+
+def _may_have_worked(error: BaseException) -> bool:
+    if not isinstance(error, BackendError):
+        return True
+    if error.worked is not None:
+        return error.worked
+    if isinstance(error, BackendTimeout) and error.deadline == "connect":
+        return False
+    return not isinstance(error, UNWORKED)
+
+
+def _exact(name: str, price: float) -> int:
+    """Trillionths of a unit for a token, from units for a million tokens."""
+    if not (isinstance(price, int | float) and 0 <= price < math.inf):
+        raise InvalidOption(f"prices: {name} must be a number of at least 0, got {price!r}")
+    return round(price * _EXACT)
+
+
+def _trillionths(units: float) -> int:
+    """A double is off by less than half a trillionth below some thousand units."""
+    return round(units * _EXACT * _EXACT)
+
+
+def _up(trillionths: int) -> int:
+    return -(-trillionths // _EXACT)

@@ -1,0 +1,149 @@
+"""What one ``gen`` or ``select`` asks for: its options, completed and checked, as one value.
+
+Invariant: whatever cannot be done is refused here, before there is a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from appl.backend import Profile, Sampling
+from appl.errors import InvalidOption
+from appl.runtime.answers import choice, relay
+from appl.runtime.answers.demand import schema_for
+from appl.runtime.answers.models import named
+from appl.runtime.answers.older import of_gen
+from appl.runtime.answers.options import check_number, require, sampling_of, stops, switched
+from appl.runtime.answers.shape import Shape, shape_of
+from appl.runtime.concurrency.future import finished
+from appl.runtime.frame import Frame, Scribe
+from appl.runtime.prompts.explicit import Said
+from appl.runtime.tools.toolbox import Toolbox
+
+
+def _check_context(given: Any) -> None:
+    if given is not None and not isinstance(given, Scribe):
+        raise InvalidOption(
+            f"gen(_ctx=...) takes a PromptContext, got {given!r:.80}; for messages write "
+            "gen(messages=...)"
+        )
+
+
+@dataclass(slots=True)
+class Asked:
+    """The arguments of a call. ``fields`` are named as in ``Sampling``, ``extra`` the backend's."""
+
+    model: str | None
+    messages: Said | None
+    fields: dict[str, Any]
+    extra: dict[str, Any]
+    n: int
+    timeout: float | None
+    priority: int
+    choices: Sequence[str] | None = None
+    normalize: str | None = None
+    method: str | None = None
+    stream: bool = False
+    rounds: int = 0
+    shape: Shape | None = None
+    max_asks: int | None = None
+    tools: Toolbox | None = None
+    cache: str | PathLike[str] | None = None
+
+    def shape_as(self, response_format: Any, max_asks: int | None) -> None:
+        """Make the answer a typed one."""
+        if response_format is None:
+            raise InvalidOption(
+                "gen(max_asks=...) is how often a typed answer is asked: write response_format=... "
+                "with it"
+            )
+        self.shape, self.max_asks = shape_of(finished(response_format)), max_asks
+
+    def offer(self, tools: Toolbox, choice: Any) -> None:
+        """Let the model call one of *tools*."""
+        if not len(tools) and finished(choice) is not None:
+            raise InvalidOption("gen(tool_choice=...) needs tools: write gen(tools=[...]) with it")
+        if len(tools):
+            self.tools = tools
+            self.fields["tools"], self.fields["tool_choice"] = tools.texts, tools.choice(choice)
+
+    def sampling(self, frame: Frame) -> Sampling:
+        """The sampling that this means in *frame*, whose defaults are filled in."""
+        run, fields = frame.run, self.fields
+        self._complete(frame)
+        run.complete_fields(fields)
+        profile = run.models.profile_of(self.model or "")
+        self._check(profile)
+        if self.shape is not None:
+            fields["schema"] = schema_for(self.shape, profile)
+        sampling = sampling_of(profile, fields, self.extra)
+        if self.rounds:
+            relay.check(profile, sampling, self.n, self.choices)
+        if self.choices is None:
+            return sampling
+        options = self.choices = choice.checked(self.choices)
+        return choice.sampling_for(profile, sampling, options, self.normalize, self.method)
+
+    def _complete(self, frame: Frame) -> None:
+        """Find the model, and let its default options fill in what was left open."""
+        if self.extra:
+            _check_context(self.extra.get("_ctx"))
+            words = of_gen(self.extra, frame.run.profile.options, self.shape is not None)
+            self.model = words.get("model", self.model)
+            self.messages = words.get("messages", self.messages)
+            self._shape_in_older_words(words)
+        model = frame.run.models.resolve(named(finished(self.model)) or frame.model)
+        for name, value in model.options.items():
+            if name not in self.fields:
+                self.extra.setdefault(name, value)
+            elif self.fields[name] in (None, ()):
+                self.fields[name] = stops(value) if name == "stop" else value
+        self.model = model.name
+
+    def _shape_in_older_words(self, words: dict[str, Any]) -> None:
+        if "response_format" in words:
+            if self.shape is not None:
+                raise InvalidOption(
+                    "gen(response_format=..., response_model=...): they are the same; leave out "
+                    "response_model"
+                )
+            self.shape_as(words["response_format"], self.max_asks)
+        if self.max_asks is None:
+            self.max_asks = words.get("max_asks")
+
+    def _check(self, profile: Profile) -> None:
+        if type(self.n) is not int or self.n != 1 or self.timeout is not None or self.priority != 0:
+            check_number("n", self.n, 1, whole=True)
+            check_number("timeout", self.timeout, 0)
+            check_number("priority", self.priority, None)
+        if type(self.stream) is not bool:
+            self.stream = switched("gen(stream=...)", self.stream)
+        for name in ("regex", "grammar", "tools", "stop_tokens"):
+            if self.fields.get(name) not in (None, ()):
+                require(profile, name, name)
+        if self.choices is not None:
+            self._check_choice()
+        if self.shape is not None:
+            check_number("max_asks", self.max_asks, 1, whole=True)
+            self._alone("response_format", ("choices", "regex", "grammar"))
+
+    def _check_choice(self) -> None:
+        self._alone("choices", ("regex", "grammar", "tools"))
+        if self.n != 1:
+            raise InvalidOption(
+                f"gen(choices=..., n={self.n}): a choice is made once, by its probability; for "
+                f"{self.n} votes write gen(response_format=Literal[...], n={self.n})"
+            )
+
+    def _alone(self, option: str, others: tuple[str, ...]) -> None:
+        """Refuse *others* beside *option*: each says what the answer looks like."""
+        for name in others:
+            given = self.choices if name == "choices" else self.fields.get(name)
+            if given is not None:
+                raise InvalidOption(
+                    f"gen({option}=..., {name}=...): only one of them can say what the answer "
+                    "looks like; leave out the other"
+                )

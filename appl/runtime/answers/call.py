@@ -1,0 +1,310 @@
+"""A call: one node of the unrolled graph, from the moment it is issued to its outcome.
+
+Invariant: everything that identifies a call is fixed when it is issued, on the program's thread;
+its outcome is set on the I/O thread only.
+"""
+
+from __future__ import annotations
+
+import time
+from asyncio import Task as AsyncTask
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+from weakref import ref
+
+from appl.backend import Profile, Request, Response, Sampling, check_media
+from appl.errors import CallCancelled, MalformedResponse
+from appl.prompt import VOICES, Lazy, Messages, Node, Place, RoleName, nodes_of
+from appl.runtime.answers.samples import mixed
+from appl.runtime.answers.stream import Feed, Sink, Stream
+from appl.runtime.answers.text import Text
+from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.pending import Error, Outcome, Pending, Value, explained
+from appl.runtime.event import CallEnded, CallStarted, Delivered, Source
+
+if TYPE_CHECKING:
+    from appl.runtime.concurrency.pending import Home
+    from appl.runtime.frame import Frame
+    from appl.runtime.tools.toolbox import Toolbox
+
+
+class Call(Pending):
+    """One question to a model; ``node`` is its prompt, or ``messages`` when they were given.
+
+    ``frame`` refers to the activation that issued it, while that lives.
+    """
+
+    __slots__ = (
+        "account",
+        "asked",
+        "cache",
+        "emit",
+        "file",
+        "frame",
+        "given",
+        "kind",
+        "line",
+        "messages",
+        "model",
+        "n",
+        "node",
+        "ordinal",
+        "priority",
+        "request",
+        "run",
+        "sampling",
+        "source",
+        "stream",
+        "timeout",
+        "tools",
+        "worker",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        frame: Frame,
+        home: Home,
+        kind: str,
+        node: Node | None,
+        messages: Messages | None,
+        model: str,
+        sampling: Sampling,
+        source: tuple[str, int] | None,
+    ) -> None:
+        super().__init__(frame.issue(kind), home)
+        self.frame = ref(frame)
+        self.run, self.kind = frame.run, kind
+        self.ordinal = frame.generations
+        frame.generations += 1
+        self.node, self.messages = node, messages
+        self.model, self.sampling = model, sampling
+        self.file: str | None = source[0] if source is not None else None
+        self.line: int | None = source[1] if source is not None else None
+        self.n = 1
+        self.priority = 0
+        self.account = frame.account
+        self.timeout: float | None = None
+        self.cache: str | None = None
+        self.tools: Toolbox | None = None
+        self.emit: Feed | None = None
+        self.stream: Stream | None = None
+        self.request: Request | None = None
+        self.worker: AsyncTask[None] | None = None
+        self.asked = False
+        self.source: Source | None = None
+        self.given: Response | None = None
+
+    @property
+    def profile(self) -> Profile:
+        """What those who may answer can do."""
+        return self.run.models.profile_of(self.model)
+
+    def trunk(self) -> Node | None:
+        """The prompt as parts, given messages too, for another call to continue."""
+        if self.node is not None or self.messages is None:
+            return self.node
+        return nodes_of(None, self.messages)
+
+    def add(self, role: RoleName, text: str) -> None:
+        """Have the prompt end with one more item; before the call is submitted."""
+        self.node, self.messages = Node(self.trunk(), VOICES[role], text), None
+
+    def again(self, address: str, node: Node) -> Call:
+        """The same question with a longer prompt, asked on behalf of this call."""
+        other: Call = object.__new__(Call)
+        for name in Call.__slots__:
+            setattr(other, name, getattr(self, name))
+        Pending.__init__(other, address, None)
+        other.node, other.messages, other.request, other.worker = node, None, None, None
+        other.emit = other.stream = other.source = other.given = None
+        return other
+
+    # -- as a part of a series
+
+    @property
+    def call(self) -> Call:
+        """This call itself: the first of what is one call."""
+        return self
+
+    def calls(self) -> Iterator[Call]:
+        """This call alone."""
+        yield self
+
+    def begin(self) -> None:
+        """A call follows nothing."""
+
+    def stream_to(self, sink: Sink) -> None:
+        """Have what the backend emits passed on to *sink*; before the call is submitted."""
+        self.emit = Feed(self.address, self.run, sink)
+
+    # -- on the I/O thread
+
+    def admit(self) -> None:
+        """Hand this call to the scheduler."""
+        self.run.admit(self)
+
+    def prepare(self) -> None:
+        """Render the prompt, whose parts are all there, and tell that the call starts."""
+        node = self.node
+        if node is not None and self.messages is None:
+            self.messages = node.messages()
+        check_media(self.profile, self.messages)
+        self.request = Request(
+            self.address, self.ordinal, self.model, self.messages, self.sampling,
+            self.n, 0, self.timeout, self.priority, self.cache,
+        )  # fmt: skip
+        run = self.run
+        if run.gate is not None:
+            run.gate()
+        if run.watched:
+            at = time.monotonic_ns()
+            run.emit(CallStarted(self.request, self.kind, self.edges(), self.file, self.line, at))
+
+    def edges(self) -> tuple[str, ...]:
+        """The addresses of the calls whose answers the prompt holds, those implied left out."""
+        found = dict.fromkeys(at for source in sources(self.node) for at in source.answered_by())
+        return tuple(found)
+
+    def answered(self, response: Response) -> None:
+        """The call ended well, if every sample is there; those that were ``given`` come first."""
+        if self.given is not None:
+            response = mixed(self.given, response)
+        if len(response.samples) < max(self.n, 1):
+            got = f"{len(response.samples)} of {self.n} samples"
+            self.failed(MalformedResponse(f"the backend answered with {got}"))
+            return
+        wrong = self.emit.complete(response) if self.emit is not None else None
+        if wrong is not None:
+            self.failed(MalformedResponse(f"the backend contradicts itself: {wrong}"))
+            return
+        self._end(Value(Text.of(self.address, response, tools=self.tools)), response, None)
+
+    def failed(self, error: BaseException) -> None:
+        """The call ended with *error*, which gets a note of where it was issued."""
+        explained(error, self.where())
+        if isinstance(error, CallCancelled):  # who cancelled it knows
+            self.looked = True
+        self._end(Error(error), None, error)
+
+    def failed_as(self, outcome: Error) -> None:
+        """A part of the prompt failed, and this call with it: in a replay when it did then."""
+        on_failed = getattr(self.run.memory, "on_failed", None)
+        if on_failed is None or not on_failed(self.address, lambda: self._failed_as(outcome)):
+            self._failed_as(outcome)
+
+    def _failed_as(self, outcome: Error) -> None:
+        self._end(outcome, None, outcome.error)
+
+    def _end(
+        self, outcome: Outcome, response: Response | None, error: BaseException | None
+    ) -> None:
+        if self.outcome is not None:
+            return
+        if self.emit is not None:
+            self.emit.close()
+        if self.run.watched:
+            at, chunks = time.monotonic_ns(), self.emit.chunks if self.emit is not None else ()
+            self.run.emit(CallEnded(self.address, response, error, at, chunks, self.source))
+        self.finish(outcome)
+
+    def aborted(self) -> None:
+        """End as cancelled, unless a replay knows better: it may have come too late then."""
+        on_cancel = getattr(self.run.memory, "on_cancel", None)
+        if on_cancel is None or not on_cancel(self.address, self._abort):
+            self._abort()
+
+    def _abort(self) -> None:
+        """End as cancelled; an attempt that runs is aborted first, with the work behind it."""
+        if self.outcome is not None:
+            return
+        if self.worker is not None:
+            self.worker.cancel()
+        else:
+            self.failed(CallCancelled(f"the call {self.address} was cancelled"))
+
+    def end_from_outside(self) -> bool:
+        """End as cancelled by somebody outside of the program; false when it had ended before."""
+        if self.outcome is not None:
+            return False
+        worker = self.worker
+        message = f"the call {self.address} was cancelled from outside"
+        self.failed(CallCancelled(message, outside=True))
+        if worker is not None:
+            worker.cancel()
+        return True
+
+    # -- on any thread
+
+    def where(self) -> str:
+        """Where the call stands in the program, for notes on errors."""
+        at = f", {self.file}:{self.line}" if self.file else ""
+        return f"in call {self.address}{at}"
+
+    def cancel(self) -> None:
+        self.looked = True
+        if self.outcome is None:
+            io_thread().send(self.aborted)
+
+    def deliver(self) -> None:
+        if self.run.watched and not self.delivered:
+            self.run.emit(Delivered(self.address, time.monotonic_ns()))
+        super().deliver()
+
+    def blockers(self) -> Iterable[Pending]:
+        return (source for source in sources(self.node) if not source.done)
+
+    def asked_after(self) -> Node | None:
+        return self.node
+
+    def suspicious(self) -> bool:
+        return self.node is not None and self.node.first_waiting() is not None
+
+
+def _pending(part: Lazy) -> Pending:
+    source = part.prompt_source()
+    assert isinstance(source, Pending)
+    return source
+
+
+def sources(node: Node | None) -> Iterator[Pending]:
+    """What the lazy parts of a prompt wait for, nearest first.
+
+    Ends at an answer that was asked for with all earlier parts before it: it implies them.
+    """
+    hole = node.hole if node is not None else None
+    while hole is not None:
+        part = hole.lazy
+        assert part is not None
+        source = _pending(part)
+        if isinstance(part, Place) and source.done:
+            yield from _sources_in(part)
+        else:
+            yield source
+        before = hole.parent.hole if hole.parent is not None else None
+        asked = source.asked_after()
+        if asked is not None and before is not None and asked.hole is before:
+            return
+        hole = before
+
+
+def _sources_in(place: Place) -> Iterator[Pending]:
+    for node in reversed(place.prompt_nodes()):
+        if isinstance(node.part, Place):
+            yield from _sources_in(node.part)
+        elif node.lazy is not None:
+            yield _pending(node.lazy)
+
+
+def on_finish(pending: Pending, action: Callable[[Pending], None]) -> bool:
+    """Have *action* run on the I/O loop once *pending* is done; false when it is done already."""
+    io = io_thread()
+
+    def cross(done: Pending) -> None:
+        if not io.here():
+            io.send(lambda: action(done))
+        elif isinstance(done.outcome, Value):
+            action(done)
+        else:  # a failure may run through a long chain of calls: not through the stack
+            io.soon(lambda: action(done))
+
+    return pending.subscribe(cross)

@@ -1,0 +1,139 @@
+"""Choosing one of several strings, by the best way that the backend has.
+
+Invariant: the answer is one of the options, or the generation fails with ``ChoiceError``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable, Sequence
+
+from appl.backend import Profile, Response, Sampling
+from appl.errors import ChoiceError, InvalidOption, Unsupported
+from appl.runtime.answers.call import Call
+from appl.runtime.answers.demand import schema_for, unwrapped
+from appl.runtime.answers.series import Series, response_of, times
+from appl.runtime.answers.shape import BySchema
+from appl.runtime.answers.text import Text
+from appl.runtime.concurrency.pending import Error, Value
+
+ASKS = 3
+
+
+def checked(options: Sequence[str]) -> tuple[str, ...]:
+    """The options as plain strings; none, an empty one or a duplicate is an error."""
+    if isinstance(options, str):
+        raise InvalidOption(f"choices takes a list of strings, got the string {options!r}")
+    if not isinstance(options, Iterable):
+        raise InvalidOption(f"choices takes a list of strings, got {options!r:.80}")
+    found = tuple(str.__str__(str(each)) for each in options)
+    if not found:
+        raise InvalidOption("choices is empty: give at least one string")
+    if "" in found:
+        raise InvalidOption(f"choices holds an empty string: {list(found)!r}")
+    if len(set(found)) != len(found):
+        twice = next(each for each in found if found.count(each) > 1)
+        raise InvalidOption(f"choices holds {twice!r} twice")
+    return found
+
+
+def sampling_for(
+    profile: Profile,
+    sampling: Sampling,
+    options: Sequence[str],
+    normalize: str | None,
+    method: str | None,
+) -> Sampling:
+    """The sampling that makes the backend choose, in the best way that it has."""
+    if method not in (None, "logprob") or normalize not in (None, "token"):
+        raise InvalidOption("select() takes method='logprob' and normalize='token', or neither")
+    if "choices" in profile.features:
+        return dataclasses.replace(sampling, choices=tuple(options), normalize=normalize)
+    if method == "logprob":
+        raise Unsupported(
+            f"backend {profile.name!r} cannot score choices by log-probability; "
+            "leave out method='logprob' to let it choose in another way"
+        )
+    if "regex" in profile.features:
+        pattern = "(" + "|".join(re.escape(each) for each in options) + ")"
+        return dataclasses.replace(sampling, regex=pattern)
+    schema = schema_for(BySchema({"enum": list(options)}), profile)
+    return dataclasses.replace(sampling, schema=schema) if schema is not None else sampling
+
+
+def choose(call: Call, options: tuple[str, ...]) -> Chosen:
+    """The series that makes *call* a choice among *options*."""
+    if _is_asked(call.sampling):
+        _ask(call, options)
+    return Chosen(call, options)
+
+
+def _is_asked(sampling: Sampling) -> bool:
+    """Whether nothing but words makes the model choose."""
+    return sampling.choices is None and sampling.regex is None and sampling.schema is None
+
+
+def _ask(call: Call, options: tuple[str, ...]) -> None:
+    lines = [f"{i}. {option}" for i, option in enumerate(options, 1)]
+    text = "Choose one of these options. Answer with its number only.\n" + "\n".join(lines)
+    call.add("user", text)
+
+
+class Chosen(Series):
+    """The option that was picked: the outcome of one call, or of several that asked again."""
+
+    __slots__ = ("_options",)
+
+    def __init__(self, call: Call, options: tuple[str, ...]) -> None:
+        super().__init__(call)
+        self._options = options
+
+    def step(self, round: list[Call | Series]) -> None:
+        (last,) = round
+        response = response_of(last)
+        option = self._option(response.text)
+        if option is not None:
+            self._choose(option, response)
+        elif self._asked() and len(self.sources) < ASKS:
+            self._ask_again(last)
+        else:
+            self.finish(Error(self._error(response.text)))
+
+    def _asked(self) -> bool:
+        return _is_asked(self.call.sampling)
+
+    def _option(self, text: str) -> str | None:
+        said = text.strip()
+        number = re.match(r"\D{0,12}?(\d{1,9})\b", said) if self._asked() else None
+        if number and 1 <= int(number[1]) <= len(self._options):
+            return self._options[int(number[1]) - 1]  # also where an option is itself a number
+        for each in (text, said):
+            if each in self._options:
+                return each
+        if not self._asked():
+            named = [each for each in self._options if unwrapped(text) == json.dumps(each)]
+            return named[0] if named else None
+        named = [each for each in self._options if each.casefold() == said.strip(".'\"").casefold()]
+        return named[0] if len(named) == 1 else None
+
+    def _choose(self, option: str, response: Response) -> None:
+        how = "asked" if self._asked() else "constrained"
+        sample = dataclasses.replace(response.samples[0], text=option)
+        method = response.choice_method or ("logprob" if response.scores is not None else how)
+        chosen = dataclasses.replace(self.total([sample]), choice_method=method)
+        self.finish(Value(Text.of(self.address, chosen)))
+
+    def _ask_again(self, before: Call | Series) -> None:
+        wrong = (
+            f"That is not one of the numbers 1 to {len(self._options)}. "
+            "Answer with one of them and nothing else."
+        )
+        self.ask(self.after(before, wrong, len(self.sources)))
+
+    def _error(self, said: str) -> ChoiceError:
+        return ChoiceError(
+            f"{self.where()}: asked {times(len(self.sources))} for one of {list(self._options)!r}, "
+            f"the last answer was {said!r:.200}"
+        )

@@ -1,0 +1,169 @@
+"""What a model is asked to keep to: a schema for constrained decoding, or an instruction in words.
+
+Invariant: neither ever allows less than the shape does, but for properties that nobody named;
+whatever they cannot say is left to the validation of the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from appl.backend import Profile
+from appl.runtime.answers.shape import OBJECT, Shape
+
+
+@lru_cache(maxsize=256)
+def schema_for(shape: Shape, profile: Profile) -> str | None:
+    """The schema that the backend is to constrain the answer by, ``None`` when it cannot.
+
+    Compact JSON in the order in which the fields were declared: models write them in that order.
+    """
+    if shape.schema is None or "schema" not in profile.features:
+        return None
+    schema = constraint(shape.schema)
+    if is_wrapped(shape, profile):
+        schema = wrapped(schema)
+    return json.dumps(schema, separators=(",", ":"))
+
+
+def is_wrapped(shape: Shape, profile: Profile) -> bool:
+    """Whether the value has to be put into an object: some interfaces take nothing else."""
+    return (
+        shape.schema is not None
+        and {"schema", "schema_object"} <= profile.features
+        and shape.schema.get("type") != "object"
+    )
+
+
+_KEPT = frozenset(
+    {"$ref", "$defs", "definitions", "additionalProperties", "allOf", "anyOf", "const",
+     "description", "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems",
+     "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties", "minimum",
+     "multipleOf", "pattern", "patternProperties", "prefixItems", "properties", "required", "type"}
+)  # fmt: skip
+"""What backends can constrain; what else a schema says is left to the validation afterwards."""
+
+_FORMATS = frozenset(
+    {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"}
+)
+_NAMED = ("properties", "patternProperties", "$defs", "definitions")
+_SEVERAL = ("allOf", "anyOf", "prefixItems")
+_HARD_PATTERN = re.compile(r"\(\?[=!<]|\\[1-9bBAzZ]")  # look-around, back references, boundaries
+
+
+def constraint(schema: dict[str, Any]) -> dict[str, Any]:
+    """The part of *schema* that constrained decoding can keep to; it may allow more.
+
+    Objects that list their properties are closed, so that a model cannot go on inventing some.
+    """
+    relaxed: dict[str, Any] = _relaxed(schema, close='"allOf"' not in json.dumps(schema))
+    return relaxed
+
+
+def _relaxed(schema: Any, close: bool) -> Any:
+    if not isinstance(schema, dict):
+        return {} if schema is True else schema
+    found = dict(_keywords(schema, close))
+    if any(map(_HARD_PATTERN.search, found.get("patternProperties", ()))):
+        del found["patternProperties"]
+        found.pop("additionalProperties", None)
+        return found
+    shut = close and "properties" in found and not found.keys() & {"anyOf", "$ref"}
+    if shut and "additionalProperties" not in found and "patternProperties" not in found:
+        found["additionalProperties"] = False
+    return found
+
+
+def _keywords(schema: dict[str, Any], close: bool) -> Iterator[tuple[str, Any]]:
+    for name, given in schema.items():
+        name = "anyOf" if name == "oneOf" and "anyOf" not in schema else name
+        if name not in _KEPT:
+            continue
+        if name in _NAMED:
+            yield name, {key: _relaxed(each, close) for key, each in given.items()}
+        elif name in _SEVERAL:
+            yield name, [_relaxed(each, close) for each in given]
+        elif name == "items" or (name == "additionalProperties" and given is not True):
+            yield name, given if given is False else _relaxed(given, close)
+        elif _possible(name, given):
+            yield name, given
+
+
+def _possible(name: str, given: Any) -> bool:
+    if name == "format":
+        return given in _FORMATS
+    return name != "pattern" or not _HARD_PATTERN.search(given)
+
+
+def wrapped(schema: dict[str, Any]) -> dict[str, Any]:
+    """An object with the one property ``value``, which is of *schema*."""
+    inner = _moved(schema, "#/properties/value")
+    return {
+        "type": "object", "properties": {"value": inner}, "required": ["value"],
+        "additionalProperties": False,
+    }  # fmt: skip
+
+
+def _moved(schema: Any, where: str) -> Any:
+    if isinstance(schema, list):
+        return [_moved(each, where) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {name: _moved_part(name, each, where) for name, each in schema.items()}
+
+
+def _moved_part(name: str, given: Any, where: str) -> Any:
+    if name == "$ref" and isinstance(given, str):
+        return where + given[1:]
+    return given if name in ("enum", "const") else _moved(given, where)
+
+
+def unwrapped(text: str) -> str:
+    """The JSON text of ``value`` in *text*, or *text* itself when there is none."""
+    try:
+        return str(json.dumps(json.loads(text)["value"], ensure_ascii=False))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return text
+
+
+_REMARKS = {"title", "description"}
+_WORDS = {
+    frozenset({"integer"}): "one whole number",
+    frozenset({"number"}): "one number",
+    frozenset({"boolean"}): "true or false",
+}
+
+
+def instruction(shape: Shape) -> str:
+    """How a model is asked for *shape*."""
+    schema = shape.schema
+    assert schema is not None, "any text needs no instruction"
+    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    if values and set(schema) <= {"type", "enum", "const"} | _REMARKS:
+        listed = "\n".join(f"- {v if isinstance(v, str) else json.dumps(v)}" for v in values)
+        return f"Answer with one of these, and with nothing else:\n{listed}"
+    if shape.kinds in _WORDS and set(schema) <= {"type"} | _REMARKS:
+        return f"Answer with {_WORDS[shape.kinds]}, and with nothing else."
+    if schema == OBJECT:
+        return "Answer with one JSON object, and with nothing else."
+    written = json.dumps(_untitled(schema), ensure_ascii=False)
+    return f"Answer with JSON that fits this JSON schema, and with nothing else:\n{written}"
+
+
+def _untitled(schema: Any) -> Any:
+    """*schema* without the titles that are made from the names of the fields."""
+    if isinstance(schema, list):
+        return [_untitled(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: {key: _untitled(inner) for key, inner in each.items()}
+        if name in _NAMED and isinstance(each, dict)
+        else _untitled(each)
+        for name, each in schema.items()
+        if not (name == "title" and isinstance(each, str))
+    }

@@ -1,0 +1,135 @@
+"""The options of ``gen`` become one ``Sampling``; what nobody knows is refused by name.
+
+Invariant: equal options give the same ``Sampling`` object, so that its canonical text is made once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from appl.backend import Profile, Sampling
+from appl.errors import InvalidOption, UnknownOption, Unsupported, nearest
+from appl.runtime.answers.older import replaced
+from appl.runtime.concurrency.future import finished
+
+KNOWN = (
+    "model", "messages", "max_tokens", "stop", "temperature", "top_p", "seed", "n", "tools",
+    "tool_choice", "response_format", "choices", "regex", "grammar", "stream",
+    "max_relay_rounds", "logprobs", "timeout", "priority", "cache", "normalize", "method",
+    "max_asks", "stop_tokens",
+)  # fmt: skip
+
+_NUMBERS: tuple[tuple[str, float | None, float | None, bool], ...] = (
+    ("max_tokens", 1, None, True), ("temperature", 0, None, False), ("top_p", 0, 1, False),
+    ("logprobs", 0, None, True), ("seed", None, None, True),
+)  # fmt: skip
+
+_made: dict[tuple[Any, ...], Sampling] = {}
+_MOST = 4096
+
+
+def sampling_of(profile: Profile, fields: dict[str, Any], extra: dict[str, Any]) -> Sampling:
+    """The sampling of *fields* (named as in ``Sampling``) and the backend's own options."""
+    for name in extra:
+        _check_known(name, profile)
+    values = (*fields.values(), *extra.values())
+    key = (*fields.items(), *sorted(extra.items()), *map(type, values))  # 1 is not 1.0 here
+    try:
+        made = _made.get(key)
+    except TypeError:  # an unhashable option of the backend
+        return _make(fields, extra)
+    if made is None:
+        made = _make(fields, extra)
+        if len(_made) < _MOST:
+            _made[key] = made
+    return made
+
+
+def _check_known(name: str, profile: Profile) -> None:
+    if name in profile.options:
+        return
+    hint = replaced(name) or nearest(name, (*KNOWN, *profile.options))
+    raise UnknownOption(f"gen() has no option {name!r}, nor has backend {profile.name!r}{hint}")
+
+
+def _make(fields: dict[str, Any], extra: dict[str, Any]) -> Sampling:
+    _check(fields)
+    return Sampling(**fields, extra=tuple(sorted(extra.items())))
+
+
+def _check(fields: dict[str, Any]) -> None:
+    for name, low, high, whole in _NUMBERS:
+        check_number(name, fields.get(name), low, high, whole)
+    for name in ("regex", "grammar"):
+        if not isinstance(fields.get(name), str | None):
+            raise InvalidOption(f"gen({name}=...) takes a string, got {fields[name]!r:.80}")
+    if (pattern := fields.get("regex")) is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise InvalidOption(f"gen(regex=...): {error}") from error
+
+
+def check_defaults(options: Mapping[str, Any]) -> None:
+    """Refuse impossible values among the default *options* of a name for a model."""
+    _check({**options, "stop": stops(options.get("stop", ()))})
+
+
+def check_number(
+    name: str, value: Any, low: float | None, high: float | None = None, whole: bool = False
+) -> None:
+    """Refuse a *value* that is neither ``None`` nor a number within the limits."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        kind = "a whole number" if whole else "a number"
+        raise InvalidOption(f"gen({name}=...) takes {kind}, got {value!r:.80}")
+    if value != value or (low is not None and value < low) or (high is not None and value > high):
+        limits = f"at least {low}" + (f" and at most {high}" if high is not None else "")
+        raise InvalidOption(f"gen({name}=...) must be {limits}, got {value!r}")
+
+
+def switched(where: str, value: Any) -> bool:
+    """*value* as on or off, of the option *where*; ``None`` is off."""
+    value = finished(value)
+    if value is not None and not isinstance(value, bool):
+        raise InvalidOption(f"{where} is True or False, got {value!r:.80}")
+    return bool(value)
+
+
+def stops(value: Any) -> tuple[str, ...]:
+    """``stop=`` as a tuple of strings."""
+    value = finished(value)
+    if isinstance(value, str):
+        value = (value,)
+    found = tuple(map(finished, value)) if isinstance(value, Iterable) else (value,)
+    if not all(isinstance(each, str) for each in found):
+        raise InvalidOption(f"gen(stop=...) takes a string or a list of strings, got {value!r:.80}")
+    found = tuple(map(str.__str__, found))
+    if "" in found:
+        raise InvalidOption("gen(stop=...): an empty string would stop every answer at once")
+    return found
+
+
+def stop_ids(value: Any) -> tuple[int, ...]:
+    """``stop_tokens=`` as a tuple of token ids."""
+    value = finished(value)
+    found = tuple(map(finished, value)) if isinstance(value, Iterable) else (value,)
+    if not all(type(each) is int and each >= 0 for each in found):
+        raise InvalidOption(
+            f"gen(stop_tokens=...) takes a list of token ids, got {value!r:.80}; for texts write "
+            "gen(stop=...)"
+        )
+    return found
+
+
+def require(profile: Profile, feature: str, option: str) -> None:
+    """Refuse *option* before any call when the backend cannot do it."""
+    if feature not in profile.features:
+        able = ", ".join(sorted(profile.features)) or "none"
+        raise Unsupported(
+            f"backend {profile.name!r} cannot do gen({option}=...) (it can: {able}); "
+            "choose another backend or ask for it in the prompt"
+        )

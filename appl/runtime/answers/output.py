@@ -1,0 +1,177 @@
+"""Typed answers: an answer is read as the shape that was asked for, or asked again with the error.
+
+Invariant: a typed answer has an object of its shape, or it fails with ``OutputError``. Functions of
+the user's (validators) never run on the I/O loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from appl.backend import Profile, Sample
+from appl.errors import OutputError
+from appl.runtime.answers.call import Call
+from appl.runtime.answers.demand import instruction, is_wrapped, unwrapped
+from appl.runtime.answers.partial import partial_reader
+from appl.runtime.answers.series import Series, response_of, times
+from appl.runtime.answers.shape import Mismatch, Shape
+from appl.runtime.answers.stream import Stream
+from appl.runtime.answers.text import Text
+from appl.runtime.concurrency.pending import Error, Typed
+
+ASKS = 3
+_LONG = 1 << 14  # characters that take the loop more time than another thread
+
+
+def typed_answer(
+    first: Call | Series, shape: Shape, profile: Profile, limit: int | None
+) -> TypedAnswer:
+    """The series that makes the answer of *first* an object of *shape*, asked *limit* times.
+
+    Its prompt asks for the shape in words, if nothing else makes the answer so.
+    """
+    call = first.call
+    if shape.schema is not None and call.sampling.schema is None:
+        call.add("user", instruction(shape))
+    return TypedAnswer(first, shape, profile, limit or ASKS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """An answer to be read: sample *number* of *source*, which will be sample *place* of all."""
+
+    place: int
+    source: Call | Series
+    number: int
+
+    @property
+    def sample(self) -> Sample:
+        return response_of(self.source).samples[self.number]
+
+
+_Read = tuple[Sample, Any] | Mismatch
+
+
+class TypedAnswer(Series):
+    """The objects of one call's samples; each sample that is none is asked again, *limit* in all.
+
+    A sample that calls tools is no answer yet: it passes as it is, with ``None`` for its object.
+    """
+
+    typed = True
+    __slots__ = (
+        "_asked",
+        "_limit",
+        "_objects",
+        "_open",
+        "_rounds",
+        "_samples",
+        "_wrapped",
+        "shape",
+    )
+
+    def __init__(self, first: Call | Series, shape: Shape, profile: Profile, limit: int) -> None:
+        super().__init__(first)
+        self.shape, self._limit = shape, limit
+        self._wrapped = is_wrapped(shape, profile)
+        self._rounds = self._asked = 0
+        count = first.call.n
+        self._open = [_Open(place, first, place) for place in range(count)]
+        self._samples: dict[int, Sample] = {}
+        self._objects: dict[int, Any] = {}
+
+    @property
+    def partial(self) -> Callable[[str], Any]:
+        """What reads the beginning of the answer, for its stream."""
+        return partial_reader(self.shape, self._wrapped)
+
+    def step(self, round: list[Call | Series]) -> None:
+        samples = [each.sample for each in self._open]
+        if self.shape.calls_code or sum(len(sample.text) for sample in samples) > _LONG:
+            self._read_elsewhere(samples)
+        else:
+            self._take(self._read_all(samples))
+
+    def stream_more(self, sources: Sequence[Call | Series], stream: Stream) -> None:
+        if self._open[0].place == 0:  # a stream is that of the first sample
+            super().stream_more(sources, stream)
+
+    # -- reading
+
+    def _read_all(self, samples: list[Sample]) -> list[_Read]:
+        return [self._read(sample) for sample in samples]
+
+    def _read(self, sample: Sample) -> _Read:
+        if sample.tool_calls:
+            return sample, None
+        text = unwrapped(sample.text) if self._wrapped else sample.text
+        cut = sample.finish_reason == "length"
+        try:
+            said, value = self.shape.read(text)
+        except Mismatch as wrong:
+            return Mismatch(f"{self._cut()}: {wrong}") if cut else wrong
+        if cut and self.shape.schema is not None and said[:1] not in ("{", "["):
+            return Mismatch(self._cut())
+        return dataclasses.replace(sample, text=said), value
+
+    def _cut(self) -> str:
+        most = self.call.sampling.max_tokens
+        limit = "the token limit" if most is None else f"the token limit, max_tokens={most}"
+        return f"it was cut by {limit}, before its end"
+
+    def _read_elsewhere(self, samples: list[Sample]) -> None:
+        """Read on a worker thread; meanwhile the run is not quiet."""
+        if self.run.quiet is not None:
+            self.run.quiet.starting += 1
+        reading = asyncio.get_running_loop().run_in_executor(None, self._read_all, samples)
+        reading.add_done_callback(self._was_read)
+
+    def _was_read(self, reading: asyncio.Future[list[_Read]]) -> None:
+        if self.run.quiet is not None:
+            self.run.quiet.starting -= 1
+            self.run.quiet.soon()
+        self.attempt(lambda: self._take(reading.result()))
+
+    # -- what follows from it
+
+    def _take(self, found: list[_Read]) -> None:
+        wrong: list[tuple[_Open, Mismatch]] = []
+        for each, read in zip(self._open, found, strict=True):
+            if isinstance(read, Mismatch):
+                wrong.append((each, read))
+            else:
+                self._samples[each.place], self._objects[each.place] = read
+        self._rounds += 1
+        if not wrong:
+            self._complete()
+        elif self._rounds < self._limit:
+            self._open = [self._ask_again(each, problem) for each, problem in wrong]
+            self.ask(*(each.source for each in self._open))
+        else:
+            self.finish(Error(self._error(*wrong[0])))
+
+    def _complete(self) -> None:
+        places = range(len(self._samples))
+        response = self.total(self._samples[place] for place in places)
+        objects = tuple(self._objects[place] for place in places)
+        text = Text.of(self.address, response, objects=objects, tools=self.call.tools)
+        self.finish(Typed(objects[0], text))
+
+    def _ask_again(self, before: _Open, problem: Mismatch) -> _Open:
+        said = f"That answer cannot be used: {problem}. Answer again, corrected, with nothing else."
+        self._asked += 1
+        source = self.after(before.source, said, self._asked, before.number)
+        source.call.n = 1
+        return _Open(before.place, source, 0)
+
+    def _error(self, last: _Open, problem: Mismatch) -> OutputError:
+        text = last.sample.text
+        message = (
+            f"{self.where()}: asked {times(self._rounds)} for {self.shape.name}, and the last "
+            f"answer {text!r:.200} is none: {problem}"
+        )
+        return OutputError(message, text, str(problem))

@@ -1,0 +1,207 @@
+"""What the beginning of a typed answer is worth: an object with what has come so far.
+
+Invariant: what is complete is validated as the whole will be; only the last item of each level may
+be missing or unfinished. A field that has not come has its default, or ``None``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import types
+import typing
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from json import JSONDecodeError, JSONDecoder
+from typing import Any, Final
+
+from appl.runtime.answers.shape import ByType, Shape
+
+_decoder = JSONDecoder()
+_MISSING: Final = object()
+
+
+def partial_reader(shape: Shape, wrapped: bool = False) -> Callable[[str], Any]:
+    """The function that reads the beginning of an answer of *shape*; ``None`` is nothing yet.
+
+    *wrapped* says that the value stands in an object, as its property ``value``.
+    """
+
+    def read(text: str) -> Any:
+        if shape.schema is None:
+            return text or None
+        value, whole = _json(text, shape, wrapped)
+        if wrapped:
+            value = value.get("value", _MISSING) if isinstance(value, dict) else _MISSING
+        if not whole and value in ({}, []):
+            return None
+        if value is not _MISSING and isinstance(shape, ByType):
+            value = _build(shape.kind, value, whole)
+        return None if value is _MISSING else value
+
+    return read
+
+
+def _json(text: str, shape: Shape, wrapped: bool) -> tuple[Any, bool]:
+    """The JSON in *text* as far as it goes, and whether it is complete."""
+    kinds = frozenset({"object"}) if wrapped else shape.kinds
+    opening = "{" * ("object" in kinds) + "[" * ("array" in kinds)
+    start = min((at for at in map(text.find, opening) if at >= 0), default=-1)
+    if start < 0:
+        return _scalar(text, kinds)
+    try:
+        return _decoder.raw_decode(text, start)[0], True
+    except (JSONDecodeError, RecursionError):
+        pass
+    return _begun(text[start:]), False
+
+
+def _scalar(text: str, kinds: frozenset[str]) -> tuple[Any, bool]:
+    """A string as far as it goes; a number or a word may still change, and is nothing yet."""
+    if "string" not in kinds or not (said := text.strip()):
+        return _MISSING, False
+    value = _begun(said) if said[0] == '"' else said
+    return (value or _MISSING), False
+
+
+def _begun(text: str) -> Any:
+    core = importlib.import_module("pydantic_core")
+    try:
+        value = core.from_json(text.encode("utf-8", "replace"), allow_partial="trailing-strings")
+    except ValueError:
+        return _MISSING
+    return _without_last_number(value) if text[-1].isdigit() else value
+
+
+def _without_last_number(value: Any) -> Any:
+    """A number at the very end may go on, so it is not there yet."""
+    if isinstance(value, dict) and value:
+        last = next(reversed(value))
+        return _with_last(dict(value), last, _without_last_number(value[last]))
+    if isinstance(value, list) and value:
+        return _with_last(list(value), len(value) - 1, _without_last_number(value[-1]))
+    return _MISSING if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _with_last(items: Any, key: Any, last: Any) -> Any:
+    if last is _MISSING:
+        del items[key]
+    else:
+        items[key] = last
+    return items
+
+
+# -- plain data as the type that was asked for
+
+
+def _build(kind: Any, value: Any, whole: bool) -> Any:
+    if whole:
+        made = _validated(kind, value)
+        if made is not _MISSING:
+            return made
+    for each in _alternatives(kind):
+        made = _piecewise(each, value, whole)
+        if made is not _MISSING:
+            return made
+    return _validated(kind, value)
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    """The members of a union, without what is only remarked about them."""
+    while typing.get_origin(kind) is typing.Annotated:
+        kind = typing.get_args(kind)[0]
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return tuple(one for each in typing.get_args(kind) for one in _alternatives(each))
+    return (kind,)
+
+
+def _piecewise(kind: Any, value: Any, whole: bool) -> Any:
+    if isinstance(value, dict):
+        return _object(kind, value, whole)
+    if isinstance(value, list):
+        return _items(kind, value, whole)
+    return value if kind is str and isinstance(value, str) else _MISSING
+
+
+def _object(kind: Any, value: dict[str, Any], whole: bool) -> Any:
+    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if origin is dict or origin is Mapping:
+        each = arguments[1] if len(arguments) == 2 else Any
+        return _members(value, dict.fromkeys(value, each), whole)
+    if typing.is_typeddict(origin):
+        return _members(value, typing.get_type_hints(origin), whole)
+    if dataclasses.is_dataclass(origin) and isinstance(origin, type):
+        return _dataclass(origin, value, whole)
+    if hasattr(origin, "model_construct"):
+        return _model(origin, value, whole)
+    return value if origin in (Any, object) else _MISSING
+
+
+def _members(value: dict[str, Any], kinds: Mapping[str, Any], whole: bool) -> dict[str, Any]:
+    last = next(reversed(value), None)
+    made = {
+        name: _build(kinds[name], each, whole or name != last)
+        for name, each in value.items()
+        if name in kinds
+    }
+    return {name: each for name, each in made.items() if each is not _MISSING}
+
+
+def _dataclass(kind: type, value: dict[str, Any], whole: bool) -> Any:
+    made = _members(value, typing.get_type_hints(kind), whole)
+    found: Any = object.__new__(kind)
+    for field in dataclasses.fields(kind):
+        missing = None
+        if field.default is not dataclasses.MISSING:
+            missing = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            missing = field.default_factory()
+        object.__setattr__(found, field.name, made.get(field.name, missing))
+    return found
+
+
+def _model(kind: Any, value: dict[str, Any], whole: bool) -> Any:
+    fields = kind.model_fields
+    names = {each.alias or name: name for name, each in fields.items()}
+    kinds = {alias: fields[name].annotation for alias, name in names.items()}
+    made = {names[alias]: each for alias, each in _members(value, kinds, whole).items()}
+    required = {name: None for name, each in fields.items() if each.is_required()}
+    return kind.model_construct(set(made), **{**required, **made})
+
+
+def _items(kind: Any, value: list[Any], whole: bool) -> Any:
+    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if origin not in (list, tuple, set, frozenset) and origin not in (Any, object):
+        return _MISSING
+    varied = origin is tuple and arguments[-1:] != (...,)
+    kinds = list(arguments) if varied else list(arguments[:1]) * len(value)
+    kinds += [Any] * (len(value) - len(kinds))
+    last = len(value) - 1
+    done = [] if varied else _alike(kinds[:1], value if whole else value[:last])
+    rest = range(len(done), len(value))
+    made = [*done, *(_build(kinds[i], value[i], whole or i != last) for i in rest)]
+    found = [each for each in made if each is not _MISSING]
+    return found if origin not in (tuple, set, frozenset) else origin(found)
+
+
+def _alike(kinds: list[Any], complete: list[Any]) -> list[Any]:
+    """Items of one kind at once, which is much faster than one by one; none if any is wrong."""
+    if not kinds or not complete:
+        return []
+    made = _validated(list[kinds[0]], complete)  # type: ignore[valid-type]
+    return [] if made is _MISSING else list(made)
+
+
+def _validated(kind: Any, value: Any) -> Any:
+    """*value* as *kind*, if it already is one."""
+    try:
+        return _adapter(kind).validate_json(json.dumps(value))
+    except Exception:  # validators of the user's see unfinished data here
+        return _MISSING
+
+
+@lru_cache(maxsize=512)
+def _adapter(kind: Any) -> Any:
+    shape = ByType(kind)
+    return shape.adapter

@@ -1,0 +1,407 @@
+"""Relays: an answer that the token limit cut is continued, and its pieces are joined exactly.
+
+Invariant: nothing that was passed on to a stream is taken back, and the joined text is the same
+whether it was streamed or not. White space and half characters at a cut are asked for again: many
+models neither continue after white space well nor can end a text with it.
+
+A backend that can continue an assistant's message (``prefill``) is given what was said so far as
+the beginning of its answer, and what comes is simply the rest. Any other is asked in words to
+repeat the last words and go on; they are left out, and what comes before them too (unless they are
+so few that they may stand there by chance). If they are not there, the longest overlap of the end
+of one piece with the beginning of the next is left out; if there is none, the pieces are joined as
+they are, with a warning.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+from appl.backend import Profile, Sample, Sampling, TokenLogprob
+from appl.errors import InvalidOption, PromptTooLong, Unsupported
+from appl.prompt import USER, Node
+from appl.runtime.answers.call import Call
+from appl.runtime.answers.series import Series, continued, response_of
+from appl.runtime.answers.stream import Feed, Kind, Stream
+from appl.runtime.answers.text import Text
+from appl.runtime.concurrency.pending import Error, Value
+
+CUT = "length"
+CONSTRAINTS = ("regex", "grammar", "schema")
+MARKER, LONGEST_MARKER = 40, 400
+LEAST_OVERLAP = 12
+HALF = "\ufffd"  # what a server puts in place of half a character
+_ASK = (
+    "The answer above was cut off by the limit of its length. Write the rest of it. Begin by "
+    "repeating its last words exactly as they stand between these two lines, and go on from there; "
+    "write nothing else before them.\n-----\n{marker}\n-----"
+)
+
+_UNSURE = (
+    "the continuation {address} repeats nothing of the text that it continues; the two are joined "
+    "as they are"
+)
+
+
+def check(profile: Profile, sampling: Sampling, n: int, choices: object) -> None:
+    """Refuse what cannot be continued."""
+    if n != 1:
+        raise InvalidOption(
+            f"gen(n={n}, max_relay_rounds=...): only a single answer is continued; call gen() {n} "
+            "times"
+        )
+    if choices is not None:
+        raise InvalidOption(
+            "gen(choices=..., max_relay_rounds=...): a choice is not continued; leave out "
+            "max_relay_rounds"
+        )
+    for name in CONSTRAINTS:
+        if getattr(sampling, name) is not None and "constrained_prefill" not in profile.features:
+            option = "response_format" if name == "schema" else name
+            raise Unsupported(
+                f"backend {profile.name!r} cannot hold an answer to gen({option}=...) across "
+                "a cut; leave out max_relay_rounds and give it enough max_tokens"
+            )
+
+
+class Relay(Series):
+    """The answer of a call and of its continuations, at most *rounds* of them.
+
+    Each has the address of the answer and ``more.`` with its number. Usage, cost and
+    log-probabilities are those of all; the finish reason is the last one's.
+    """
+
+    __slots__ = ("_asked_at", "_growing", "_joint", "_last", "_logprobs", "_rounds", "_taken")
+
+    def __init__(self, first: Call, rounds: int) -> None:
+        super().__init__(first)
+        self._rounds = rounds
+        self._growing = Growing(first.sampling.stop)
+        self._joint: Joint = Straight()
+        self._taken = 0  # how much of this round's text went through the joint
+        self._asked_at = 0, 0  # how long the text was when more was asked for; and what was firm
+        self._last: Sample | None = None
+        self._logprobs: list[TokenLogprob] | None = []
+
+    def again(self, address: str, node: Node) -> Relay:
+        return Relay(self.call.again(address, node), self._rounds)
+
+    # -- what is streamed
+
+    def stream_to(self, stream: Stream) -> None:
+        self._sink = stream
+        self.call.stream_to(self)
+
+    def stream_more(self, sources: Sequence[Call | Series], stream: Stream) -> None:
+        sources[0].call.stream_to(self)
+
+    def add(self, feed: Feed, kind: Kind, text: str) -> None:
+        """A chunk of the call that is asked: pass on what is certain to be of the answer."""
+        self._pass(feed, kind, self._take(text) if kind == "text" else text)
+
+    def _take(self, text: str) -> str:
+        self._taken += len(text)
+        return self._growing.add(self._joint.feed(text))
+
+    def _pass(self, feed: Feed | None, kind: Kind, text: str) -> None:
+        if text and feed is not None and self._sink is not None:
+            self._sink.add(feed, kind, text)
+
+    # -- what is asked
+
+    def step(self, round: list[Call | Series]) -> None:
+        call = round[0].call
+        sample = response_of(call).samples[0]
+        rest = self._take(sample.text[self._taken :]) + self._growing.add(self._joint.close())
+        self._pass(call.emit, "text", rest)
+        if self._joint.unsure:
+            self.run.warn(call.address, _UNSURE.format(address=call.address))
+        dropped = self._to_drop(sample)
+        self._growing.drop(dropped or 0)
+        self._note(sample, self._joint.skipped, dropped or 0)
+        if dropped is None:
+            self._complete()
+        else:
+            self._ask_for_more(call)
+
+    def _to_drop(self, sample: Sample) -> int | None:
+        """How much of the end to drop and ask for again; ``None`` when the answer ends here.
+
+        White space is kept when a whole round brought nothing else: so there is progress.
+        """
+        if sample.finish_reason != CUT or sample.tool_calls or self._growing.stopped:
+            return None
+        if len(self.sources) > self._rounds:
+            return None
+        text = self._growing.text
+        length, visible = self._asked_at
+        kept = firm(text)
+        if len(kept) <= visible:
+            kept = text.rstrip(HALF)
+            if len(kept) <= length:
+                return None
+        return len(text) - len(kept)
+
+    def _ask_for_more(self, before: Call) -> None:
+        said = self._growing.text
+        self._asked_at, self._taken = (len(said), len(firm(said))), 0
+        trunk = self.call.trunk()
+        self._joint, node = Straight(), continued(trunk, Begun(before, said))
+        if "prefill" not in self.call.profile.features:
+            self._joint = overlap = Overlap(said)
+            node = Node(node, USER, _ASK.format(marker=overlap.marker))
+            if not overlap.marker and trunk is not None:  # nothing to repeat: the same once more
+                node = Node(trunk, trunk.voice, Begun(before, ""), starts=False)
+        more = self.call.again(f"{self.address}/more.{len(self.sources)}", node)
+        more.sampling = self._sampling(said)
+        self.ask(more)
+
+    def _sampling(self, said: str) -> Sampling:
+        """What is different for a continuation; repeated words do not count as tokens."""
+        sampling, joint = self.call.sampling, self._joint
+        if isinstance(joint, Overlap) and sampling.max_tokens is not None:
+            return dataclasses.replace(sampling, max_tokens=sampling.max_tokens + len(joint.marker))
+        if any(getattr(sampling, name) is not None for name in CONSTRAINTS):
+            return dataclasses.replace(sampling, begun=said)
+        return sampling
+
+    def failed(self, outcome: Error) -> None:
+        if self._last is None or not isinstance(outcome.error, PromptTooLong):
+            super().failed(outcome)
+            return
+        outcome.looked = True  # the model's context is full: the answer ends here
+        self.sources = self.sources[:-1]
+        self._complete()
+
+    # -- what comes of it
+
+    def _note(self, sample: Sample, skipped: int, dropped: int) -> None:
+        self._last = sample
+        if sample.logprobs is None or self._logprobs is None:
+            self._logprobs = None
+        else:
+            self._logprobs += within(sample, skipped, len(sample.text) - dropped)
+
+    def _complete(self) -> None:
+        assert self._last is not None
+        self._pass(self.sources[-1].call.emit, "text", self._growing.close())
+        thoughts = [response_of(source).samples[0].reasoning for source in self.sources]
+        sample = dataclasses.replace(
+            self._last,
+            text=self._growing.text,
+            finish_reason="stop" if self._growing.stopped else self._last.finish_reason,
+            logprobs=None if self._logprobs is None else tuple(self._logprobs),
+            reasoning="".join(filter(None, thoughts)) or None,
+        )
+        self.finish(Value(Text.of(self.address, self.total([sample]), tools=self.call.tools)))
+
+
+class Begun:
+    """The beginning of an answer as a part of the prompt that asks for the rest."""
+
+    __slots__ = ("_call", "_text")
+
+    def __init__(self, call: Call, text: str) -> None:
+        self._call, self._text = call, text
+
+    def prompt_ready(self) -> bool:
+        return True
+
+    def prompt_text(self) -> str:
+        return self._text
+
+    def prompt_source(self) -> object:
+        return self._call
+
+
+def within(sample: Sample, start: int, end: int) -> list[TokenLogprob]:
+    """The tokens of *sample* that begin between two offsets in its text.
+
+    All of them, when they do not make up the text (half characters, say).
+    """
+    tokens = list(sample.logprobs or ())
+    if "".join(token.token for token in tokens) != sample.text:
+        return tokens
+    found: list[TokenLogprob] = []
+    at = 0
+    for token in tokens:
+        if start <= at < end:
+            found.append(token)
+        at += len(token.token)
+    return found
+
+
+# -- joining
+
+
+def firm(text: str) -> str:
+    """*text* without the white space and half characters at its end."""
+    while text and (text[-1] == HALF or text[-1].isspace()):
+        text = text.rstrip().rstrip(HALF)
+    return text
+
+
+class Growing:
+    """The joined text: what is certain, and an end that may still be dropped or cut short.
+
+    Held back are the longest beginning of a stop string, and white space and half characters.
+    """
+
+    __slots__ = ("_certain", "_stop", "_tail", "stopped")
+
+    def __init__(self, stop: Sequence[str] = ()) -> None:
+        self._stop = stop
+        self._certain: list[str] = []
+        self._tail = ""
+        self.stopped = False
+
+    def add(self, piece: str) -> str:
+        """Append *piece*; what is certain now and was not before."""
+        if self.stopped:
+            return ""
+        text = self._tail + piece
+        ends = [(at + len(stop), at) for stop in self._stop if (at := text.find(stop)) >= 0]
+        if ends:
+            self.stopped, text = True, text[: min(ends)[1]]
+            return self._settle(text, len(text))
+        return self._settle(text, len(text) - self._held(text))
+
+    def _held(self, text: str) -> int:
+        held = len(text) - len(firm(text))
+        for stop in self._stop:
+            longest = range(min(len(stop) - 1, len(text)), held, -1)
+            held = next((size for size in longest if text.endswith(stop[:size])), held)
+        return held
+
+    def _settle(self, text: str, certain: int) -> str:
+        found, self._tail = text[:certain], text[certain:]
+        self._certain.append(found)
+        return found
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self._certain) + self._tail
+
+    def drop(self, count: int) -> None:
+        """Take back the last *count* characters, which were held back."""
+        self._tail = self._tail[: len(self._tail) - count]
+
+    def close(self) -> str:
+        """Nothing more comes: the end is certain, too."""
+        return self._settle(self._tail, len(self._tail))
+
+
+class Joint(Protocol):
+    """How one piece is joined to the text before it.
+
+    ``skipped`` characters of the piece were left out; ``unsure`` when there was nothing to go by.
+    """
+
+    skipped: int
+    unsure: bool
+
+    def feed(self, text: str) -> str:
+        """More of the piece; what of it belongs to the answer, as far as that is clear."""
+
+    def close(self) -> str:
+        """The piece is complete: what else of it belongs to the answer."""
+
+
+class Straight:
+    """A piece that begins exactly where the text before it ends."""
+
+    __slots__ = ()
+    skipped = 0
+    unsure = False
+
+    def feed(self, text: str) -> str:
+        return text
+
+    def close(self) -> str:
+        return ""
+
+
+class Overlap:
+    """A piece that was asked to repeat ``marker``, the last words of *said*.
+
+    White space after them may be repeated too; where there are no words, it must be.
+    """
+
+    __slots__ = ("_buffer", "_find", "_found", "_said", "_space", "marker", "skipped", "unsure")
+
+    def __init__(self, said: str) -> None:
+        self.marker = marker_of(said)
+        self._said, self._buffer, self._found = said, "", False
+        self._space = said[len(said.rstrip()) :] if self.marker else ""
+        pattern = flexible(self.marker)
+        if len(self.marker) >= LEAST_OVERLAP:
+            self._find = pattern.search
+        else:
+            beginning = rf"\s*{pattern.pattern}" if self.marker else re.escape(said)
+            self._find = re.compile(beginning).match
+        self.skipped, self.unsure = 0, False
+
+    def feed(self, text: str) -> str:
+        if self._found:
+            return text
+        self._buffer += text
+        found = self._find(self._buffer)
+        if found is None:
+            return ""
+        after = self._buffer[found.end() :]
+        if after.startswith(self._space):
+            return self._from(found.end() + len(self._space))
+        return "" if self._space.startswith(after) else self._from(found.end())
+
+    def close(self) -> str:
+        if self._found:
+            return ""
+        text = self._buffer
+        found = self._find(text)
+        if found is not None:  # with half of the white space
+            return self._from(len(text))
+        body = text.lstrip()
+        if self.marker and flexible(body).match(self.marker):  # it was cut while it repeated
+            return self._from(len(text))
+        longest = min(len(self._said), len(body))
+        for size in range(longest, LEAST_OVERLAP - 1, -1):
+            if self._said.endswith(body[:size]):
+                return self._from(len(text) - len(body) + size)
+        self.unsure = True
+        return self._from(0)
+
+    def _from(self, start: int) -> str:
+        self._found, self.skipped = True, start
+        return self._buffer[start:]
+
+
+def marker_of(said: str) -> str:
+    """The last words of *said*: some forty characters, more if they occur before, and not too many.
+
+    They begin and end with something visible.
+    """
+    said = said.strip()
+    size = MARKER
+    while size < min(len(said), LONGEST_MARKER):
+        marker = _from_a_word(said, len(said) - size)
+        if not flexible(marker).search(said[: len(said) - 1]):
+            return marker
+        size *= 2
+    return _from_a_word(said, max(0, len(said) - LONGEST_MARKER))
+
+
+def _from_a_word(text: str, start: int) -> str:
+    """*text* from the beginning of the word at *start*, or from there if the word is long."""
+    found = max(
+        text.rfind(space, start - MARKER if start > MARKER else 0, start) for space in " \n\t"
+    )
+    at = found + 1 if found >= 0 or start <= MARKER else start
+    return text[at:].lstrip()
+
+
+def flexible(text: str) -> re.Pattern[str]:
+    """A pattern that matches *text* with whatever white space between its words."""
+    return re.compile(r"\s+".join(map(re.escape, text.split())))

@@ -1,0 +1,239 @@
+"""What a typed answer must be: a Python type or a JSON schema, and how its text becomes an object.
+
+Invariant: pydantic is loaded only when a shape is made, and a shape is made before any call; what
+cannot be one is refused by name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import threading
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from appl.errors import InvalidOption
+from appl.runtime.answers import extract
+from appl.runtime.answers.schema import Checker
+from appl.runtime.answers.typed_dicts import with_typed_dicts
+
+OBJECT = {"type": "object"}
+_MOST_ERRORS = 5
+
+
+class Mismatch(ValueError):
+    """A text that is not of the shape; the message says what is wrong, for the model too."""
+
+
+class Shape:
+    """The form of an answer. ``schema`` describes it as JSON, ``None`` when any text will do.
+
+    ``name`` is how the user would write it. ``calls_code`` is true when reading may run functions
+    of the user's, such as validators.
+    """
+
+    def __init__(self, name: str, schema: dict[str, Any] | None, calls_code: bool = False) -> None:
+        self.name, self.schema, self.calls_code = name, schema, calls_code
+        self.kinds = extract.kinds_of(schema) if schema is not None else frozenset({"string"})
+        self.options = extract.options_of(schema) if schema is not None else ()
+
+    def object_of(self, source: str) -> Any:
+        """The object that the JSON text *source* gives. Raises ``Mismatch``."""
+        raise NotImplementedError
+
+    def read(self, text: str) -> tuple[str, Any]:
+        """The JSON in *text*, and its object; a plain string stands there without its quotes.
+
+        What surrounds the JSON is left out. Raises ``Mismatch``.
+        """
+        if self.schema is None:
+            return text, text
+        wrong: Mismatch | None = None
+        tried: set[str] = set()
+        for group in extract.candidates(text, self.kinds, self.options):
+            for source in reversed(group):
+                if source in tried:
+                    continue
+                tried.add(source)
+                try:
+                    value = self.object_of(source)
+                    return _as_text(source), value
+                except Mismatch as error:
+                    wrong = error if _is_json(source) else wrong
+        raise wrong or Mismatch(extract.problem(text, self.kinds))
+
+
+class AnyText(Shape):
+    """``response_format=str``."""
+
+    def __init__(self) -> None:
+        super().__init__("str", None)
+
+
+class BySchema(Shape):
+    """A JSON schema; the object is plain data."""
+
+    def __init__(self, schema: Mapping[str, Any], name: str = "a JSON schema") -> None:
+        self._check = Checker(schema)
+        super().__init__(name, dict(schema))
+
+    def object_of(self, source: str) -> Any:
+        try:
+            value = json.loads(source)
+        except (ValueError, RecursionError) as error:
+            raise Mismatch(f"the JSON in it cannot be read ({error})") from None
+        wrong = self._check.errors(value)
+        if wrong is not None:
+            raise Mismatch(wrong)
+        return value
+
+
+class ByType(Shape):
+    """A type that pydantic can validate."""
+
+    def __init__(self, kind: Any) -> None:
+        pydantic = importlib.import_module("pydantic")
+        self.kind = kind
+        self.adapter = _adapter(pydantic, kind)
+        try:
+            schema = self.adapter.json_schema()
+        except pydantic.errors.PydanticInvalidForJsonSchema as error:
+            raise _refused(kind, f"it has no JSON form ({error.message})") from None
+        super().__init__(_shown(kind), schema, _calls_code(self.adapter.core_schema))
+
+    def object_of(self, source: str) -> Any:
+        try:
+            return self.adapter.validate_json(source)
+        except ValueError as error:
+            raise Mismatch(_in_words(error)) from None
+
+
+def _adapter(pydantic: Any, kind: Any) -> Any:
+    if isinstance(kind, pydantic.TypeAdapter):
+        return kind
+    if isinstance(kind, types.FunctionType | types.MethodType):  # pydantic would call it
+        raise _refused(kind, f"a function; for a tool write tools=[{kind.__name__}]")
+    try:
+        adapter = pydantic.TypeAdapter(with_typed_dicts(kind))
+        adapter.rebuild(raise_errors=True)
+    except pydantic.errors.PydanticUndefinedAnnotation as error:
+        raise _refused(kind, f"the name {error.name!r} in it is not defined yet") from None
+    except pydantic.errors.PydanticUserError as error:
+        raise _refused(kind, error.message.splitlines()[0]) from None
+    except (TypeError, NameError) as error:
+        raise _refused(kind, str(error)) from None
+    return adapter
+
+
+def _refused(kind: Any, why: str) -> InvalidOption:
+    hint = ""
+    if not isinstance(kind, type) and hasattr(type(kind), "__pydantic_validator__"):
+        hint = f"; write response_format={type(kind).__name__}, without the call"
+    return InvalidOption(
+        f"gen(response_format=...) takes a type (a pydantic model, a dataclass, a TypedDict, "
+        f"Literal[...], an Enum, int, float, bool, str, list[...], dict[str, ...]), 'json' or a "
+        f"JSON schema, got {_shown(kind):.100}: {why}{hint}"
+    )
+
+
+def _shown(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else repr(kind).replace("typing.", "")
+
+
+def _is_json(source: str) -> bool:
+    try:
+        json.loads(source)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _as_text(source: str) -> str:
+    """The text of the answer whose JSON is *source*: itself, or what a plain string says."""
+    if source[:1] != '"':
+        return source
+    said: str = json.loads(source, strict=False)
+    return said
+
+
+def _in_words(error: ValueError) -> str:
+    """What pydantic found wrong, in one line."""
+    found = getattr(error, "errors", None)
+    if found is None:
+        return str(error)
+    every = found(include_url=False, include_context=False, include_input=False)
+    lines = [_line(each) for each in every[:_MOST_ERRORS]]
+    return "; ".join(lines)
+
+
+def _line(error: Mapping[str, Any]) -> str:
+    place = ".".join(str(step) for step in error["loc"])
+    return f"{place}: {error['msg']}" if place else str(error["msg"])
+
+
+def _calls_code(core: Any) -> bool:
+    """Whether validating by the pydantic core schema *core* may run Python functions."""
+    todo = [core]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, Mapping):
+            if str(each.get("type", "")).startswith("function-"):
+                return True
+            if each.get("post_init") or each.get("custom_init") or "default_factory" in each:
+                return True
+            todo += each.values()
+        elif isinstance(each, list | tuple):
+            todo += each
+    return False
+
+
+# -- response_format= as a shape
+
+_made: dict[Any, Shape] = {}
+_MOST = 256
+_lock = threading.Lock()
+
+
+def shape_of(wanted: Any) -> Shape:
+    """The shape that ``response_format=`` *wanted* means. Raises ``InvalidOption``.
+
+    ``"json"`` is any object. A dict is a JSON schema, also in the form of the OpenAI interface.
+    """
+    key: Any = json.dumps(wanted, default=repr) if isinstance(wanted, dict) else wanted
+    try:
+        made = _made.get((type(key), key))
+    except TypeError:  # it cannot be hashed, so it is no type that is worth remembering
+        return _make(wanted)
+    if made is None:
+        made = _make(wanted)
+        with _lock:
+            if len(_made) >= _MOST:
+                _made.clear()
+            _made[type(key), key] = made
+    return made
+
+
+def _make(wanted: Any) -> Shape:
+    if isinstance(wanted, str):
+        if wanted == "json":
+            return BySchema(OBJECT, "'json'")
+        raise _refused(wanted, "the only name is 'json'")
+    if isinstance(wanted, dict):
+        return _by_schema(wanted)
+    if wanted is str:
+        return AnyText()
+    if isinstance(wanted, typing.TypeVar):
+        raise _refused(wanted, "a type variable stands for no type here")
+    return ByType(wanted)
+
+
+def _by_schema(wanted: dict[str, Any]) -> Shape:
+    if wanted.get("type") == "json_object":
+        return BySchema(OBJECT, "'json'")
+    if wanted.get("type") == "json_schema" and isinstance(wanted.get("json_schema"), dict):
+        wanted = wanted["json_schema"].get("schema", {})
+    if not wanted:
+        raise _refused(wanted, "an empty schema says nothing; write 'json' for any object")
+    return BySchema(wanted)

@@ -1,0 +1,431 @@
+"""Streams: an answer piece by piece while it is made, for any number of readers.
+
+Invariant: a piece is appended once, on the I/O loop, and never changed; what programs of the home
+hub see of a stream grows by deliveries alone, which are recorded. Nothing is dropped and the model
+is never slowed down: what nobody has read yet is kept, and it is no more than the answer itself.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
+
+from appl.backend import Chunk, Response
+from appl.runtime.concurrency.fiber import Hub, arrive, hub_here, strand_here, wait
+from appl.runtime.concurrency.pending import Error, Pending, Proxy, Value
+from appl.runtime.event import ChunkArrived, ChunksDelivered
+
+if TYPE_CHECKING:
+    from appl.runtime.answers.call import Call
+    from appl.runtime.answers.series import Series
+    from appl.runtime.answers.text import Text
+    from appl.runtime.run import Run
+
+T = TypeVar("T")
+Kind = Literal["text", "reasoning"]
+Partial = Callable[[str], Any]
+"""What the beginning of a typed answer is worth; ``None`` when that is nothing yet."""
+
+_DONE = Value(None)
+STEPS = 100  # an object of a long typed answer holds at least a hundredth more than the last
+_END: Final = object()
+_NOTHING: Final = object()
+
+
+class Piece(NamedTuple):
+    """One step of a stream: more text of a kind, or (``restart``) that the text begins anew.
+
+    With it, so many chunks of its feed (``chunks``) had come.
+    """
+
+    kind: Literal["text", "reasoning", "restart"]
+    text: str
+    feed: Feed | None
+    chunks: int
+
+
+class Sink(Protocol):
+    """Where the chunks of a call go."""
+
+    def add(self, feed: Feed, kind: Kind, text: str) -> None:
+        """More text, which came through *feed*; on the I/O loop."""
+
+
+class Feed:
+    """What the backend of one call emits: kept for the record, and passed on to a sink.
+
+    Only chunks of the call's first sample are passed on.
+    """
+
+    __slots__ = ("_closed", "_run", "_sink", "address", "chunks", "first")
+
+    def __init__(self, address: str, run: Run, sink: Sink, first: int = 0) -> None:
+        self.address, self.first = address, first
+        self.chunks: list[Chunk] = []
+        self._run, self._sink, self._closed = run, sink, False
+
+    def __call__(self, chunk: Chunk) -> None:
+        """Take *chunk*, unless it comes too late; on the I/O loop."""
+        if self._closed or not chunk.text:
+            return
+        self.chunks.append(chunk)
+        if self._run.watched:
+            self._run.emit(ChunkArrived(self.address, chunk, time.monotonic_ns()))
+        if chunk.sample == self.first:
+            self._sink.add(self, chunk.kind, chunk.text)
+
+    def complete(self, response: Response) -> str | None:
+        """Emit what the backend has not; what is wrong, if the chunks do not add up to *response*.
+
+        A backend that cannot stream has emitted nothing, and its answer is one chunk.
+        """
+        said: dict[tuple[int, str], list[str]] = defaultdict(list)
+        for chunk in self.chunks:
+            said[chunk.sample, chunk.kind].append(chunk.text)
+        for number, kind, whole in _wholes(response, self.first):
+            begun = "".join(said.pop((number, kind), ()))
+            if not whole.startswith(begun):
+                return f"its {kind} is {_short(whole)}, but it streamed {_short(begun)}"
+            self(Chunk(number, whole[len(begun) :], kind))
+        if said:
+            return f"it streamed sample {min(said)[0]}, which is not in its answer"
+        return None
+
+    def close(self) -> None:
+        """The call has ended: what comes now is too late."""
+        self._closed = True
+
+
+def _wholes(response: Response, first: int) -> Iterator[tuple[int, Kind, str]]:
+    for number, sample in enumerate(response.samples, first):
+        yield number, "reasoning", sample.reasoning or ""
+        yield number, "text", sample.text
+
+
+def _short(text: str) -> str:
+    return repr(text) if len(text) <= 60 else f"{text[:28]!r}…{text[-28:]!r}"
+
+
+class Stream:
+    """The pieces of *answer* so far, and who waits for more.
+
+    Readers at home see what was delivered there; those of other threads and loops see what has
+    come. *partial* makes the objects that a typed answer streams.
+    """
+
+    __slots__ = (
+        "__weakref__", "_arrival", "_lock", "_log", "_news", "_over", "_posted", "_run", "_told",
+        "_watching", "home", "partial",
+    )  # fmt: skip
+
+    def __init__(self, answer: Pending, run: Run, partial: Partial | None = None) -> None:
+        assert isinstance(answer.home, Hub)
+        self.home: Hub = answer.home
+        self.partial = partial
+        self._run = run
+        self._log: list[Piece] = []
+        self._told = 0
+        self._posted = self._watching = self._over = False
+        self._lock = threading.Lock()
+        self._news: _More | None = None  # what readers at home wait for
+        self._arrival: _More | None = None  # and all others
+        answer.subscribe(self._ended)
+
+    # -- on the I/O loop
+
+    def add(self, feed: Feed, kind: Kind, text: str) -> None:
+        """More of the answer, which came through *feed*."""
+        self._append(Piece(kind, text, feed, len(feed.chunks)))
+
+    def restart(self) -> None:
+        """What has come so far is not the answer: it is made once more from its beginning."""
+        self._append(Piece("restart", "", None, 0))
+
+    def _append(self, piece: Piece) -> None:
+        with self._lock:
+            self._log.append(piece)
+            posted, self._posted = self._posted, True
+            arrival, self._arrival = self._arrival, None
+        if not posted:
+            self.home.post(self)
+        if self._news is not None:  # looked at after posting, as in ``Pending.finish``
+            self.home.ring()
+        if arrival is not None:
+            arrival.settle(_DONE)
+
+    def _ended(self, answer: Pending) -> None:
+        with self._lock:
+            arrival, self._arrival = self._arrival, None
+            self._over = True
+        if arrival is not None:
+            arrival.settle(_DONE)
+
+    # -- on the home hub's thread
+
+    def deliver(self) -> None:
+        """Show the programs at home all that has come."""
+        with self._lock:
+            fresh = self._log[self._told :]
+            self._told += len(fresh)
+            self._posted = False
+        if self._run.watched:
+            counts = {piece.feed: piece.chunks for piece in fresh if piece.feed is not None}
+            for feed, count in counts.items():
+                at = time.monotonic_ns()
+                self._run.emit(ChunksDelivered(feed.address, count, at))
+        self._tell()
+
+    def wake(self, pending: Pending) -> None:
+        """The answer was delivered: there will be no more."""
+        self._tell()
+
+    def _tell(self) -> None:
+        news, self._news = self._news, None
+        if news is not None:
+            news.deliver()
+
+    # -- for readers, on any thread
+
+    def look(self, at: int, answer: Pending, hub: Hub) -> Piece | Pending | None:
+        """Piece number *at* of *answer* for a reader on *hub*, or what he has to wait for first.
+
+        ``None`` at the end, when the outcome of *answer* may be looked at.
+        """
+        if hub is self.home and not answer.delivered:
+            return self._log[at] if at < self._told else self._wait_at_home(answer)
+        over = answer.done  # looked at first: all pieces come before it
+        if at < len(self._log):
+            return self._log[at]
+        return None if over else self._wait_elsewhere(at, answer)
+
+    def _wait_at_home(self, answer: Pending) -> Pending:
+        if self._news is None:
+            self._news = _More(answer, self.home)
+        if not self._watching:
+            self._watching = True
+            answer.await_with(self)
+        return self._news
+
+    def _wait_elsewhere(self, at: int, answer: Pending) -> Pending:
+        with self._lock:
+            if self._arrival is None:
+                self._arrival = _More(answer, None)
+            arrival = self._arrival
+            late = self._over or at < len(self._log)
+        if late:
+            arrival.settle(_DONE)
+        return arrival
+
+
+def open_stream(answer: Call | Series, partial: Partial | None = None) -> None:
+    """Have *answer* streamed; before it is begun."""
+    stream = answer.stream = Stream(answer, answer.run, partial)
+    answer.stream_to(stream)
+
+
+class _More(Pending):
+    """More of a stream, or its end."""
+
+    __slots__ = ("_answer",)
+
+    def __init__(self, answer: Pending, home: Hub | None) -> None:
+        super().__init__(f"the stream of {answer.address}", home)
+        self._answer = answer
+
+    def blockers(self) -> Iterable[Pending]:
+        return () if self._answer.done else (self._answer,)
+
+    def suspicious(self) -> bool:
+        return self._answer.suspicious()
+
+
+# -- what a program holds
+
+
+class TextStream(Generic[T]):
+    """An answer piece by piece, as ``for`` or ``async for`` asks for it.
+
+    Every loop over it, in whatever fiber, task or thread and however late, sees the whole answer
+    from its beginning. A loop raises the call's error after the text that came before it. Without
+    ``gen(stream=True)``, or where the backend cannot stream, the answer comes as one piece. The
+    pieces of a typed answer are objects, each more complete than the one before. In a prompt it is
+    the whole answer, or the reasoning, and is not waited for. Leaving a loop early does not end the
+    call; ``cancel()`` of the generation does.
+    """
+
+    __slots__ = ("__weakref__", "_kind", "_of")
+
+    def __init__(self, of: Proxy | Text, kind: Kind = "text") -> None:
+        self._of, self._kind = of, kind
+
+    def __iter__(self) -> Iterator[T]:
+        return _Reader(self.pending, self._kind)
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return _AsyncReader(self.pending, self._kind)
+
+    def __prompt__(self) -> Proxy | Text | Thoughts:
+        """What it says in a prompt: the answer or the reasoning, as a future."""
+        return self._of if self._kind == "text" else Thoughts(self.pending)
+
+    @property
+    def pending(self) -> Pending:
+        """The answer that this is the stream of."""
+        if isinstance(self._of, Proxy):
+            return self._of._pending
+        finished = Pending("an answer", None)
+        finished.settle(Value(self._of))
+        return finished
+
+    def __repr__(self) -> str:
+        return f"<{self._kind} stream of {self.pending.address}>"
+
+
+class Thoughts:
+    """The reasoning before an answer as a part of a prompt."""
+
+    __slots__ = ("_pending",)
+
+    def __init__(self, pending: Pending) -> None:
+        self._pending = pending
+
+    def prompt_ready(self) -> bool:
+        return self._pending.prompt_ready()
+
+    def prompt_text(self) -> str:
+        outcome = self._pending.last().outcome
+        assert outcome is not None
+        if isinstance(outcome, Error):
+            raise outcome.raised()
+        return getattr(outcome.said, "reasoning", None) or ""
+
+    def prompt_source(self) -> object:
+        return self._pending.prompt_source()
+
+
+class _Reading(Generic[T]):
+    """How far one reader has come."""
+
+    __slots__ = ("_at", "_due", "_kind", "_last", "_length", "_over", "_pending", "_said")
+
+    def __init__(self, pending: Pending, kind: Kind) -> None:
+        self._pending, self._kind = pending, kind
+        self._at, self._over = 0, False
+        self._said: list[str] = []
+        self._length = self._due = 0
+        self._last: Any = _NOTHING
+
+    def _look(self, hub: Hub) -> Any:
+        """The next item, what to wait for, or ``_END``; raises the error at the end of the text."""
+        while not self._over:
+            pending = self._pending
+            stream: Stream | None = getattr(pending, "stream", None)
+            found = (
+                _visible(pending, hub) if stream is None else stream.look(self._at, pending, hub)
+            )
+            if isinstance(found, Pending):
+                return found
+            if found is None:
+                item = self._end(stream)
+            else:
+                self._at += 1
+                item = self._item(found, stream)
+            if item is not _NOTHING:
+                return item
+        return _END
+
+    def _item(self, piece: Piece, stream: Stream | None) -> Any:
+        assert stream is not None
+        if piece.kind == "restart":
+            self._said.clear()
+            self._length = self._due = 0
+        elif piece.kind == self._kind:
+            if stream.partial is None or self._kind != "text":
+                return piece.text
+            return self._grown(piece.text, stream.partial)
+        return _NOTHING
+
+    def _grown(self, text: str, partial: Partial) -> Any:
+        """The object with *text*; not for every piece of a long answer, which is read anew."""
+        self._said.append(text)
+        self._length += len(text)
+        if self._length < self._due:
+            return _NOTHING
+        self._due = self._length + self._length // STEPS
+        return self._new(partial("".join(self._said)))
+
+    def _new(self, value: Any) -> Any:
+        """*value*, when it is something and not what came last."""
+        if value is None or (self._last is not _NOTHING and self._last == value):
+            return _NOTHING
+        self._last = value
+        return value
+
+    def _end(self, stream: Stream | None) -> Any:
+        """What is left to be said when the answer is there."""
+        outcome = self._pending.outcome
+        assert outcome is not None
+        if isinstance(outcome, Error):
+            self._over = True
+            raise self._pending.seen()
+        value = outcome.value
+        if isinstance(value, Proxy | TextStream):  # a function returned it
+            self._pending = value._pending if isinstance(value, Proxy) else value.pending
+            return _NOTHING
+        self._over = True
+        if stream is None:
+            return self._whole(outcome)
+        if stream.partial is None or self._kind != "text":
+            return _NOTHING
+        return self._new(value)
+
+    def _whole(self, outcome: Value) -> Any:
+        value = outcome.value
+        if self._kind == "reasoning":
+            return getattr(outcome.said, "reasoning", None) or _NOTHING
+        if isinstance(value, str):
+            return str.__str__(value) or _NOTHING
+        return _NOTHING if value is None else value
+
+
+def _visible(pending: Pending, hub: Hub) -> Pending | None:
+    """*pending*, when a program of *hub* has still to wait for it."""
+    there = pending.delivered if pending.home is hub else pending.done
+    return None if there else pending
+
+
+class _Reader(_Reading[T]):
+    """Reads in a synchronous program, which waits as for any answer."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        hub = strand_here().hub
+        while isinstance(item := self._look(hub), Pending):
+            wait(item)
+        if item is _END:
+            raise StopIteration
+        return cast(T, item)
+
+
+class _AsyncReader(_Reading[T]):
+    """Reads in a coroutine, whose loop goes on."""
+
+    __slots__ = ()
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        hub = hub_here()
+        while isinstance(item := self._look(hub), Pending):
+            await arrive(item)
+        if item is _END:
+            raise StopAsyncIteration
+        return cast(T, item)

@@ -1,0 +1,164 @@
+"""``Text``: an answer as a real ``str`` that still knows how it came about.
+
+Invariant: it is equal to, hashes and pickles as its characters.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from appl.backend import Response, Sample, TokenLogprob, Usage
+from appl.errors import RunError
+from appl.prompt import AIMessage, ToolCall, ToolMessage
+from appl.runtime.answers.older import MISSING, of_answer
+
+if TYPE_CHECKING:
+    from appl.runtime.answers.stream import TextStream
+    from appl.runtime.tools.toolbox import Filter, Toolbox
+
+
+class Text(str):
+    """The text of an answer. ``usage`` and ``cost`` are those of the whole call."""
+
+    __slots__ = ("_address", "_number", "_objects", "_response", "_sample", "_tools")
+    _address: str
+    _number: int
+    _objects: tuple[Any, ...] | None
+    _response: Response
+    _sample: Sample
+    _tools: Toolbox | None
+
+    @classmethod
+    def of(
+        cls, address: str, response: Response, number: int = 0, *,
+        objects: tuple[Any, ...] | None = None, tools: Toolbox | None = None,
+    ) -> Text:  # fmt: skip
+        """Sample *number* of the *response* to the call at *address*.
+
+        *objects* are what the samples of a typed answer give, *tools* those that the model could
+        call.
+        """
+        sample = response.samples[number]
+        text = cls(sample.text)
+        text._address, text._response, text._sample = address, response, sample
+        text._number, text._objects, text._tools = number, objects, tools
+        return text
+
+    def __str__(self) -> str:
+        return self
+
+    # a program may mean the future that stood here before ordinary code got the finished text
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self
+        yield
+
+    def result(self, timeout: float | None = None) -> Any:
+        """The text itself: it is finished."""
+        return self
+
+    def done(self) -> bool:
+        """True: it is finished."""
+        return True
+
+    def cancel(self) -> None:
+        """Nothing: it is finished."""
+
+    @property
+    def call_id(self) -> str:
+        """The address of the call in its program."""
+        return self._address
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of the call; a field is ``None`` when the backend does not say."""
+        return self._response.usage
+
+    @property
+    def cost(self) -> int | None:
+        """What the call cost, in millionths of the model's currency unit."""
+        return self._response.cost
+
+    @property
+    def finish_reason(self) -> str:
+        """Why the answer ended: ``stop``, ``length``, or a backend's own word."""
+        return self._sample.finish_reason
+
+    @property
+    def logprobs(self) -> tuple[TokenLogprob, ...] | None:
+        """The generated tokens with their log-probabilities, where they were asked for."""
+        return self._sample.logprobs
+
+    @property
+    def message(self) -> AIMessage:
+        """The answer as a message."""
+        return AIMessage(str.__str__(self), tool_calls=self._sample.tool_calls)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tools that the model wants to be called; none when it just answers."""
+        return self._sample.tool_calls
+
+    def run_tool_calls(
+        self, filter: Filter | None = None, *, parallel: bool = True, timeout: float | None = None
+    ) -> list[ToolMessage]:
+        """Run the tools that the model called: see ``Generation.run_tool_calls``."""
+        if self._tools is None:
+            raise RunError("this was asked without tools: write gen(tools=[...])")
+        return self._tools.run(self.tool_calls, filter, parallel=parallel, timeout=timeout)
+
+    @property
+    def text_stream(self) -> TextStream[str]:
+        """The answer, which is complete, as one piece: see ``Generation.text_stream``."""
+        module = importlib.import_module("appl.runtime.answers.stream")
+        made: TextStream[str] = module.TextStream(self)
+        return made
+
+    @property
+    def reasoning_stream(self) -> TextStream[str]:
+        """The reasoning, which is complete, as one piece."""
+        module = importlib.import_module("appl.runtime.answers.stream")
+        made: TextStream[str] = module.TextStream(self, "reasoning")
+        return made
+
+    @property
+    def reasoning(self) -> str | None:
+        """What the model thought before it answered, where the backend tells it apart."""
+        return self._sample.reasoning
+
+    @property
+    def samples(self) -> tuple[Text, ...]:
+        """All samples that were asked for with ``n=``; this one is the first."""
+        count = len(self._response.samples)
+        return tuple(self._sibling(i) for i in range(count))
+
+    def _sibling(self, number: int) -> Text:
+        return Text.of(
+            self._address, self._response, number, objects=self._objects, tools=self._tools
+        )
+
+    @property
+    def response_obj(self) -> Any:
+        """The object of a typed answer, validated; ``None`` when no type was asked for."""
+        return self._objects[self._number] if self._objects is not None else None
+
+    @property
+    def choice_method(self) -> str | None:
+        """How a choice was made: ``logprob``, ``constrained`` or ``asked``."""
+        return self._response.choice_method
+
+    @property
+    def scores(self) -> tuple[float, ...] | None:
+        """The log-probabilities of the choices, in their order."""
+        return self._response.scores
+
+    def __getattr__(self, name: str) -> Any:
+        found = of_answer(self, self, name)
+        if found is MISSING:
+            raise AttributeError(f"an answer has no attribute {name!r}")
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str.__str__(self),)

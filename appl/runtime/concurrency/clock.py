@@ -1,0 +1,195 @@
+"""Timers that a program can wait for, and what depends on time: ``done()`` and timeouts.
+
+Invariant: no thread sleeps; timers are those of the I/O loop, or a replay's own moments. A moment
+is recorded as it is delivered: among the deliveries it stands where it comes again in a replay.
+"""
+
+from __future__ import annotations
+
+from asyncio import TimerHandle
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+from appl.errors import InvalidOption
+from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.fiber import arrive, strand_here, wait
+from appl.runtime.concurrency.pending import Error, Home, Outcome, Pending, Value
+from appl.runtime.effects import postponed
+from appl.runtime.run import Run, run_of
+
+_DONE = Value(None)
+
+
+class First(Pending):
+    """Done as soon as one of several things happens."""
+
+    __slots__ = ()
+
+    def reached(self, _: Pending | None = None) -> None:
+        """One of them happened."""
+        self.finish(_DONE)
+
+    def suspicious(self) -> bool:
+        return False
+
+
+class _Told(First):
+    """The coming of a moment: *told* is called on the program's own thread, before it goes on."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self, address: str, home: Home, told: Callable[[], None]) -> None:
+        super().__init__(address, home)
+        self._told = told
+
+    def deliver(self) -> None:
+        self._told()
+        super().deliver()
+
+
+class Moment:
+    """A moment at *address* that a program waits for: *seconds* from now, or *pending* if sooner.
+
+    What is seen then is *live()*. A replay decides itself when it comes (``Effects.turn``), and
+    what was seen. Waiting is done in its block; who is thrown out of it no longer waits
+    (``Effects.leave``).
+    """
+
+    def __init__(
+        self, run: Run, address: str, kind: str, seconds: float, live: Callable[[], Any],
+        pending: Pending | None = None,
+    ) -> None:  # fmt: skip
+        self._run, self._address, self._kind, self._live = run, address, kind, live
+        self._ordinal = run.next_observation(address)
+        self._left = False
+        self._found: Outcome | None = None
+        self.first = _Told(address, strand_here().hub, self._look)
+        turn = getattr(run.effects, "turn", None)
+        if turn is not None and turn(address, self._ordinal, kind, self.first.reached):
+            return
+        if not postponed(run.effects, lambda: self._arm(seconds, pending), address):
+            self._arm(seconds, pending)
+
+    def _arm(self, seconds: float, pending: Pending | None) -> None:
+        if self._left:
+            return
+        io, quiet = io_thread(), self._run.quiet
+
+        def ring() -> None:
+            if quiet is not None:
+                quiet.timers -= 1
+            self.first.reached()
+
+        if quiet is not None:
+            quiet.timers += 1
+        io.send(lambda: void(io.loop.call_later(max(seconds, 0.0), ring)))
+        if pending is not None and not pending.subscribe(self.first.reached):
+            self.first.reached()
+
+    def __enter__(self) -> First:
+        return self.first
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._left = True
+        leave = getattr(self._run.effects, "leave", None) if kind is not None else None
+        if leave is not None:
+            leave(self._address, self._ordinal, self._kind)
+
+    def _look(self) -> None:
+        """The moment is delivered: whoever still waits for it will see what is so now."""
+        if self._left or self._found is not None:
+            return
+        try:
+            perform = self._run.effects.perform
+            seen = perform(self._address, self._ordinal, self._kind, self._live)
+            self._found = Value(seen)
+        except Exception as error:  # the program's, not the hub's
+            self._found = Error(error)
+
+    def seen(self) -> Any:
+        """What was seen when the moment came. Raises what a replay has to say instead."""
+        passed = getattr(self._run.effects, "passed", None)
+        if passed is not None:
+            passed(self._kind)
+        if isinstance(self._found, Error):
+            raise self._found.raised()
+        return self._found.value if self._found is not None else None
+
+
+class Alarm:
+    """Calls *ring* on the I/O loop in *seconds*, unless it is turned off before."""
+
+    def __init__(self, run: Run, seconds: float, ring: Callable[[], None]) -> None:
+        self._quiet, self._ring = run.quiet, ring
+        self._handle: TimerHandle | None = None
+        if self._quiet is not None:
+            self._quiet.timers += 1
+        io = io_thread()
+        io.send(lambda: setattr(self, "_handle", io.loop.call_later(max(seconds, 0.0), self._go)))
+
+    def off(self) -> None:
+        """Do not ring any more; on any thread."""
+        io_thread().send(self._stop)
+
+    def _stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._over()
+
+    def _go(self) -> None:
+        self._over()
+        self._ring()
+
+    def _over(self) -> None:
+        if self._handle is not None and self._quiet is not None:
+            self._quiet.timers -= 1
+        self._handle = None
+
+
+def seconds(where: str, value: Any) -> float:
+    """*value* as a time in seconds; ``InvalidOption`` about *where* when it is none."""
+    if isinstance(value, bool) or not isinstance(value, Real) or value != value:
+        raise InvalidOption(f"{where} is a number of seconds, got {value!r:.80}")
+    return float(value)
+
+
+def _nothing() -> None:
+    """What a sleeper sees."""
+
+
+def void(_: object) -> None:
+    """Nothing, for an action whose value is of no interest."""
+
+
+def expired(pending: Pending, timeout: float) -> bool:
+    """Wait for *pending* at most *timeout* seconds: whether it is still not done."""
+
+    def late() -> bool:
+        return not pending.last().done
+
+    moment = Moment(run_of(pending), pending.address, "timeout", timeout, late, pending)
+    with moment as first:
+        wait(first)
+    return bool(moment.seen())
+
+
+def is_done(pending: Pending) -> bool:
+    """Whether *pending* has an outcome, as the program is told."""
+    return bool(run_of(pending).observe(pending.address, "done", lambda: pending.last().done))
+
+
+def sleep_now(run: Run, address: str, seconds: float) -> None:
+    """Suspend the running program for *seconds*."""
+    moment = Moment(run, address, "sleep", seconds, _nothing)
+    with moment as first:
+        wait(first)
+    moment.seen()
+
+
+async def asleep(run: Run, address: str, seconds: float) -> None:
+    """Suspend the running coroutine for *seconds*."""
+    moment = Moment(run, address, "sleep", seconds, _nothing)
+    with moment as first:
+        await arrive(first)
+    moment.seen()

@@ -1,0 +1,63 @@
+"""Who waits for whom: a program that waits for itself is told so, by name.
+
+Invariant: only what is certain is followed, so that a cycle that is found is one.
+"""
+
+from __future__ import annotations
+
+from appl.errors import DeadlockError
+from appl.runtime.concurrency.pending import Home, Pending
+
+
+def find_cycle(start: Pending) -> list[Pending] | None:
+    """A cycle among what *start* is blocked by, itself included; iterative, each visited once."""
+    path: list[Pending] = [start]
+    on_path = {start}
+    seen = {start}
+    branches = [iter(start.blockers())]
+    while branches:
+        for blocker in branches[-1]:
+            if blocker in on_path:
+                return path[path.index(blocker) :]
+            if blocker in seen or blocker.done:
+                continue
+            seen.add(blocker)
+            on_path.add(blocker)
+            path.append(blocker)
+            branches.append(iter(blocker.blockers()))
+            break
+        else:
+            branches.pop()
+            on_path.discard(path.pop())
+    return None
+
+
+def bound_to(start: Pending, home: Home) -> Pending | None:
+    """What *start* needs that only the loop of *home* can finish."""
+    seen, todo = {start}, [start]
+    while todo:
+        pending = todo.pop()
+        if pending.in_loop and pending.home is home:
+            return pending
+        fresh = [each for each in pending.blockers() if each not in seen and not each.done]
+        seen.update(fresh)
+        todo += fresh
+    return None
+
+
+def blocked_loop(pending: Pending) -> DeadlockError:
+    """The error for a synchronous wait that keeps its own loop from finishing *pending*."""
+    return DeadlockError(
+        f"this waits for {pending.address}, which the running loop has to finish, and blocks that "
+        "loop: await the future in a coroutine, or start the synchronous program with "
+        "`await appl.run(f, ...)`"
+    )
+
+
+def deadlock(cycle: list[Pending]) -> DeadlockError:
+    """The error for a program that waits along *cycle*."""
+    names = [pending.address for pending in cycle]
+    chain = " waits for ".join([*names, names[0]])
+    return DeadlockError(
+        f"this program waits for itself: {chain}; let one of them go on without the other's value"
+    )

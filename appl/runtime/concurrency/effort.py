@@ -1,0 +1,99 @@
+"""Whether a thread, or the whole process, is at work, seen from another thread.
+
+Invariant: only looks; where the system does not tell, a thread counts as not at work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from pathlib import Path
+
+_SOME_S = 0.005
+_SHARE = 0.1  # of a processor: less than that is what loops and timers need while nobody works
+_LONGEST_S = 10.0
+_AT_WORK = ("R", "D")
+
+
+class Effort:
+    """What threads have done since they were last looked at.
+
+    A thread is at work when it has used the processor for more than some milliseconds (where the
+    system has a clock for each thread), or when it could run now, or waits for a disk (on Linux).
+    """
+
+    def __init__(self) -> None:
+        self._spent: dict[int | None, float] = {}
+
+    def goes_on(self, thread: threading.Thread) -> bool:
+        """Whether *thread* has been at work since the last look at it, or is now."""
+        spent = _processor_s(thread)
+        before = self._spent.get(thread.ident, spent)
+        self._spent[thread.ident] = spent
+        return spent - before > _SOME_S or _state(thread) in _AT_WORK
+
+
+class Idleness:
+    """For how long the process has neither moved nor worked, as far as looks at it tell.
+
+    Whoever works on any thread of the process is waited for, for ten seconds at most: that may be a
+    loop that waits for somebody else.
+    """
+
+    def __init__(self) -> None:
+        self._begun: float | None = None
+        self._since = self._looked = self._spent = 0.0
+
+    def ends(self) -> None:
+        """Something has moved."""
+        self._begun = None
+
+    def seconds(self) -> float:
+        """How long it lasts now; for whoever looks many times in a second."""
+        now, spent = time.monotonic(), time.process_time()
+        if self._begun is None:
+            self._begun = self._since = now
+        elif now - self._begun < _LONGEST_S and self._works(now, spent):
+            self._since = now
+        self._looked, self._spent = now, spent
+        return now - self._since
+
+    def _works(self, now: float, spent: float) -> bool:
+        some = max(_SOME_S, _SHARE * (now - self._looked))
+        return spent - self._spent > some or _others_at_work()
+
+
+def _others_at_work() -> bool:
+    """Whether a thread other than this one could run now, or waits for a disk."""
+    mine = str(threading.get_native_id())
+    with contextlib.suppress(OSError):  # on other systems there is no such folder
+        return any(
+            _state_of(task.name) in _AT_WORK
+            for task in Path("/proc/self/task").iterdir()
+            if task.name != mine
+        )
+    return False
+
+
+def _processor_s(thread: threading.Thread) -> float:
+    clock = getattr(time, "pthread_getcpuclockid", None)
+    if clock is None or thread.ident is None or not thread.is_alive():
+        return 0.0
+    try:
+        return time.clock_gettime(clock(thread.ident))
+    except OSError:
+        return 0.0
+
+
+def _state(thread: threading.Thread) -> str:
+    return _state_of(str(thread.native_id))
+
+
+def _state_of(task: str) -> str:
+    """As in the table of processes: ``R`` runs or could, ``S`` sleeps, ``D`` waits for a disk."""
+    try:
+        status = Path(f"/proc/self/task/{task}/stat").read_text()
+    except OSError:
+        return ""
+    return status.rpartition(")")[2].split()[0]

@@ -1,0 +1,103 @@
+"""The end of the process, while daemon threads still run programs: they come to rest before it.
+
+Python ends a daemon thread when it wants the interpreter that is being torn down, by unwinding its
+C stack. In the frames of a greenlet that needs the interpreter, and crashes the process. A thread
+that waits in a lock that nobody opens is left alone.
+
+Invariant: where no daemon thread is inside a greenlet, exiting takes no longer; nowhere does it
+wait for more than ``PATIENCE_S``. Who ends the process can use ``appl`` to the last.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from types import CodeType, FrameType
+from typing import Protocol
+
+PATIENCE_S = 1.0
+_GENTLE_S = 0.05
+_TICK_S = 0.001
+
+
+class Programs(Protocol):
+    """What runs the programs of a thread."""
+
+    thread: threading.Thread
+    stopped: bool
+    """Whether it was brought to rest."""
+
+    def sleeps(self, frame: FrameType) -> bool:
+        """Whether its thread, which is at *frame*, waits in a lock until somebody has news."""
+
+
+class Ending:
+    """The end of this process, for all of *programs*.
+
+    ``by`` is the thread that ends it, ``None`` before. A program on any other thread calls ``rest``
+    where it next waits; one that does not is stopped there by the exception *stop*. *inside* are
+    the functions that greenlets begin with, the first one that of a program.
+    """
+
+    def __init__(
+        self,
+        programs: Callable[[], Iterable[Programs]],
+        stop: type[BaseException],
+        inside: tuple[CodeType, ...],
+    ) -> None:
+        self._programs, self._stop, self._inside = programs, stop, inside
+        self.by: threading.Thread | None = None
+        atexit.register(self._begin)
+
+    def rest(self, programs: Programs) -> None:
+        """Never return."""
+        programs.stopped = True
+        lock = threading.Lock()
+        lock.acquire()
+        lock.acquire()
+
+    # -- on the thread that ends the process
+
+    def _begin(self) -> None:
+        self.by = threading.current_thread()
+        if not self._moving():
+            return
+        begun = time.monotonic()
+        asked: set[int | None] = set()
+        while (moving := self._moving()) and time.monotonic() - begun < PATIENCE_S:
+            if time.monotonic() - begun > _GENTLE_S:
+                self._ask(moving, asked)
+            time.sleep(_TICK_S)
+        time.sleep(_TICK_S)  # from what was seen of a thread to its lock it is a step
+
+    def _moving(self) -> dict[int, FrameType]:
+        """The threads inside a greenlet that do not rest: where they are."""
+        frames = sys._current_frames()
+        return {
+            ident: frames[ident]
+            for each in self._programs()
+            if (ident := each.thread.ident) in frames
+            and each.thread is not self.by
+            and not (each.stopped or each.sleeps(frames[ident]))
+            and self._is_in(frames[ident], self._inside)
+        }
+
+    def _is_in(self, frame: FrameType | None, functions: tuple[CodeType, ...]) -> bool:
+        while frame is not None:
+            if frame.f_code in functions:
+                return True
+            frame = frame.f_back
+        return False
+
+    def _ask(self, moving: dict[int, FrameType], asked: set[int | None]) -> None:
+        """Raise ``stop`` in programs that compute, once in each thread."""
+        ctypes = importlib.import_module("ctypes")
+        for ident, frame in moving.items():
+            if ident not in asked and self._is_in(frame, self._inside[:1]):
+                asked.add(ident)
+                number, error = ctypes.c_ulong(ident), ctypes.py_object(self._stop)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(number, error)

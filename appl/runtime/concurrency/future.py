@@ -1,0 +1,424 @@
+"""Futures: what a program holds while a call runs; they behave as their value, by waiting for it.
+
+Invariant: a future is its ``_pending`` and nothing else; using it never starts anything.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import weakref
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+
+from appl.prompt.shown import Bundle, block
+from appl.runtime.answers.older import MISSING, of_answer
+from appl.runtime.answers.stream import TextStream
+from appl.runtime.concurrency import clock
+from appl.runtime.concurrency.fiber import arrive, in_coroutine, wait
+from appl.runtime.concurrency.pending import GLANCE, Error, Pending, Proxy, Value
+
+if TYPE_CHECKING:
+    from appl.backend import TokenLogprob, Usage
+    from appl.prompt import AIMessage, ToolCall, ToolMessage
+    from appl.runtime.answers.text import Text
+    from appl.runtime.tools.toolbox import Filter
+
+T = TypeVar("T")
+
+OWN_NAMES = frozenset(
+    {
+        "done",
+        "result",
+        "cancel",
+        "call_id",
+        "text_stream",
+        "reasoning_stream",
+        "run_tool_calls",
+        "_pending",
+    }
+)
+"""The attributes of a future that do not wait."""
+
+_PROBED = ("_repr_", "_ipython_")
+
+
+def result_of(pending: Pending) -> Any:
+    """The value of *pending*, waiting for it and for what it returned; raises its error."""
+    while True:
+        wait(pending)
+        outcome = pending.outcome
+        if type(outcome) is Error:
+            raise pending.seen()
+        value = outcome.value  # type: ignore[union-attr] # it is there, and no error
+        if not isinstance(value, Proxy):
+            return value
+        pending = value._pending
+
+
+def returned(pending: Pending) -> Any:
+    """What a function returned, waiting for it; an answer that it returned may be pending still."""
+    while True:
+        wait(pending)
+        outcome = pending.outcome
+        if not isinstance(outcome, Value):
+            raise pending.seen()
+        if not isinstance(outcome.value, Future):
+            return outcome.value
+        pending = outcome.value._pending
+
+
+async def awaited(pending: Pending) -> Any:
+    """:func:`result_of` for coroutines."""
+    while True:
+        await arrive(pending)
+        outcome = pending.outcome
+        if type(outcome) is Error:
+            raise pending.seen()
+        value = outcome.value  # type: ignore[union-attr] # it is there, and no error
+        if not isinstance(value, Proxy):
+            return value
+        pending = value._pending
+
+
+def text_of(pending: Pending) -> Any:
+    """What *pending* says, waiting for it: the text, also of a typed answer."""
+    result_of(pending)
+    outcome = pending.last().outcome
+    assert isinstance(outcome, Value)
+    return outcome.said
+
+
+def finished(value: Any) -> Any:
+    """*value* itself, or what it is the future of."""
+    return result_of(value._pending) if isinstance(value, Proxy) else value
+
+
+class Deferred(Proxy):
+    """What all futures can do."""
+
+    __slots__ = ()
+
+    def __init__(self, pending: Pending) -> None:
+        object.__setattr__(self, "_pending", pending)
+        pending.proxy = weakref.ref(self)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return awaited(self._pending).__await__()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(_PROBED) or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(name)  # probes for a protocol must not wait
+        value = result_of(self._pending)
+        try:
+            return getattr(value, name)
+        except AttributeError:
+            found = of_answer(self, value, name)
+            if found is MISSING:
+                raise
+            return found
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self
+
+    def __reduce__(self) -> Any:
+        return _same, (result_of(self._pending),)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """The value, waiting for it; ``TimeoutError`` after *timeout* seconds."""
+        if timeout is not None:
+            timeout = clock.seconds("result(timeout=...)", timeout)
+            if clock.expired(self._pending, timeout):
+                raise TimeoutError(f"{self._pending.address} has no answer after {timeout} s")
+        return result_of(self._pending)
+
+    def done(self) -> bool:
+        """Whether there is an outcome: the answer is recorded, as it depends on time."""
+        return clock.is_done(self._pending)
+
+    def cancel(self) -> None:
+        """Ask for an early end; who needs the value then gets ``CallCancelled``."""
+        self._pending.cancel()
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
+        """What a notebook shows; it does not wait."""
+        last = self._pending.last()
+        if last.outcome is None:
+            return block("…", f"{self._pending.address}: pending")
+        if isinstance(last.outcome, Error):
+            return block(f"{type(last.outcome.error).__name__}: {last.outcome.error}", last.address)
+        value = last.outcome.value
+        return block(value if isinstance(value, str) else repr(value), self._pending.address)
+
+    @property
+    def call_id(self) -> str:
+        """The address of the call in its program; it does not wait."""
+        return self._pending.address
+
+    @property
+    def text_stream(self) -> TextStream[Any]:
+        """The answer piece by piece, while it is made: see ``TextStream``; it does not wait."""
+        return TextStream(self)
+
+    @property
+    def reasoning_stream(self) -> TextStream[str]:
+        """What the model thinks before it answers, piece by piece; it does not wait."""
+        return TextStream(self, "reasoning")
+
+
+def _same(value: T) -> T:
+    return value
+
+
+class Future(Deferred, Generic[T]):
+    """The future of a function's result, from ``call`` or a parallel function."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __await__(self) -> Generator[Any, None, T]: ...
+        def result(self, timeout: float | None = None) -> T: ...
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(result_of(self._pending), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(result_of(self._pending), name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return result_of(self._pending)(*args, **kwargs)
+
+    def __enter__(self) -> Any:
+        return result_of(self._pending).__enter__()
+
+    def __exit__(self, *error: Any) -> Any:
+        return result_of(self._pending).__exit__(*error)
+
+    async def __aenter__(self) -> Any:
+        return await (await awaited(self._pending)).__aenter__()
+
+    async def __aexit__(self, *error: Any) -> Any:
+        return await (await awaited(self._pending)).__aexit__(*error)
+
+    def __next__(self) -> Any:
+        return next(result_of(self._pending))
+
+    def __aiter__(self) -> Any:
+        return result_of(self._pending).__aiter__()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        result_of(self._pending)[finished(key)] = value
+
+    def __delitem__(self, key: Any) -> None:
+        del result_of(self._pending)[finished(key)]
+
+    def __fspath__(self) -> Any:
+        return result_of(self._pending).__fspath__()
+
+
+CallFuture = Future
+"""An older name of ``Future``."""
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as _TypeVar
+
+    _Text = Text
+    A_co = _TypeVar("A_co", covariant=True, default=Text)
+
+    class _ResponseObject:
+        """``None`` for a text, the object for what has one."""
+
+        @overload
+        def __get__(self, of: Generation[Text], owner: Any = ...) -> None: ...
+        @overload
+        def __get__(self, of: Generation[T], owner: Any = ...) -> T: ...
+        def __get__(self, of: Any, owner: Any = ...) -> Any: ...
+
+    class _TextStream:
+        """Pieces of text, or objects that become more complete."""
+
+        @overload
+        def __get__(self, of: Generation[Text], owner: Any = ...) -> TextStream[str]: ...
+        @overload
+        def __get__(self, of: Generation[T], owner: Any = ...) -> TextStream[T]: ...
+        def __get__(self, of: Any, owner: Any = ...) -> Any: ...
+else:
+    A_co = TypeVar("A_co", covariant=True)
+
+    class _Text:
+        __slots__ = ()
+
+
+class Generation(Deferred, _Text, Generic[A_co]):  # type: ignore[misc]
+    """The future of an answer. It behaves as its text wherever text is used.
+
+    That of a typed answer, ``Generation[Model]``, behaves as its object, and is its text in a
+    prompt; the properties are those of the answer, also where the object has some of that name.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(self, pending: Pending) -> None: ...
+        def __new__(cls, pending: Pending) -> Generation[A_co]: ...
+        def __await__(self) -> Generator[Any, None, A_co]: ...
+        def result(self, timeout: float | None = None) -> A_co: ...
+
+        response_obj: _ResponseObject
+        text_stream: _TextStream  # type: ignore[assignment]
+    else:
+
+        @property
+        def response_obj(self) -> Any:
+            """The object of a typed answer, validated; ``None`` when no type was asked for."""
+            return self._text().response_obj
+
+    def _text(self) -> Text:
+        return cast("Text", text_of(self._pending))
+
+    @property
+    def message(self) -> AIMessage:
+        """The answer as a message."""
+        return self._text().message
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tools that the model wants to be called; none when it just answers."""
+        return self._text().tool_calls
+
+    def run_tool_calls(
+        self, filter: Filter | None = None, *, parallel: bool = True, timeout: float | None = None
+    ) -> list[ToolMessage]:
+        """Run the tools that the model called; a message for each, in the order of the calls.
+
+        *filter* says which calls are run; all, without it. With *parallel* they run side by side:
+        plain functions on worker threads, ``@ppl`` functions beside the caller, coroutine
+        functions on the running loop; else one after the other, plain ones where the caller runs.
+        One that takes longer than *timeout* seconds is answered for, and cancelled; a plain
+        function, which nothing can stop, then goes on unheard. What goes wrong in a call stands in
+        its message, which has an error then. In a coroutine ``await`` it.
+        """
+        if in_coroutine():
+            return self._arun_tool_calls(filter, parallel, timeout)  # type: ignore[return-value]
+        return self._text().run_tool_calls(filter, parallel=parallel, timeout=timeout)
+
+    async def _arun_tool_calls(
+        self, filter: Filter | None, parallel: bool, timeout: float | None
+    ) -> list[ToolMessage]:
+        await awaited(self._pending)
+        running: Any = self._text().run_tool_calls(filter, parallel=parallel, timeout=timeout)
+        return cast("list[ToolMessage]", await running)
+
+    @property
+    def reasoning(self) -> str | None:
+        """What the model thought before it answered, where the backend tells it apart."""
+        return self._text().reasoning
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of the call; a field is ``None`` when the backend does not say."""
+        return self._text().usage
+
+    @property
+    def cost(self) -> int | None:
+        """What the call cost, in millionths of the model's currency unit."""
+        return self._text().cost
+
+    @property
+    def finish_reason(self) -> str:
+        """Why the answer ended."""
+        return self._text().finish_reason
+
+    @property
+    def logprobs(self) -> tuple[TokenLogprob, ...] | None:
+        """The generated tokens with their log-probabilities, where they were asked for."""
+        return self._text().logprobs
+
+    @property
+    def samples(self) -> tuple[Text, ...]:
+        """All samples that were asked for with ``n=``; the generation is the first."""
+        return self._text().samples
+
+    @property
+    def choice_method(self) -> str | None:
+        """How a choice was made: ``logprob``, ``constrained`` or ``asked``."""
+        return self._text().choice_method
+
+    @property
+    def scores(self) -> tuple[float, ...] | None:
+        """The log-probabilities of the choices, in their order."""
+        return self._text().scores
+
+
+Install = Callable[..., Any]
+
+
+def _unary(op: Install) -> Install:
+    return lambda self: op(result_of(self._pending))
+
+
+def _binary(op: Install) -> Install:
+    return lambda self, other: op(result_of(self._pending), finished(other))
+
+
+def _compared(op: Install, unknown: bool) -> Install:
+    """A comparison; *unknown* is its result for who must not wait."""
+
+    def compare(self: Any, other: Any) -> Any:
+        if GLANCE.on:
+            return unknown
+        return op(result_of(self._pending), finished(other))
+
+    return compare
+
+
+def _reflected(op: Install) -> Install:
+    return lambda self, other: op(finished(other), result_of(self._pending))
+
+
+def _reversed(value: Any) -> Any:
+    return reversed(value)
+
+
+_UNARY: dict[str, Install] = {
+    "__str__": str, "__repr__": repr, "__bytes__": bytes, "__hash__": hash, "__bool__": bool,
+    "__len__": len, "__iter__": iter, "__reversed__": _reversed, "__int__": int,
+    "__float__": float, "__complex__": complex, "__index__": operator.index,
+    "__neg__": operator.neg, "__pos__": operator.pos, "__abs__": abs,
+    "__invert__": operator.invert, "__trunc__": math.trunc, "__floor__": math.floor,
+    "__ceil__": math.ceil,
+}  # fmt: skip
+_BINARY: dict[str, Install] = {
+    "__lt__": operator.lt, "__le__": operator.le, "__gt__": operator.gt, "__ge__": operator.ge,
+    "__getitem__": operator.getitem, "__contains__": operator.contains, "__format__": format,
+}  # fmt: skip
+_ARITHMETIC: dict[str, Install] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "matmul": operator.matmul,
+    "truediv": operator.truediv, "floordiv": operator.floordiv, "mod": operator.mod,
+    "divmod": divmod, "pow": pow, "lshift": operator.lshift, "rshift": operator.rshift,
+    "and": operator.and_, "xor": operator.xor, "or": operator.or_,
+}  # fmt: skip
+
+
+def _install() -> None:
+    for name, op in _UNARY.items():
+        setattr(Deferred, name, _unary(op))
+    for name, op in _BINARY.items():
+        setattr(Deferred, name, _binary(op))
+    Deferred.__eq__ = _compared(operator.eq, False)  # type: ignore[method-assign]
+    Deferred.__ne__ = _compared(operator.ne, True)  # type: ignore[method-assign]
+    for name, op in _ARITHMETIC.items():
+        setattr(Deferred, f"__{name}__", _binary(op))
+        setattr(Deferred, f"__r{name}__", _reflected(op))
+        in_place = getattr(operator, f"i{name.rstrip('_')}", None)
+        if in_place is not None:
+            setattr(Future, f"__i{name}__", _binary(in_place))
+    Deferred.__round__ = lambda self, *digits: round(result_of(self._pending), *digits)  # type: ignore[attr-defined]
+
+
+_install()

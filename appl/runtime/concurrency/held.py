@@ -1,0 +1,147 @@
+"""Which calls a failing function leaves to nobody: those that only its own variables refer to.
+
+Invariant: a call that anybody else might still read is never named. When in doubt it is held: the
+count of references to it must be explained by the frames that the error has left.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import deque
+from types import CellType, FrameType
+from typing import Any
+
+from appl.runtime.answers.call import sources
+from appl.runtime.concurrency.pending import Pending, Proxy
+from appl.runtime.frame import Frame
+
+_CONTAINERS: frozenset[type] = frozenset({list, tuple, dict, set, frozenset, deque, CellType})
+_MOST = 20_000
+_OURS = 2  # the references that the search itself holds: its list's, and getrefcount's argument
+
+
+def unheld(frame: Frame, left: list[Pending], error: BaseException) -> list[Pending]:
+    """Those of *left* that nobody can read once *error* has left the activation *frame*.
+
+    Among them are failures: whether a call had failed by then must make no difference.
+    """
+    if not left:
+        return []
+    local = _Locals(error)
+    free = {p for p in left if not _said_outside(p, frame) and local.owns_pending(p)}
+    _keep_prompt(frame, free)
+    kept = [pending for pending in left if pending not in free]
+    while kept:
+        for needed in _needs(kept.pop()):
+            if needed in free:
+                free.discard(needed)
+                kept.append(needed)
+    return [pending for pending in left if pending in free]
+
+
+def _said_outside(pending: Pending, frame: Frame) -> bool:
+    holder = pending.holder
+    return holder is not None and not (holder + "/").startswith(frame.address + "/")
+
+
+def _keep_prompt(frame: Frame, free: set[Pending]) -> None:
+    """What was said into a prompt that lives on is held by it."""
+    parent = frame.parent
+    if frame.shares or (parent is not None and parent.prompt is frame.prompt):
+        for hole in frame.prompt.tip.holes() if frame.prompt.tip is not None else ():
+            source = hole.prompt_source()
+            if isinstance(source, Pending):
+                free.discard(source)
+
+
+def _needs(pending: Pending) -> list[Pending]:
+    inner = getattr(pending, "frame", None)
+    asked_after = inner.prompt.tip if isinstance(inner, Frame) else pending.asked_after()
+    return list(sources(asked_after))
+
+
+def _frames(error: BaseException) -> list[FrameType]:
+    """Every frame that *error*, or what it came of, has passed through."""
+    frames: dict[FrameType, None] = {}
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [error]
+    while todo:
+        each = todo.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        todo += [each.__context__, each.__cause__]
+        trace = each.__traceback__
+        while trace is not None:
+            frames[trace.tb_frame] = None
+            trace = trace.tb_next
+    return list(frames)
+
+
+class _Locals:
+    """What the frames of a traceback own: trial deletion, as the garbage collector does it."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._objects: list[Any] = []
+        self._index: dict[int, int] = {}
+        self._found: list[int] = []
+        self._open: list[int] = []
+        for frame in _frames(error):
+            self._count(gc.get_referents(frame))
+        self._spread()
+
+    def _count(self, referents: list[Any]) -> None:
+        for each in referents:
+            if type(each) in _CONTAINERS or isinstance(each, Proxy):
+                index = self._index.get(id(each))
+                if index is None:
+                    index = self._index[id(each)] = len(self._objects)
+                    self._objects.append(each)
+                    self._found.append(0)
+                self._found[index] += 1
+                self._open.append(index)
+
+    def _spread(self) -> None:
+        """Whoever is owned altogether passes its own references on."""
+        expanded: set[int] = set()
+        while self._open and len(self._objects) < _MOST:
+            index = self._open.pop()
+            if index in expanded or not self._explained(index):
+                continue
+            expanded.add(index)
+            if type(self._objects[index]) in _CONTAINERS:
+                self._count(gc.get_referents(self._objects[index]))
+
+    def _explained(self, index: int) -> bool:
+        return sys.getrefcount(self._objects[index]) - _OURS == self._found[index]
+
+    def owns_pending(self, pending: Pending) -> bool:
+        """Whether nobody but the frames can read *pending*."""
+        return pending.proxy is None or self.owns(pending.proxy())
+
+    def owns(self, proxy: object) -> bool:
+        """Whether nobody but the frames refers to *proxy*, or nobody at all."""
+        if proxy is None:
+            return True
+        index = self._index.get(id(proxy))
+        if index is None:
+            return False
+        # two more references stand here: the parameter and the caller's temporary
+        return sys.getrefcount(proxy) - _OURS - _BORROWED == self._found[index]
+
+
+def _borrowed() -> int:
+    """How many references a parameter adds in this Python."""
+
+    class Probe:
+        pass
+
+    def seen(probe: object) -> int:
+        return sys.getrefcount(probe)
+
+    probes = [Probe()]
+    return seen(probes[0]) - sys.getrefcount(probes[0])
+
+
+_BORROWED = _borrowed()

@@ -1,0 +1,422 @@
+"""``call`` and ``map``: any function beside the caller, one or many, results in order.
+
+Invariant: a started function takes its address, and its place in a shared prompt, at the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib
+import inspect
+import time
+from asyncio import _get_running_loop
+from collections.abc import Callable, Coroutine, Iterable, Sized
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar
+
+from appl.compiler.names import program_of
+from appl.errors import InvalidOption, WorkerLost
+from appl.prompt.older import told_once
+from appl.runtime.activation import shelter
+from appl.runtime.concurrency.clock import First
+from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait
+from appl.runtime.concurrency.future import Future, awaited, finished, result_of
+from appl.runtime.concurrency.pending import Error, Pending, Proxy, Value
+from appl.runtime.concurrency.progress import Progress, progress_for
+from appl.runtime.concurrency.task import Task, context_for
+from appl.runtime.event import ScopeEntered
+from appl.runtime.frame import Frame
+from appl.runtime.resolve import resolve, taking_futures
+from appl.runtime.run import Run, here
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+@taking_futures
+def call(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+    """Start ``f(*args, **kwargs)`` and return the future of its result.
+
+    A ``@ppl`` function runs beside the caller on its thread, a coroutine function as a task of the
+    running loop, anything else on a worker thread.
+    """
+    if _EXECUTOR in kwargs:
+        _without_executor(f, kwargs)
+    return Future(start(f, args, kwargs))
+
+
+_EXECUTOR = "executor_type"
+
+
+def _without_executor(f: Any, kwargs: dict[str, Any]) -> None:
+    """An older word of ``call``: where *f* runs is no longer chosen."""
+    try:
+        own = _EXECUTOR in inspect.signature(f).parameters
+    except (TypeError, ValueError):
+        own = False
+    if not own:
+        del kwargs[_EXECUTOR]
+        told_once("call(executor_type=…)", "call(f, …)")
+
+
+def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pending:
+    """Start *f*; what :func:`call` returns the future of."""
+    f = finished(f)
+    while type(f) is functools.partial:
+        f, args, kwargs = f.func, (*f.args, *args), {**f.keywords, **kwargs}
+    if not callable(f):
+        raise InvalidOption(
+            f"a function is needed, got {f!r:.80}; write call(f, x) and map(f, items), where f "
+            "is not called"
+        )
+    program, bound = _program(f)
+    if program is not None:
+        pending: Pending = program.spawn((*bound, *args), kwargs)._pending
+        return pending
+    caller = here(lambda: f"{_name(f)} {args!r:.400}")
+    frame = scope_beside(caller, _name(f))
+    if is_async(f):
+        return _start_coroutine(f, frame, caller, args, kwargs)
+    task = Task(frame, strand_here().hub)
+    caller.add(task)
+
+    def body() -> Any:
+        every = [resolve(each) for each in args]
+        return f(*every, **{name: resolve(each) for name, each in kwargs.items()})
+
+    if caller.run.sequential:
+        task.run_here(body, context_for(frame))
+    else:
+        task.run_in_thread(body, context_for(frame))
+    return task
+
+
+def _start_coroutine(
+    f: Callable[..., Coroutine[Any, Any, Any]], frame: Frame, caller: Frame,
+    args: tuple[Any, ...], kwargs: dict[str, Any],
+) -> Task:  # fmt: skip
+    task = Task(frame, strand_here().hub)
+    caller.add(task)
+    context = context_for(frame)
+    if _get_running_loop() is not None:
+        task.run_in_loop(f(*args, **kwargs), context)
+    elif caller.run.sequential:
+        task.run_here(lambda: asyncio.run(f(*args, **kwargs)), context)
+    else:
+        task.run_in_thread(lambda: asyncio.run(f(*args, **kwargs)), context)
+    return task
+
+
+def beside(caller: Frame, name: str) -> Frame:
+    """The frame of what runs beside *caller*, on a copy of its prompt."""
+    caller.run.check_open()
+    frame = Frame(caller.run, caller, caller.issue(name), caller.prompt.copy(), caller.voice)
+    shelter(frame, caller)
+    return frame
+
+
+def scope_beside(caller: Frame, name: str) -> Frame:
+    """The frame of what runs beside *caller*, as a scope of the trace."""
+    frame, run = beside(caller, name), caller.run
+    if run.watched:
+        at = time.monotonic_ns()
+        run.emit(ScopeEntered(frame.address, caller.address, name, None, None, at))
+    return frame
+
+
+def _name(f: Any) -> str:
+    while isinstance(f, functools.partial):
+        f = f.func
+    return str(getattr(f, "__name__", type(f).__name__)).replace("/", "_")
+
+
+def program_behind(f: Any) -> Any:
+    """The program that *f* starts when it is called beside its caller; ``None`` for others."""
+    while type(f) is functools.partial:
+        f = f.func
+    return _program(f)[0]
+
+
+def name_of(f: Any) -> str:
+    """The name that *f* has in addresses."""
+    program = program_behind(f)
+    return str(program.name) if program is not None else _name(f)
+
+
+def _program(f: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The program behind a ``@ppl`` function or method, and the object that it is bound to."""
+    own = getattr(f, "__self__", None)
+    program = program_of(f)
+    if program is None or program.kind not in ("sync", "async"):
+        return None, ()
+    return program, (own,) if inspect.ismethod(f) else ()
+
+
+def is_async(f: Any) -> bool:
+    """Whether calling *f* gives a coroutine; also for ``@ppl async def`` before Python 3.12."""
+    while isinstance(f, functools.partial):
+        f = f.func
+    program = program_of(f)
+    return inspect.iscoroutinefunction(f) or getattr(program, "kind", None) == "async"
+
+
+@taking_futures
+def map(
+    f: Callable[..., R],
+    items: Iterable[Any],
+    *more: Iterable[Any],
+    concurrency: int | None = None,
+    on_error: Literal["raise", "collect"] = "raise",
+    progress: bool | None = None,
+    engine: Any = None,
+) -> list[R]:
+    """``f`` of every item, side by side; the results in the order of the items.
+
+    At most *concurrency* at once. ``on_error="raise"`` cancels the rest at the first failure in
+    order; ``"collect"`` puts the exceptions in their places. *progress* is shown on a terminal.
+    In a coroutine ``await`` it.
+
+    ``engine="ray"`` works on the items in the processes of a Ray cluster, as part of this run, with
+    the same addresses, trace, budgets and rates; ``appl.engine.cluster.Ray(…)`` says more. What *f*
+    refers to and what it returns must be picklable then. A replay needs no engine.
+    """
+    if on_error not in ("raise", "collect"):
+        raise InvalidOption(f"map(on_error={on_error!r}): it is 'raise' or 'collect'")
+    if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
+        raise InvalidOption(f"map(concurrency={concurrency!r}): at least 1, or None for no limit")
+    items = finished(items)
+    if not isinstance(items, Iterable):
+        raise InvalidOption(f"map(f, items) takes a list of items, got {items!r:.80}")
+    if engine is not None and not _remembers(here(lambda: _name(f)).run):
+        found: list[R] = _elsewhere(
+            f, items, more, concurrency, on_error == "collect", progress, engine
+        )
+        return found
+    every = list(zip(items, *more, strict=False)) if more else [(item,) for item in items]
+    shown = progress_for(_name(f), len(every), progress)
+    job = _Map(f, every, concurrency or len(every) or 1, on_error == "collect", shown)
+    if engine is not None:
+        job.begins_as_recorded()
+    if in_coroutine():
+        return job.arun()  # type: ignore[return-value]
+    return job.run()
+
+
+def _remembers(run: Run) -> bool:
+    """Whether *run* is answered from an earlier one: it goes on in this process."""
+    return run.recorded is not None or bool(getattr(run.backend, "timeless", False))
+
+
+def _elsewhere(
+    f: Callable[..., Any], items: Iterable[Any], more: tuple[Iterable[Any], ...],
+    concurrency: int | None, collect: bool, progress: bool | None, engine: Any,
+) -> Any:  # fmt: skip
+    size = len(items) if isinstance(items, Sized) and not more else None
+    every = zip(items, *more, strict=False) if more else ((item,) for item in items)
+    engines = importlib.import_module("appl.engine")
+    return engines.mapped(
+        f, every, size, engines.named(engine),
+        concurrency=concurrency, collect=collect, progress=progress,
+    )  # fmt: skip
+
+
+class Owner(Protocol):
+    """Who started an item, on ``hub``."""
+
+    hub: Hub
+
+    def one_over(self, pending: Pending) -> None:
+        """An item is over, by the end of *pending*."""
+
+
+class Item:
+    """One item of a ``map``; ``over`` when the program has been told of its result, or failure."""
+
+    __slots__ = ("_map", "over", "pending")
+
+    def __init__(self, owner: Owner, pending: Pending) -> None:
+        self._map, self.pending = owner, pending
+        self.over = False
+
+    def follow(self, pending: Pending) -> None:
+        """Go on from *pending* to what it returned, as the program is told of them.
+
+        So what a ``map`` starts depends on the order in which answers were delivered, which is
+        recorded, and not on when they came.
+        """
+        hub = self._map.hub
+        while True:
+            if pending.home is hub:
+                if not pending.delivered:
+                    pending.await_with(self)
+                    return
+            elif pending.subscribe(self._elsewhere):
+                return
+            outcome = pending.outcome
+            if not isinstance(outcome, Value) or not isinstance(outcome.value, Proxy):
+                break
+            pending = outcome.value._pending
+        self.over = True
+        self._map.one_over(pending)
+
+    def wake(self, pending: Pending) -> None:
+        """*pending* was delivered at home."""
+        self.follow(pending)
+
+    def _elsewhere(self, pending: Pending) -> None:
+        run_on(self._map.hub, lambda: self.follow(pending))
+
+
+class _Map:
+    """One ``map``: starts items in order, at most so many at once, and collects in order."""
+
+    def __init__(
+        self, f: Callable[..., Any], every: list[tuple[Any, ...]], limit: int, collect: bool,
+        progress: Progress,
+    ) -> None:  # fmt: skip
+        self._f, self._every, self._limit, self._collect = f, every, limit, collect
+        self._progress = progress
+        self.hub = strand_here().hub
+        self._items: list[Item | None] = []
+        self._ended = 0
+        self._signal: First | None = None
+        self._begun: Callable[[str], bool] | None = None
+
+    def begins_as_recorded(self) -> None:
+        """Begin only what had begun when this was recorded, and the rest when it is needed.
+
+        Then workers began items in an order of their own, which is that of none of their answers.
+        """
+        caller = here(lambda: _name(self._f))
+        if getattr(caller.run.backend, "timeless", False):
+            self._begun = getattr(caller.run.memory, "begun", None)
+        self._caller, self._name = caller, name_of(self._f)
+        self._first = caller.counts.get(self._name, 0)
+
+    def _start_next(self) -> None:
+        index = len(self._items)
+        if self._begun is None:
+            self._start(index)
+        elif (lost := self._caller.run.memory.lost(self._address(index))) is not None:
+            self._items.append(self._lost(self._caller.issue(self._name), lost))
+        elif self._begun(self._address(index)):
+            self._start(index)
+        else:
+            self._caller.issue(self._name)
+            self._items.append(None)
+            self._ended += 1
+
+    def _lost(self, address: str, why: str) -> Item:
+        """An item that no worker has ended, then; what was told of it is of no use now."""
+        self._caller.run.memory.excuse(address)
+        pending = First(address, self.hub)
+        pending.conclude(Error(WorkerLost(why)))
+        item = Item(self, pending)
+        item.follow(pending)
+        return item
+
+    def _start(self, index: int) -> None:
+        pending = start(self._f, self._every[index], {})
+        item = Item(self, pending)
+        self._items[index:] = [item, *self._items[index + 1 :]]
+        item.follow(pending)
+
+    def _start_late(self, index: int) -> None:
+        """Begin an item that was passed over, at its own address."""
+        counts = self._caller.counts
+        after, counts[self._name] = counts[self._name], self._first + index
+        self._ended -= 1
+        self._start(index)
+        counts[self._name] = after
+
+    def _address(self, index: int) -> str:
+        return f"{self._caller.address}/{self._name}.{self._first + index}"
+
+    def one_over(self, pending: Pending) -> None:
+        """An item is over, by the end of *pending*."""
+        self._ended += 1
+        self._progress.step(pending)
+        signal, self._signal = self._signal, None
+        if signal is not None:
+            signal.conclude(Value(None))
+
+    def _room(self) -> bool:
+        started = len(self._items)
+        return started < len(self._every) and started - self._ended < self._limit
+
+    def _next_end(self, index: int) -> First | None:
+        """What to wait for before more can be started; none when item *index* can be read."""
+        while self._room():
+            self._start_next()
+        item = self._items[index]
+        if item is None:
+            self._start_late(index)
+            item = self._items[index]
+        assert item is not None
+        if len(self._items) == len(self._every) or item.over:
+            return None
+        self._signal = First(item.pending.address, self.hub)
+        return self._signal
+
+    def run(self) -> list[Any]:
+        with self._progress:
+            try:
+                return [self._result(index) for index in range(len(self._every))]
+            except BaseException:
+                self._cancel()
+                raise
+
+    def _result(self, index: int) -> Any:
+        while (signal := self._next_end(index)) is not None:
+            wait(signal)
+        try:
+            return result_of(self._pending(index))
+        except Exception as error:
+            if not self._collect:
+                raise
+            return error
+
+    async def arun(self) -> list[Any]:
+        with self._progress:
+            try:
+                return [await self._aresult(index) for index in range(len(self._every))]
+            except BaseException:
+                self._cancel()
+                raise
+
+    async def _aresult(self, index: int) -> Any:
+        while (signal := self._next_end(index)) is not None:
+            await arrive(signal)
+        try:
+            return await awaited(self._pending(index))
+        except Exception as error:
+            if not self._collect:
+                raise
+            return error
+
+    def _pending(self, index: int) -> Pending:
+        item = self._items[index]
+        assert item is not None
+        return item.pending
+
+    def _cancel(self) -> None:
+        """Cancel the rest; what was not started keeps its address, for the sake of later calls."""
+        self._excuse()
+        for item in self._items:
+            if item is None:
+                continue
+            item.pending.looked = True
+            if not item.pending.done:
+                item.pending.cancel()
+        name = name_of(self._f)
+        for _ in range(len(self._items), len(self._every)):
+            here(lambda: name).issue(name)
+
+    def _excuse(self) -> None:
+        """Workers went on for a while before they heard that the map was cancelled."""
+        if self._begun is None:
+            return
+        for item in self._items:
+            if item is not None and not item.over:
+                self._caller.run.memory.excuse(item.pending.address)

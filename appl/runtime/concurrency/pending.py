@@ -1,0 +1,307 @@
+"""What a program can wait for: an outcome that is set once, then delivered to the program's hub.
+
+Invariant: ``outcome`` changes from ``None`` to its final value once, under one lock, before any
+subscriber is called. ``delivered`` and ``waiters`` belong to the thread of the home hub.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, ClassVar, Protocol
+
+from appl.prompt import Message, Node, Part, Voice
+from appl.runtime.answers.text import Text
+
+_LOCK = threading.Lock()
+
+
+class Stop(BaseException):
+    """Thrown into a program that is cancelled; no handler of ordinary errors catches it."""
+
+
+class Value:
+    """The outcome of what ended well."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    @property
+    def said(self) -> Any:
+        """What it is in a prompt."""
+        return self.value
+
+
+class Typed(Value):
+    """The outcome of a typed answer: its object is the value, its text is what prompts get."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, value: Any, text: Text) -> None:
+        super().__init__(value)
+        self.text = text
+
+    @property
+    def said(self) -> Text:
+        return self.text
+
+
+class Error:
+    """The outcome of what failed; ``raised`` gives the error with the traceback it came with.
+
+    A call whose prompt holds a failed part shares its ``Error``: who looks at one looks at both.
+    """
+
+    __slots__ = ("error", "looked", "traceback")
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+        self.looked = False
+        self.traceback: TracebackType | None = error.__traceback__
+
+    def raised(self) -> BaseException:
+        """The error as it was first raised: without the tracebacks of earlier looks at it."""
+        return self.error.with_traceback(self.traceback)
+
+
+Outcome = Value | Error
+
+
+class Home(Protocol):
+    """Where a program runs: told of outcomes from any thread."""
+
+    def post(self, item: Deliverable) -> None:
+        """Hand over *item*, to be delivered on the home's own thread."""
+
+    def ring(self) -> None:
+        """See that what was handed over is delivered soon."""
+
+
+class Deliverable(Protocol):
+    """What a hub takes out of its inbox."""
+
+    def deliver(self) -> None:
+        """Take effect; called on the hub's thread."""
+
+
+class Waiter(Protocol):
+    """Who is parked until something is delivered."""
+
+    def wake(self, pending: Pending) -> None:
+        """Go on, if it is still *pending* that is waited for; called on the waiter's own thread."""
+
+
+class Proxy:
+    """What a program holds in place of a value: a future refers to what it waits for."""
+
+    __slots__ = ("__weakref__", "_pending")
+    _pending: Pending
+
+
+class _Glance(threading.local):
+    """Whether this thread looks at values without wanting to wait for any: what is a future then
+    equals nothing."""
+
+    on = False
+
+
+GLANCE = _Glance()
+
+
+class Pending:
+    """Something that will have an outcome; as a part of a prompt it is lazy text.
+
+    ``looked`` is true when nobody has to look at a failure any more. ``children``
+    are calls that outlived the function behind this one, in program order. ``in_loop`` says that
+    only the asyncio loop at home can finish it. ``typed`` ones have an object besides their text.
+    """
+
+    typed: ClassVar[bool] = False
+    __slots__ = (
+        "__weakref__",
+        "address",
+        "children",
+        "delivered",
+        "holder",
+        "home",
+        "in_loop",
+        "looked",
+        "outcome",
+        "proxy",
+        "subscribers",
+        "waiters",
+    )  # fmt: skip
+
+    def __init__(self, address: str, home: Home | None) -> None:
+        self.address, self.home = address, home
+        self.outcome: Outcome | None = None
+        self.delivered = False
+        self.looked = False
+        self.in_loop = False
+        self.holder: str | None = None
+        self.proxy: weakref.ref[Proxy] | None = None
+        self.waiters: list[Waiter] | None = None
+        self.subscribers: list[Callable[[Pending], None]] | None = None
+        self.children: list[Pending] | None = None
+
+    def subscribe(self, callback: Callable[[Pending], None]) -> bool:
+        """Have *callback* called on the finishing thread; false when it is finished already."""
+        with _LOCK:
+            if self.outcome is not None:
+                return False
+            if self.subscribers is None:
+                self.subscribers = []
+            self.subscribers.append(callback)
+            return True
+
+    def settle(self, outcome: Outcome) -> bool:
+        """Set the outcome and tell subscribers; false when there was one already."""
+        with _LOCK:
+            if self.outcome is not None:
+                return False
+            self.outcome = outcome
+            subscribers, self.subscribers = self.subscribers, None
+        for callback in subscribers or ():
+            callback(self)
+        return True
+
+    def finish(self, outcome: Outcome) -> bool:
+        """Settle from any thread, and have the home hub deliver it; rung only if it is awaited."""
+        if not self.settle(outcome):
+            return False
+        if self.home is not None:
+            self.home.post(self)
+            if self.waiters:  # looked at after posting: who adds himself later finds it posted
+                self.home.ring()
+        return True
+
+    def conclude(self, outcome: Outcome) -> bool:
+        """Settle on the home hub's own thread, and deliver at once."""
+        if not self.settle(outcome):
+            return False
+        self.deliver()
+        return True
+
+    def deliver(self) -> None:
+        """Make the outcome visible to the program at home and wake those who wait there."""
+        self.delivered = True
+        for waiter in self.waiters or ():
+            waiter.wake(self)
+        self.waiters = None  # now: what a Ctrl-C breaks off is done again
+
+    def await_with(self, waiter: Waiter) -> None:
+        """Add *waiter*, on the thread of the home hub."""
+        if self.waiters is None:
+            self.waiters = []
+        self.waiters.append(waiter)
+
+    def keep(self, holder: str) -> None:
+        """The prompt of the activation *holder* has this as a part.
+
+        Of several the outermost one counts, of two side by side the one that is around both.
+        """
+        self.holder = holder if self.holder is None else _around(self.holder, holder)
+
+    @property
+    def done(self) -> bool:
+        """Whether there is an outcome."""
+        return self.outcome is not None
+
+    def unseen(self) -> bool:
+        """Whether this failed and nobody has looked."""
+        outcome = self.outcome
+        return isinstance(outcome, Error) and not self.looked and not outcome.looked
+
+    def seen(self) -> BaseException:
+        """The error of this failure, for which whoever gets it answers from now on."""
+        assert isinstance(self.outcome, Error)
+        self.outcome.looked = True
+        return self.outcome.raised()
+
+    def last(self) -> Pending:
+        """What decides about the value: a function may have returned another future."""
+        pending = self
+        while isinstance(pending.outcome, Value) and isinstance(pending.outcome.value, Proxy):
+            pending = pending.outcome.value._pending
+        return pending
+
+    def blockers(self) -> Iterable[Pending]:
+        """What must be done before this can be, as far as it is certain; for finding deadlocks."""
+        return ()
+
+    def suspicious(self) -> bool:
+        """Whether waiting for this may close a cycle."""
+        return True
+
+    def asked_after(self) -> Node | None:
+        """The prompt that this is the answer to, if it is one."""
+        return None
+
+    def answered_by(self) -> tuple[str, ...]:
+        """The addresses that a prompt with this as a part refers to."""
+        return (self.address,)
+
+    def cancel(self) -> None:
+        """Ask for an early end; what has one already stays as it is."""
+
+    # -- as a part of a prompt (appl.prompt.Lazy)
+
+    def prompt_place(self, voice: Voice) -> Part:
+        """What a statement of it adds to a prompt: this, or a place for more than its text."""
+        return self
+
+    def prompt_ready(self) -> bool:
+        return self.last().outcome is not None
+
+    def prompt_text(self) -> str:
+        outcome = self.last().outcome
+        assert outcome is not None, "asked for the text of a call that is not done"
+        if isinstance(outcome, Error):
+            raise outcome.raised()
+        return format(outcome.said)
+
+    def prompt_value(self) -> object:
+        """What a conversion or a format spec applies to."""
+        outcome = self.last().outcome
+        return outcome.value if isinstance(outcome, Value) else self.prompt_text()
+
+    def prompt_message(self) -> Message | None:
+        """The answer as a whole message, when it calls tools."""
+        outcome = self.last().outcome
+        value = outcome.said if isinstance(outcome, Value) else None
+        return value.message if isinstance(value, Text) and value.tool_calls else None
+
+    def prompt_source(self) -> Pending:
+        return self.last()
+
+    def prompt_origin(self) -> str | None:
+        """The address of the call whose answer this is."""
+        last = self.last()
+        said = last.outcome.said if isinstance(last.outcome, Value) else None
+        if isinstance(said, Text):
+            return said.call_id
+        by = last.answered_by()
+        return by[0] if len(by) == 1 else last.address
+
+    def __repr__(self) -> str:
+        state = "pending" if self.outcome is None else type(self.outcome).__name__.lower()
+        return f"<{type(self).__name__} {self.address} {state}>"
+
+
+def explained(error: BaseException, note: str) -> None:
+    """Add *note* to *error*, once."""
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+
+
+def _around(one: str, other: str) -> str:
+    """The address of the innermost activation that is, or is around, both."""
+    if (one + "/").startswith(other + "/"):
+        return other
+    while not (other + "/").startswith(one + "/"):
+        one = one.rpartition("/")[0]
+    return one

@@ -1,0 +1,60 @@
+"""The progress display of ``map``: a bar on a terminal, nothing elsewhere.
+
+Invariant: the terminal library is loaded only when a bar is shown.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import TracebackType
+from typing import Any
+
+from appl.runtime.concurrency.pending import Pending
+
+
+class Progress:
+    """Counts what is done; this one shows nothing."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+    def step(self, pending: Pending) -> None:
+        """One more is done; called on any thread."""
+
+
+class Bar(Progress):
+    """A bar of ``rich`` on stderr."""
+
+    def __init__(self, name: str, total: int | None) -> None:
+        self._bar: Any = importlib.import_module("rich.progress").Progress(
+            console=importlib.import_module("rich.console").Console(stderr=True), transient=True
+        )
+        self._task = self._bar.add_task(name, total=total)
+
+    def __enter__(self) -> None:
+        self._bar.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def step(self, pending: Pending) -> None:
+        self._bar.advance(self._task)
+
+
+def progress_for(name: str, total: int | None, wanted: bool | None) -> Progress:
+    """A bar if *wanted*, or by default on a terminal for more than one item, or unknown many."""
+    if wanted is None:
+        wanted = (total is None or total > 1) and sys.stderr.isatty()
+    return Bar(name, total) if wanted else Progress()

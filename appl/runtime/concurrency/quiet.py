@@ -1,0 +1,185 @@
+"""Quiet: when no program of a run can go on without an answer, a backend that asked is told.
+
+Invariant: looked for on the I/O loop, and only when nothing is on its way there; a program that
+waits outside of appl counts as quiet after ``GRACE`` seconds in which nothing happened. One that
+computes is waited for, unless it does so for ``LONG`` times as long: it may wait for another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, cast
+
+from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.effort import Effort, Idleness
+
+if TYPE_CHECKING:
+    from appl.runtime.concurrency.fiber import Hub
+    from appl.runtime.run import Run
+
+GRACE = 0.25
+LONG = 40
+_HOPS = 50
+_GLANCE = 0.03
+
+
+class OnQuiet(Protocol):
+    """A backend's wish to be told; true when it released something."""
+
+    def __call__(self, final: bool = True) -> bool:
+        """Nobody can go on; *final* is false when a timer or a blocked thread may change that."""
+
+
+class Quiet:
+    """Watches the hubs of one run."""
+
+    def __init__(self, run: Run, on_quiet: OnQuiet) -> None:
+        self._run, self._tell = run, on_quiet
+        self._hubs: set[Hub] = set()
+        self._asked = False
+        self._hops = 0
+        self._moves = 0
+        self._forced_at = -1
+        self._effort = Effort()
+        self._idleness = Idleness()
+        self.starting = 0
+        self.timers = 0
+
+    def joins(self, hub: Hub) -> None:
+        """A program of the run is active on *hub*; called on the hub's thread."""
+        self._moves += 1
+        hub.stirs()
+        if hub not in self._hubs:
+            self._hubs.add(hub)
+            hub.on_sleep.append(self.soon)
+
+    def ends(self) -> None:
+        """The run is over: hubs outlive it, and need not tell it any more."""
+        for hub in tuple(self._hubs):
+            hub.on_sleep = [tell for tell in hub.on_sleep if tell != self.soon]
+
+    def soon(self) -> None:
+        """Look as soon as the I/O loop has nothing else to do."""
+        self._moves += 1
+        if not self._asked:
+            self._asked = True
+            io_thread().send(self._look)
+
+    # -- for who holds something back, and is told that all is quiet
+
+    def moved(self) -> None:
+        """Something was asked or let go: the others get their time again."""
+        self._idleness.ends()
+
+    def in_vain(self, final: bool, patience_s: float) -> bool:
+        """Whether nobody moves by himself, as far as can be known; else one looks again soon.
+
+        *final* is what was told. What the run does not know of, a thread of the program's own or a
+        function on a worker of its loop, is waited for while it works; what sleeps for *patience_s*
+        seconds at most, and not when it is known to sleep for longer.
+        """
+        if final or self._sleeps_for(patience_s):
+            patience_s = min(patience_s, GRACE)
+        left = patience_s - self._idleness.seconds()
+        if left <= 0:
+            return True
+        io_thread().loop.call_later(min(left, _GLANCE), self.soon)
+        return False
+
+    def _sleeps_for(self, seconds: float) -> bool:
+        """Whether only timers can move somebody, and none of them will within *seconds*."""
+        if self.timers:
+            return False
+        hubs = tuple(self._hubs)
+        return all(hub.rests() and hub.next_timer() > seconds for hub in hubs if hub.alive())
+
+    def _look(self) -> None:
+        self._asked = False
+        still = self._still()  # before what is on its way: who rests has sent what he had to send
+        moving = self._in_transit()
+        if moving or (self._polls() and self._hops < _HOPS):
+            self._hops = 0 if moving else self._hops + 1
+            self._again()
+            return
+        self._hops = 0
+        if self._run.over:
+            return
+        if still:
+            self._quiet(
+                final=not self.timers and not any(h.has_timers() for h in tuple(self._hubs))
+            )
+        elif self._forced_at == self._moves:
+            self._quiet(final=False)
+        else:
+            self._look_later()
+
+    def _again(self) -> None:
+        if not self._asked:
+            self._asked = True
+            io_thread().loop.call_soon(self._look)
+
+    def _in_transit(self) -> bool:
+        return not io_thread().empty or self._run.scheduler.busy
+
+    def _polls(self) -> bool:
+        """Whether the I/O loop has something to run, which may never end."""
+        return bool(getattr(io_thread().loop, "_ready", None))
+
+    def _still(self) -> bool:
+        """Whether all programs rest: seen twice, as one may wake another and rest in between."""
+        before = self._resting()
+        return before is not None and before == self._resting()
+
+    def _resting(self) -> list[tuple[int, int]] | None:
+        """How far each hub has come, if all of them rest."""
+        hubs = tuple(self._hubs)  # their threads add to the set
+        self._hubs.difference_update(hub for hub in hubs if not hub.alive())
+        if self.starting > 0 or not all(hub.rests() for hub in hubs if hub.alive()):
+            return None
+        return [(id(hub), hub.turns) for hub in hubs]
+
+    def _look_later(self, patience: int = LONG) -> None:
+        moves = self._moves
+        self._works()
+
+        def look() -> None:
+            if self._moves != moves or self._run.over:
+                return
+            if self._works() and patience:
+                self._look_later(patience - 1)
+            else:
+                self._forced_at = moves
+                self._look()
+
+        io_thread().loop.call_later(GRACE, look)
+
+    def _works(self) -> bool:
+        """Whether a thread whose programs do not all wait has computed since the last look."""
+        busy = [hub.thread for hub in tuple(self._hubs) if not hub.rests()]
+        return any([self._effort.goes_on(thread) for thread in busy])
+
+    def _quiet(self, final: bool) -> None:
+        self._forced_at = -1
+        if self._tell(final):
+            self._moves += 1
+            self._again()
+
+
+def quiet_for(run: Run) -> Quiet | None:
+    """The watch that the run's record, or its backend, asks for by having ``on_quiet``."""
+    backend = cast("OnQuiet | None", getattr(run.backend, "on_quiet", None))
+    recorded = run.recorded.on_quiet if run.recorded is not None else None
+    told = _both(recorded, backend) if recorded and backend else recorded or backend
+    if told is None:
+        return None
+    quiet = Quiet(run, told)
+    watched_by = getattr(run.backend, "watched_by", None)
+    if watched_by is not None:
+        watched_by(quiet)
+    return quiet
+
+
+def _both(first: OnQuiet, second: OnQuiet) -> OnQuiet:
+    def on_quiet(final: bool = True) -> bool:
+        return first(final) or second(final)
+
+    return on_quiet

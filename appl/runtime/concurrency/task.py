@@ -1,0 +1,258 @@
+"""Functions that run beside their caller: in a fiber, in a worker thread, or as an asyncio task.
+
+Invariant: a task's address, prompt and place in program order are fixed when it is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from contextvars import Context, copy_context
+from typing import Any, ClassVar
+
+from appl.errors import CallCancelled
+from appl.runtime.concurrency.fiber import Fiber, Hub, Strand, hub_here, run_on, strand_here
+from appl.runtime.concurrency.pending import Error, Outcome, Pending, Stop, Value, explained
+from appl.runtime.event import Observed
+from appl.runtime.frame import FRAME, Frame, owed
+
+MAX_WORKERS = 32
+
+
+class _Exit(Exception):
+    """Carries a ``sys.exit()`` out of a worker."""
+
+    def __init__(self, stop: SystemExit) -> None:
+        super().__init__()
+        self.stop = stop
+
+
+class Task(Pending):
+    """A function that was started; its outcome is what it returns.
+
+    ``of_program`` says that the program started it, not a model that calls a tool.
+    """
+
+    of_program: ClassVar[bool] = True
+    __slots__ = ("_aio", "_begun", "_cancelled", "frame", "run", "strand")
+
+    def __init__(self, frame: Frame, home: Hub) -> None:
+        super().__init__(frame.address, home)
+        self.run, self.frame = frame.run, frame
+        self.strand: Strand | None = None
+        self._aio: asyncio.Task[Any] | None = None
+        self._cancelled = False
+        self._begun = False
+        if self.run.turn is not None:
+            self.run.turn(frame.address, 0, "cancelled", self.end_from_outside)
+
+    def attempt(self, body: Callable[[], Any]) -> Outcome:
+        """Call *body*; the outcome, with what it left running as children."""
+        try:
+            if self._cancelled:
+                raise Stop
+            outcome: Outcome = Value(body())
+        except (KeyboardInterrupt, SystemExit):
+            self._leave()
+            self.conclude(Error(CallCancelled(f"{self.address} was interrupted")))
+            raise
+        except (asyncio.CancelledError, Stop):
+            outcome = Error(CallCancelled(f"{self.address} was cancelled"))
+        except BaseException as error:
+            explained(error, f"in {self.address}")
+            outcome = Error(error)
+        self._leave()
+        return outcome
+
+    def _leave(self) -> None:
+        self.children = owed(self.frame.started) or None
+
+    # -- three ways to run
+
+    def run_here(self, body: Callable[[], Any], context: Context) -> None:
+        """Run now, in the caller's stack: where every call is waited for."""
+        self._begun = True
+        self.conclude(context.run(self.attempt, body))
+
+    def run_in_fiber(self, body: Callable[[], Any], context: Context) -> None:
+        """Run beside the caller on its thread."""
+        hub = strand_here().hub
+
+        def program() -> None:
+            self.conclude(self.attempt(body))
+
+        self.strand = fiber = Fiber(hub, program, context, self._broken_off)
+        fiber.start()
+
+    def run_in_thread(self, body: Callable[[], Any], context: Context) -> None:
+        """Run on a worker thread."""
+        self._begun = True
+        quiet = self.run.quiet
+        if quiet is not None:
+            quiet.starting += 1
+        _workers.start(lambda: context.run(self._in_thread, body))
+
+    def _in_thread(self, body: Callable[[], Any]) -> None:
+        hub = hub_here()
+        quiet = self.run.quiet
+        if quiet is not None:
+            quiet.joins(hub)
+            quiet.starting -= 1
+        hub.blocking = _workers.blocked
+        self.strand = hub.strand()
+        self.frame.thread = threading.get_ident()
+        try:
+            outcome = self.attempt(lambda: self._unstopped(body))
+        finally:
+            hub.blocking = None
+        if isinstance(outcome, Error) and isinstance(outcome.error, _Exit):
+            outcome = Error(outcome.error.stop)
+        if self.settle(outcome) and self.home is not None:
+            self.home.post(self)
+            self.home.ring()
+        if quiet is not None:
+            hub.leaves()
+            quiet.soon()
+
+    def _unstopped(self, body: Callable[[], Any]) -> Any:
+        """What ends a program ends the function in a worker, and who needs its value hears it."""
+        try:
+            return body()
+        except SystemExit as stop:  # the program's own wish, as if it were called in sequence
+            raise _Exit(stop) from None
+        except KeyboardInterrupt as stop:
+            raise CallCancelled(f"{self.address} was interrupted by {stop!r}") from stop
+
+    def run_in_loop(self, coro: Coroutine[Any, Any, Any], context: Context) -> None:
+        """Run as a task of the running loop."""
+        loop = asyncio.get_running_loop()
+        self.in_loop = True
+        self._aio = loop.create_task(coro, context=context)
+        self._aio.add_done_callback(self._looped)
+
+    def _looped(self, task: asyncio.Task[Any]) -> None:
+        self.conclude(self.attempt(task.result))
+
+    # -- while it runs
+
+    def cancel(self) -> None:
+        self.looked = True
+        self._cancelled = True
+        if self._aio is not None and isinstance(self.home, Hub):
+            at_home(self.home, lambda: void(self._aio and self._aio.cancel()))
+        elif (strand := self.strand) is not None:
+            at_home(strand.hub, lambda: self._stop(strand))
+        elif not self._begun:
+            self._broken_off()
+
+    @property
+    def place(self) -> Hub | None:
+        """The hub that this runs on; ``None`` before it has begun."""
+        if self._aio is None:
+            return self.strand.hub if self.strand is not None else None
+        return self.home if isinstance(self.home, Hub) else None
+
+    def end_from_outside(self) -> bool:
+        """Have it end as cancelled by somebody outside of the program, where it waits; any thread.
+
+        That comes to its hub as an answer would, between two others, and is recorded there, so that
+        a replay ends it at the same wait. False when there is nothing to be ended.
+        """
+        hub = self.place
+        if hub is None or self.done:
+            return False
+        run_on(hub, self._ended_from_outside)
+        return True
+
+    def _ended_from_outside(self) -> None:
+        if not self.done:
+            at = time.monotonic_ns()
+            self.run.emit(Observed(self.address, 0, "cancelled", True, at))
+            self.cancel()
+
+    def _stop(self, strand: Strand) -> None:
+        if self.done:
+            return
+        if isinstance(strand, Fiber) and strand.lost():
+            self._broken_off()
+        else:
+            strand.throw(Stop())
+
+    def _broken_off(self) -> None:
+        """A Ctrl-C may have come where no program ran: whoever waits for this need not."""
+        self.conclude(Error(CallCancelled(f"{self.address} was interrupted")))
+        self.deliver()
+
+    def blockers(self) -> Iterable[Pending]:
+        last = self.last()
+        if last is not self:
+            return (last,)
+        waits = self.strand.waits if self.strand is not None else None
+        return (waits,) if waits is not None else ()
+
+
+def at_home(hub: Hub, action: Callable[[], None]) -> None:
+    """On the hub's own thread at once: answers that are on their way have no say in it."""
+    if hub is hub_here():
+        action()
+    else:
+        run_on(hub, action)
+
+
+def void(_: object) -> None:
+    """Nothing, for an action whose value is of no interest."""
+
+
+def context_for(frame: Frame) -> Context:
+    """A copy of the caller's context in which *frame* is the current one."""
+    context = copy_context()
+    context.run(FRAME.set, frame)
+    return context
+
+
+class _Workers:
+    """Worker threads for plain functions; those that wait in appl do not count."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._running = 0
+
+    def start(self, job: Callable[[], None]) -> None:
+        """Run *job* on a thread, now or when one is free."""
+        with self._lock:
+            self._jobs.append(job)
+            self._engage()
+
+    def blocked(self, now: bool) -> None:
+        """The calling worker begins to wait, or goes on."""
+        with self._lock:
+            self._running += -1 if now else 1
+            self._engage()
+
+    def _engage(self) -> None:
+        while self._jobs and self._running < MAX_WORKERS:
+            self._running += 1
+            job = self._jobs.popleft()
+            threading.Thread(
+                target=self._work, args=(job,), name="appl-worker", daemon=True
+            ).start()
+
+    def _work(self, job: Callable[[], None]) -> None:
+        while True:
+            job()
+            with self._lock:
+                if not self._jobs or self._running > MAX_WORKERS:
+                    self._running -= 1
+                    return
+                job = self._jobs.popleft()
+
+    def busy(self) -> int:
+        """How many workers run user code."""
+        return self._running
+
+
+_workers = _Workers()

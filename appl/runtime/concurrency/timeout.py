@@ -1,0 +1,110 @@
+"""``timeout``: a block that must end in time.
+
+Invariant: whether the time was up is recorded, so that a replay ends the block where it ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from appl.errors import RunError
+from appl.runtime.concurrency import clock
+from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.fiber import Hub, hub_here, in_coroutine, run_on, strand_here
+from appl.runtime.effects import postponed
+from appl.runtime.event import Observed
+from appl.runtime.run import here
+
+
+class Late(BaseException):
+    """Thrown into a program whose time is up; becomes ``TimeoutError`` at the block's end."""
+
+
+class timeout:
+    """``with timeout(seconds):`` raises ``TimeoutError`` in a wait that lasts too long.
+
+    In a coroutine ``async with``. Code that waits for nothing is not interrupted.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = clock.seconds("timeout(seconds)", seconds)
+        self._over = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> timeout:
+        if in_coroutine():
+            raise RunError("in a coroutine write `async with timeout(seconds):`")
+        strand, late = strand_here(), Late()
+        self._begin(strand.hub, lambda: strand.throw(late))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+        if isinstance(error, Late):
+            raise self._late() from None
+
+    async def __aenter__(self) -> timeout:
+        loop = asyncio.get_running_loop()
+        self._block = asyncio.timeout(None)
+        await self._block.__aenter__()
+        self._begin(hub_here(), lambda: loop.call_soon(self._expire, loop.time()))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+        try:
+            await self._block.__aexit__(kind, error, traceback)
+        except TimeoutError as late:
+            raise self._late() from late.__cause__
+
+    def _expire(self, when: float) -> None:
+        """On the loop: cancel the block's task, which its end takes back."""
+        if not self._over:
+            self._block.reschedule(when)
+
+    def _late(self) -> TimeoutError:
+        return TimeoutError(f"not done within {self._seconds} s")
+
+    def _begin(self, hub: Hub, strike: Callable[[], object]) -> None:
+        """Have *strike* called on the thread of *hub* when the time is up."""
+        self._frame = here(lambda: "timeout")
+        self._ordinal = self._frame.run.next_observation(self._frame.address)
+
+        def ring() -> None:
+            run_on(hub, lambda: self._ring(strike))
+
+        effects = self._frame.run.effects
+        turn = getattr(effects, "turn", None)
+        if turn is not None and turn(self._frame.address, self._ordinal, "deadline", ring):
+            return
+        if not postponed(effects, lambda: self._arm(ring), self._frame.address):
+            io_thread().send(lambda: self._arm(ring))
+
+    def _arm(self, ring: Callable[[], None]) -> None:
+        """On the I/O loop: the time begins."""
+        if not self._over:
+            self._timer = io_thread().loop.call_later(self._seconds, ring)
+
+    def _ring(self, strike: Callable[[], object]) -> None:
+        """On the program's own thread: its time is up, which a replay must know."""
+        if not self._over:
+            run, at = self._frame.run, time.monotonic_ns()
+            run.emit(Observed(self._frame.address, self._ordinal, "deadline", True, at))
+            strike()
+
+    def _end(self) -> None:
+        self._over = True
+        io_thread().send(lambda: self._timer.cancel() if self._timer is not None else None)

@@ -1,0 +1,1 @@
+"""What programs say: statements, roles, compositors, places, conversations as values."""

@@ -1,0 +1,98 @@
+"""Explicit messages: what ``gen(messages=...)`` is given, as a prompt.
+
+Invariant: each message stays a message of its own, where it stands; what is pending in it is not
+waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from appl.errors import InvalidOption
+from appl.prompt import Message, Messages, Node, Prompt
+from appl.runtime.concurrency.future import Generation, finished
+from appl.runtime.concurrency.pending import Proxy
+from appl.runtime.frame import Scribe
+from appl.runtime.prompts.context import PromptRecords
+from appl.runtime.prompts.conversation import Conversation
+from appl.runtime.prompts.messages import said_by, settled
+from appl.runtime.prompts.recent import Beginning, Recent
+
+Said = Conversation | PromptRecords | Scribe | Iterable[Message | Mapping[str, Any]] | str
+
+
+def said_to(messages: Said, recent: Recent) -> tuple[Node | None, Messages | None]:
+    """The prompt of *messages*: rendered if all is there, else with its pending parts.
+
+    What *recent* has of it already is taken from there.
+    """
+    if isinstance(messages, Generation):
+        messages = [{"role": "user", "content": messages}]
+    messages = finished(messages)
+    if isinstance(messages, Scribe):
+        return messages.prompt.tip, None
+    if isinstance(messages, str):
+        return None, Messages.of([Message("user", str.__str__(messages))])
+    if isinstance(messages, PromptRecords):
+        prompt = Prompt()
+        prompt.extend(messages.nodes())
+        return prompt.tip, None
+    if isinstance(messages, Conversation):
+        return None, messages.chain
+    given = _listed(messages)
+    known = recent.beginning(given)
+    try:
+        originals = given[len(known) :]
+        fresh = [_kept(finished(message)) for message in originals]
+        chain = known.links[-1] if known else None
+        if any(isinstance(message.content, Proxy) for message in fresh):
+            return _prompt([*(chain or ()), *fresh]), None
+        return None, _chained(chain, originals, fresh, known)
+    finally:
+        recent.remember(known)
+
+
+def _chained(
+    chain: Messages | None, originals: list[Any], fresh: list[Message], known: Beginning
+) -> Messages | None:
+    """*chain* with the *fresh* messages, noted as far as they will be known again."""
+    steady = True
+    for original, message in zip(originals, fresh, strict=True):
+        chain = Messages(chain, message.plain(), message.whole)
+        steady = steady and known.add(original, chain)
+    return chain
+
+
+def _listed(messages: Any) -> list[Any]:
+    if isinstance(messages, Message | Mapping):
+        return [messages]
+    if not isinstance(messages, Iterable):
+        raise InvalidOption(f"gen(messages=...) takes text or a list, got {messages!r:.80}")
+    given = list(messages)
+    if not given:
+        raise InvalidOption(
+            'gen(messages=[]) says nothing: write gen(messages="..."), or leave it out to continue '
+            "the prompt of the running function"
+        )
+    return given
+
+
+def _kept(message: Any) -> Message:
+    """*message* as a message; a content that is pending stays so."""
+    if isinstance(message, Mapping) and isinstance(content := message.get("content"), Proxy):
+        return replace(settled({**message, "content": ""}), content=cast(Any, content))
+    if isinstance(message, Message) and isinstance(message.content, Proxy):
+        return message
+    return settled(message)
+
+
+def _prompt(every: list[Message]) -> Node | None:
+    tip: Node | None = None
+    for message in every:
+        for node in said_by(message):
+            tip = node.after(tip, apart=node.starts)
+            if isinstance(message.content, Proxy):
+                message.content._pending.keep("")
+    return tip

@@ -1,0 +1,63 @@
+"""Places in a prompt: kept at the call for what a program that runs beside will say there.
+
+Invariant: a place never changes the order of a prompt, whenever it is filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from appl.prompt import VOICES, Lazy, Node, Place, Voice
+from appl.runtime.concurrency.pending import Error, Pending, Value
+
+
+class Kept(Place):
+    """Where *pending*, when it is done, has said *nodes*; they are said in *voice* as they are."""
+
+    __slots__ = ("_made", "_nodes", "_pending")
+
+    def __init__(
+        self, pending: Pending, nodes: Callable[[Pending], list[Node]], voice: Voice
+    ) -> None:
+        super().__init__(voice)
+        self._pending, self._nodes = pending, nodes
+        self._made: list[Node] | None = None
+
+    def prompt_nodes(self) -> list[Node]:
+        if self._made is None:
+            self._made = self._nodes(self._pending)
+        return self._made
+
+    def prompt_known(self) -> bool:
+        return self._pending.done
+
+    def _waiting(self) -> Lazy | None:
+        for node in self.prompt_nodes():
+            if node.lazy is not None and not node.lazy.prompt_ready():
+                return node.lazy
+        return None
+
+    def prompt_ready(self) -> bool:
+        return self._pending.done and self._waiting() is None
+
+    def prompt_text(self) -> str:
+        return "".join(node.text() for node in self.prompt_nodes())
+
+    def prompt_source(self) -> object:
+        if not self._pending.done:
+            return self._pending
+        part = self._waiting()
+        return part.prompt_source() if part is not None else self._pending
+
+
+def what_it_returned(make: Callable[[object], list[Node]]) -> Callable[[Pending], list[Node]]:
+    """The nodes that *make* gives for a value; for a failure, its part, which fails the prompt."""
+
+    def nodes(pending: Pending) -> list[Node]:
+        outcome = pending.outcome
+        if isinstance(outcome, Error):
+            return [Node(None, VOICES["user"], pending)]
+        assert isinstance(outcome, Value)
+        return make(outcome.value)
+
+    return nodes

@@ -1,0 +1,207 @@
+"""What an expression statement adds to the prompt: the table of the language, as code.
+
+Invariant: a statement adds all of its items or none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from types import AsyncGeneratorType, GeneratorType
+from typing import Any
+
+from appl.prompt import (
+    USER,
+    Audio,
+    Formatted,
+    Image,
+    Lazy,
+    Message,
+    Node,
+    Origin,
+    Part,
+    Voice,
+    as_media,
+    formatted,
+    moved,
+)
+from appl.prompt.media import is_picture
+from appl.runtime.answers.stream import TextStream, Thoughts
+from appl.runtime.answers.text import Text
+from appl.runtime.concurrency.future import Future, Generation, returned
+from appl.runtime.concurrency.pending import Pending, Proxy
+from appl.runtime.frame import Scribe
+from appl.runtime.prompts.context import PromptRecords
+from appl.runtime.prompts.conversation import Conversation
+from appl.runtime.prompts.messages import said_by
+from appl.runtime.prompts.place import Kept, what_it_returned
+from appl.runtime.prompts.refusal import refused
+
+
+def say(frame: Scribe, value: object, site: Origin = None) -> None:
+    """Add what *value* says at *site*; anything that is not prompt text raises."""
+    if type(value) is str:
+        frame.prompt.say(frame.voice, value, True, site)
+        return
+    items: list[Node] = []
+
+    def refuse(bad: object) -> None:
+        raise refused(bad, value)
+
+    _collect(frame, frame.voice, value, items, refuse)
+    _append(frame, items, site)
+
+
+def said(frame: Scribe, value: object, site: Origin = None) -> None:
+    """Add what a call statement at *site* returned, if all of it can be prompt text."""
+    if isinstance(value, Future):
+        frame.prompt.say(frame.voice, _place(frame, frame.voice, value), True, site)
+        return
+    if isinstance(value, Mapping) or not (isinstance(value, _SAYABLE) or _protocol(type(value))):
+        return
+    if isinstance(value, Iterable) and isinstance(value, GeneratorType):
+        value = list(value)
+    items: list[Node] = []
+    try:
+        _collect(frame, frame.voice, value, items, _give_up)
+    except _NotText:
+        return
+    _append(frame, items, site)
+
+
+def _place(frame: Scribe, voice: Voice, future: Future[Any]) -> Kept:
+    """A place for what a program that runs beside returns; nothing if that is not text."""
+    future._pending.keep(frame.address)
+
+    def nodes(value: object) -> list[Node]:
+        items: list[Node] = []
+        if isinstance(value, _PASSIVE):
+            with contextlib.suppress(_NotText):
+                _collect(frame, voice, value, items, _give_up)
+        return items
+
+    return Kept(future._pending, what_it_returned(nodes), voice)
+
+
+def part_of(frame: Scribe, value: object, conversion: str, spec: str) -> Part:
+    """The part that ``{value!conversion:spec}`` adds: lazy when *value* is pending.
+
+    Without conversion and format spec, an image or a sound is itself.
+    """
+    if type(value) is TextStream:
+        value = value.__prompt__()
+        if isinstance(value, Thoughts):
+            return Formatted(value, conversion, spec) if conversion or spec else value
+    if isinstance(value, Proxy):
+        pending = value._pending
+        pending.keep(frame.address)
+        if not conversion and not spec:
+            return pending
+        if spec and (conversion or (isinstance(value, Generation) and not pending.typed)):
+            format("", spec)  # a bad spec fails at its line, not when the text is there
+        return Formatted(pending, conversion, spec)
+    medium = None if conversion or spec or type(value) in _TEXTUAL else as_media(value)
+    return formatted(value, conversion, spec) if medium is None else medium
+
+
+_TEXTUAL = frozenset({str, int, float, bool, type(None)})
+
+
+class _NotText(Exception):
+    """A value cannot be prompt text."""
+
+
+def _give_up(value: object) -> None:
+    raise _NotText
+
+
+_PASSIVE = (
+    str, list, tuple, Message, Image, Audio, PromptRecords, Conversation, Generation, Future,
+)  # fmt: skip
+"""What can be said without running code of the user's."""
+
+_SAYABLE = (
+    str, list, tuple, GeneratorType, Message, Image, Audio, PromptRecords, Conversation,
+    Generation, Pending,
+)  # fmt: skip
+
+
+def _protocol(kind: type) -> bool:
+    return hasattr(kind, "__prompt__") or _is_template(kind) or is_picture(kind)
+
+
+def _is_template(kind: type) -> bool:
+    return kind.__name__ == "Template" and kind.__module__ == "string.templatelib"
+
+
+def _collect(
+    frame: Scribe, voice: Voice, value: object, items: list[Node], bad: Callable[[object], None]
+) -> None:
+    if isinstance(value, Future):
+        if bad is _give_up:
+            items.append(Node(None, voice, _place(frame, voice, value)))
+            return
+        value = returned(value._pending)
+    if value is None:
+        return
+    if isinstance(value, str):
+        by = value.call_id if type(value) is Text else None
+        items.append(Node(None, voice, str.__str__(value), site=by))
+    elif isinstance(value, Generation):
+        items.append(Node(None, voice, value._pending.prompt_place(voice)))
+    elif isinstance(value, Message):
+        items += said_by(value)
+    elif isinstance(value, PromptRecords):
+        if value.prompt is not frame.prompt:  # else its items are here already
+            items += moved(value.nodes(), USER, voice)
+    elif isinstance(value, Conversation):
+        items += [node for message in value.all() for node in said_by(message)]
+    else:
+        _collect_other(frame, voice, value, items, bad)
+
+
+def _collect_other(
+    frame: Scribe, voice: Voice, value: object, items: list[Node], bad: Callable[[object], None]
+) -> None:
+    kind = type(value)
+    if hasattr(kind, "__prompt__"):
+        _collect(frame, voice, value.__prompt__(), items, bad)  # type: ignore[attr-defined]
+    elif _is_template(kind):
+        items += _template(frame, voice, value)
+    elif isinstance(value, Lazy) and not isinstance(value, type):
+        items.append(Node(None, voice, value))
+    elif (medium := as_media(value)) is not None:
+        items.append(Node(None, voice, medium))
+    elif (
+        isinstance(value, _NOT_ITERATED)
+        or not isinstance(value, Iterable)
+        or (bad is _give_up and not isinstance(value, list | tuple | GeneratorType))
+    ):
+        bad(value)
+    else:
+        for each in value:
+            _collect(frame, voice, each, items, bad)
+
+
+_NOT_ITERATED = (Mapping, set, frozenset, bytes, bytearray, memoryview, type, AsyncGeneratorType)
+
+
+def _template(frame: Scribe, voice: Voice, template: Any) -> list[Node]:
+    items: list[Node] = []
+    for piece in template:
+        part = (
+            piece
+            if isinstance(piece, str)
+            else part_of(frame, piece.value, piece.conversion or "", piece.format_spec)
+        )
+        items.append(Node(None, voice, part, starts=not items))
+    return items
+
+
+def _append(frame: Scribe, items: list[Node], site: Origin) -> None:
+    for item in items:
+        if item.lazy is not None:
+            source = item.lazy.prompt_source()
+            if isinstance(source, Pending):
+                source.keep(frame.address)
+    frame.prompt.extend(items, site)

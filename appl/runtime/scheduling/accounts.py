@@ -1,0 +1,213 @@
+"""The accounts behind budgets: what calls may use is reserved at its worst, and settled afterwards.
+
+Invariant: spent and reserved together never pass a limit, of a budget or of one around it, as long
+as no call uses more than its worst case. A call that does not fit now, but might once others have
+used less than they could, waits; one that cannot fit any more fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from appl.errors import BudgetExceeded
+from appl.price import limit_of
+from appl.runtime.scheduling.policy import Allowance
+
+
+class Amounts(NamedTuple):
+    """What calls use: ``cost`` in millionths of the currency unit, tokens, and their number."""
+
+    cost: int = 0
+    tokens: int = 0
+    calls: int = 0
+
+
+_UNITS = {"cost": "millionths of a currency unit", "tokens": "tokens", "calls": "calls"}
+_NONE = Amounts()
+ONE = Amounts(0, 0, 1)
+"""What an attempt uses of budgets that count attempts alone."""
+
+
+class Account:
+    """What is spent and reserved under one allowance, and under the accounts around it."""
+
+    __slots__ = ("around", "limits", "reserved", "spent")
+
+    def __init__(self, allowance: Allowance, around: Account | None = None) -> None:
+        self.allow(allowance)
+        self.around = around
+        self.spent = self.reserved = _NONE
+
+    def allow(self, allowance: Allowance) -> None:
+        """Have *allowance* hold from now on."""
+        cost = None if allowance.cost is None else limit_of(allowance.cost)
+        self.limits = (cost, allowance.tokens, allowance.calls)
+
+    def levels(self) -> list[Account]:
+        """This one and those around it, inner ones first."""
+        found, account = [], self
+        while account is not None:
+            found.append(account)
+            account = account.around  # type: ignore[assignment]
+        return found
+
+    def fits(self, worst: Amounts) -> bool:
+        """Whether *worst* can be reserved now. Raises ``BudgetExceeded`` if it never can."""
+        room = True
+        for limit, name, spent, reserved, asked in zip(
+            self.limits, Amounts._fields, self.spent, self.reserved, worst, strict=True
+        ):
+            if limit is None or not asked:
+                continue
+            if spent + asked > limit:
+                raise _exceeded(name, limit, spent, reserved, asked)
+            room = room and spent + reserved + asked <= limit
+        return room
+
+    def book(self, spent: Amounts, reserved: Amounts) -> None:
+        """Add to what is spent and to what is reserved; either may be negative."""
+        self.spent = Amounts(*(a + b for a, b in zip(self.spent, spent, strict=True)))
+        self.reserved = Amounts(*(a + b for a, b in zip(self.reserved, reserved, strict=True)))
+
+
+def _exceeded(name: str, limit: int, spent: int, reserved: int, asked: int) -> BudgetExceeded:
+    return BudgetExceeded(
+        f"the budget of {limit} {_UNITS[name]} has {limit - spent} left, and this call may take "
+        f"{asked}; it was not sent",
+        limit=name, most=limit, spent=spent, reserved=reserved, asked=asked,
+    )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Reservation:
+    """What one attempt may use, until it is settled."""
+
+    accounts: list[Account]
+    worst: Amounts
+    desk: Desk
+    _settled: bool = field(default=False, repr=False)
+
+    def settle(self, used: Amounts) -> None:
+        """*used* is spent, the rest is free again; once."""
+        if self._settled:
+            return
+        self._settled = True
+        back = Amounts(*(-each for each in self.worst))
+        for account in self.accounts:
+            account.book(used, back)
+        self.desk.look(self.accounts[-1])
+
+
+class _Waiting(NamedTuple):
+    """Who waits for room, in which accounts and for how much."""
+
+    accounts: list[Account]
+    worst: Amounts
+    turn: asyncio.Future[None]
+
+
+class Desk:
+    """Where the calls of one run reserve; who has to wait, waits in the order of asking.
+
+    ``late`` is the account of a run that was given a budget only when it ran.
+    """
+
+    def __init__(self) -> None:
+        self._queues: dict[Account, deque[_Waiting]] = {}  # by the outermost account
+        self.late: Account | None = None
+
+    def allow(self, account: Account, allowance: Allowance) -> None:
+        """Have *account*, the outermost of all calls, hold *allowance*: also for who waits."""
+        account.allow(allowance)
+        self.look(account)
+
+    def charged(self, account: Account | None) -> Account | None:
+        """Where a call of *account* is charged: ``late`` is around all that there are."""
+        late = self.late
+        if late is None or account is None:
+            return late if account is None else account
+        outermost = account.levels()[-1]
+        if outermost is not late:
+            outermost.around = late
+            if outermost in self._queues:  # one queue, so that nobody waits where nobody looks
+                self._queues.setdefault(late, deque()).extend(self._queues.pop(outermost))
+        return account
+
+    async def reserve(self, account: Account, worst: Amounts) -> Reservation:
+        """Wait until *worst* fits in *account*, and reserve it. Raises ``BudgetExceeded``."""
+        accounts = account.levels()
+        if accounts[-1] not in self._queues and _fit(accounts, worst):
+            _reserve(accounts, worst)
+        else:
+            await self._wait(accounts, worst)
+        return Reservation(accounts, worst, self)
+
+    def try_reserve(self, account: Account, worst: Amounts) -> Reservation | None:
+        """Reserve now, or not at all."""
+        accounts = account.levels()
+        try:
+            if accounts[-1] in self._queues or not _fit(accounts, worst):
+                return None
+        except BudgetExceeded:
+            return None
+        _reserve(accounts, worst)
+        return Reservation(accounts, worst, self)
+
+    async def _wait(self, accounts: list[Account], worst: Amounts) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        outermost = accounts[-1]
+        self._queues.setdefault(outermost, deque()).append(_Waiting(accounts, worst, turn))
+        self.look(outermost)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                Reservation(accounts, worst, self).settle(_NONE)
+            else:
+                self.look(outermost)
+            raise
+
+    def look(self, account: Account) -> None:
+        """Let in who has room now; who has none holds up those who want it of the same account.
+
+        *account* is that of whoever gave something back, or one inside it.
+        """
+        outermost = account.levels()[-1]
+        queue = self._queues.pop(outermost, None)
+        if queue is None:
+            return
+        blocked: set[Account] = set()
+        left: deque[_Waiting] = deque()
+        while queue and outermost not in blocked:
+            waiting = queue.popleft()
+            if not waiting.turn.done():
+                self._try(waiting, blocked, left)
+        left += queue
+        if left:
+            self._queues[outermost] = left
+
+    def _try(self, waiting: _Waiting, blocked: set[Account], left: deque[_Waiting]) -> None:
+        accounts, worst, turn = waiting
+        try:
+            room = _fit(accounts, worst)
+        except BudgetExceeded as error:
+            turn.set_exception(error)
+            return
+        if room and blocked.isdisjoint(accounts):
+            _reserve(accounts, worst)
+            turn.set_result(None)
+            return
+        blocked.update(account for account in accounts if not account.fits(worst))
+        left.append(waiting)
+
+
+def _fit(accounts: list[Account], worst: Amounts) -> bool:
+    return all([account.fits(worst) for account in accounts])  # all raise before one says no
+
+
+def _reserve(accounts: list[Account], worst: Amounts) -> None:
+    for account in accounts:
+        account.book(_NONE, worst)

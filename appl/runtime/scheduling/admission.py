@@ -1,0 +1,148 @@
+"""What an attempt goes through before it is made: budget, slot, leave to ask, rate.
+
+Invariant: what has been taken when the next step fails, is cancelled or finds the run paused, is
+given back; an attempt that is let in holds all of it in one loan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
+
+from appl.runtime.scheduling.accounts import Account, Amounts, Desk, Reservation
+from appl.runtime.scheduling.holding import Why
+from appl.runtime.scheduling.lending import Loan
+from appl.runtime.scheduling.policy import Retries
+from appl.runtime.scheduling.timers import ring, sleep_until
+from appl.runtime.scheduling.traffic import Traffic
+
+Waiting = Callable[[Why], AbstractContextManager[None]]
+"""What is entered for the time in which an attempt waits for something."""
+
+
+class Wanted(NamedTuple):
+    """What an attempt needs: of which *account*, at *worst*; how many *tokens* of a minute.
+
+    It waits for *patience_s* seconds for a backend that is taken for dead.
+    """
+
+    account: Account | None
+    worst: Callable[[Account], Amounts]
+    tokens: int
+    patience_s: float
+
+
+def unseen(why: Why) -> AbstractContextManager[None]:
+    """Nobody looks at who waits."""
+    return nullcontext()
+
+
+class Admission:
+    """Lets the attempts of one run in to one server; while ``paused`` none."""
+
+    def __init__(self, traffic: Traffic, retries: Retries, desk: Desk) -> None:
+        self._traffic, self._retries, self._desk = traffic, retries, desk
+        self.paused = False
+        self._unpaused: list[asyncio.Future[None]] = []
+
+    async def wait(self, wanted: Wanted, waiting: Waiting) -> Loan:
+        """Wait for all that is *wanted*. Raises ``BudgetExceeded`` and ``CircuitOpen``."""
+        while True:
+            if self.paused:
+                with waiting("paused"):
+                    await self._resumed()
+            loan = Loan(self._traffic, self._retries)
+            try:
+                await self._take(loan, wanted, waiting)
+                if not self.paused:
+                    return loan
+            except BaseException:
+                loan.back()
+                raise
+            loan.back()
+
+    def uncounted(self, account: Account | None) -> Loan | None:
+        """What an attempt takes that neither budgets nor rates count, if it is there now.
+
+        That is how it is for most attempts, and the quickest way.
+        """
+        traffic, counted = self._traffic, account is not None or self._desk.late is not None
+        if counted or traffic.rate is not None or self._busy():
+            return None
+        loan = Loan(traffic, self._retries)
+        loan.epoch = traffic.slots.take_now()
+        return loan
+
+    def now(self, wanted: Wanted) -> Loan | None:
+        """All that is *wanted*, if nothing of it has to be waited for."""
+        if self._busy():
+            return None
+        traffic = self._traffic
+        loan = Loan(traffic, self._retries)
+        account = self._desk.charged(wanted.account)
+        if account is not None:
+            loan.reserved = self._desk.try_reserve(account, wanted.worst(account))
+            if loan.reserved is None:
+                return None
+        if traffic.rate is not None:
+            if not traffic.rate.take_now(wanted.tokens):
+                loan.back()
+                return None
+            loan.asked = wanted.tokens
+        loan.epoch = traffic.slots.take_now()
+        return loan
+
+    def _busy(self) -> bool:
+        traffic = self._traffic
+        alive = not traffic.breaker.open and not traffic.gate.closed
+        return self.paused or not (traffic.slots.room and alive)
+
+    def pause(self) -> None:
+        """Let nobody in from now on."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """Let attempts in again."""
+        self.paused, unpaused, self._unpaused = False, self._unpaused, []
+        for bell in unpaused:
+            ring(bell)
+
+    async def _take(self, loan: Loan, wanted: Wanted, waiting: Waiting) -> None:
+        traffic = self._traffic
+        account = self._desk.charged(wanted.account)
+        if account is not None:
+            loan.reserved = await self._reserved(account, wanted.worst(account), waiting)
+        loan.epoch = await traffic.slots.take()
+        if traffic.breaker.open or traffic.gate.closed:
+            with waiting("circuit"):
+                loan.probe = await self._leave_to_ask(wanted.patience_s)
+        if traffic.rate is not None:
+            with waiting("rate"):
+                await traffic.rate.take(wanted.tokens)
+            loan.asked = wanted.tokens
+
+    async def _reserved(self, account: Account, worst: Amounts, waiting: Waiting) -> Reservation:
+        reserved = self._desk.try_reserve(account, worst)
+        if reserved is None:
+            with waiting("budget"):
+                reserved = await self._desk.reserve(account, worst)
+        return reserved
+
+    async def _leave_to_ask(self, patience_s: float) -> bool:
+        """Wait until the backend may be asked; whether to see if it is alive again."""
+        traffic = self._traffic
+        while True:
+            while traffic.gate.closed:
+                await sleep_until(traffic.clock, traffic.gate.until)
+            probe = traffic.breaker.open and await traffic.breaker.enter(patience_s)
+            if not traffic.gate.closed:
+                return probe
+            traffic.breaker.left(probe)
+
+    async def _resumed(self) -> None:
+        while self.paused:
+            bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._unpaused.append(bell)
+            await bell

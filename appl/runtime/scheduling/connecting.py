@@ -1,0 +1,87 @@
+"""A backend is connected with once for all calls of a run, before the first of them.
+
+Invariant: a failure counts once for the circuit, whoever waited for it; no request was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from appl.backend import Backend
+from appl.errors import BackendError
+from appl.runtime.scheduling.admission import Waiting
+from appl.runtime.scheduling.circuit import Breaker
+
+
+class Connecting:
+    """The connecting with *backend*, whose circuit is *breaker*; ``needed`` until it succeeded."""
+
+    def __init__(self, backend: Backend, breaker: Breaker) -> None:
+        self._connect: Callable[[], Coroutine[Any, Any, None]] | None
+        self._connect = getattr(backend, "connect", None)
+        self._breaker = breaker
+        self._task: asyncio.Task[None] | None = None
+        self._present = 0
+        self.needed = self._connect is not None
+
+    async def done(self, patience_s: float, waiting: Waiting) -> None:
+        """Wait until it is connected with, or was again after a failure. Raises that.
+
+        While the circuit is open, one call sees if the failure has passed.
+        """
+        probe = False
+        if self._breaker.open:
+            with waiting("circuit"):
+                probe = await self._breaker.enter(patience_s)
+        try:
+            with waiting("connect"):
+                await self._connected(probe)
+        finally:
+            self._breaker.left(probe)
+
+    async def settled(self) -> None:
+        """Wait until it was tried; if that fails, calls find it out for themselves."""
+        if self.needed:
+            with self._there():
+                await asyncio.wait([self._trying()])
+
+    async def _connected(self, probe: bool) -> None:
+        task = self._trying()
+        try:
+            with self._there():
+                await asyncio.shield(task)
+        except BackendError as error:
+            if self._task is task:
+                self._task = None
+                self._breaker.failed(error, probe)
+            own = copy.copy(error)  # each call adds its own note
+            own.worked = False
+            raise own from None
+        if self.needed or probe:
+            self.needed = False
+            self._breaker.answered()
+
+    @contextmanager
+    def _there(self) -> Iterator[None]:
+        self._present += 1
+        try:
+            yield
+        finally:
+            self._present -= 1
+
+    def _trying(self) -> asyncio.Task[None]:
+        if self._task is None or self._task.cancelled():
+            assert self._connect is not None
+            self._task = asyncio.ensure_future(self._connect())
+            self._task.add_done_callback(self._tried)
+        return self._task
+
+    def _tried(self, task: asyncio.Task[None]) -> None:
+        """A failure that nobody has waited for says nothing to who comes later."""
+        failed = not task.cancelled() and task.exception() is not None
+        if failed and not self._present and self._task is task:
+            self._task = None

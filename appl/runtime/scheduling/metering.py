@@ -1,0 +1,146 @@
+"""What requests may use, and what they have used, as accounts count it.
+
+Invariant: what an attempt is charged is never more than its worst case, as long as the backend says
+that it used no more than was asked for.
+"""
+
+from __future__ import annotations
+
+import math
+
+from appl.backend import PrefixCaching, Profile, Request, Response, Usage
+from appl.errors import BudgetExceeded
+from appl.price import NOTHING, Price, Priced, price_for, used_by
+from appl.runtime.scheduling.accounts import Account, Amounts
+
+_NONE = Amounts()
+_AROUND = 8
+_MEDIUM = 1600
+"""Tokens of an image or a sound, about as many as the largest one that providers do not shrink."""
+
+
+class Meter:
+    """Measures the requests to one backend, by the *prices* of its models."""
+
+    def __init__(self, profile: Profile, prices: Priced, caching: PrefixCaching | None) -> None:
+        self._profile, self._prices, self._caching = profile, prices, caching
+        self._ratio = 1.0
+
+    def worst(self, request: Request, account: Account) -> Amounts:
+        """The most that *request* may use. Raises ``BudgetExceeded`` when that is not limited."""
+        limited = [any(level.limits[i] is not None for level in account.levels()) for i in (0, 1)]
+        if not any(limited):
+            return Amounts(0, 0, 1)
+        prompt = self.prompt_tokens(request)
+        prompt *= len(request.sampling.choices or (1,))  # each may be scored behind a prompt
+        answer = self._longest(request, prompt) * max(request.n, 1)
+        cost = self._price(request.model).most(prompt, answer) if limited[0] else 0
+        return Amounts(cost, prompt + answer, 1)
+
+    def used(self, request: Request, response: Response, worst: Amounts | None) -> Amounts:
+        """What an answer has used; the worst case of what the backend does not say.
+
+        With ``None`` nobody counts.
+        """
+        if worst is None:
+            return _NONE
+        usage = response.usage
+        if usage.prompt_tokens is not None and usage.completion_tokens is not None:
+            self._learn(request, usage.prompt_tokens)
+        used = self._charged(request, usage, worst)
+        return used if response.cost is None else used._replace(cost=response.cost)
+
+    def failed(self, request: Request, error: BaseException, worst: Amounts | None) -> Amounts:
+        """What an attempt that failed with *error* has used; the worst case if nobody knows.
+
+        With ``None`` nobody counts.
+        """
+        if worst is None:
+            return _NONE
+        usage = used_by(error)
+        if usage is None:
+            return worst
+        return _NONE if usage == NOTHING else self._charged(request, usage, worst)
+
+    def _charged(self, request: Request, usage: Usage, worst: Amounts) -> Amounts:
+        prompt, answer = usage.prompt_tokens, usage.completion_tokens
+        if prompt is None or answer is None:
+            return worst
+        cost = self._price(request.model).cost(usage) if worst.cost else 0
+        return Amounts(cost or 0, prompt + answer, worst.calls)
+
+    def recorded(self, request: Request, response: Response, requests: int) -> Amounts:
+        """What an earlier run used for *response*; estimated where the backend did not say."""
+        usage, cost = response.usage, response.cost
+        prompt, answer = usage.prompt_tokens, usage.completion_tokens
+        if prompt is None:
+            prompt = self.prompt_tokens(request)
+        if answer is None:
+            answer = sum(_tokens(sample.text) for sample in response.samples)
+        price = price_for(self._prices, request.model)
+        if cost is None and price is not None:
+            cost = price.cost(Usage(prompt, answer, usage.cached_tokens))
+        return Amounts(cost or 0, prompt + answer, requests)
+
+    def prompt_tokens(self, request: Request) -> int:
+        """The tokens of the prompt: counted where the backend can, else estimated."""
+        if self._caching is not None:
+            return len(self._caching.prompt_tokens(request))
+        return math.ceil(estimated(request) * self._ratio)
+
+    def tokens(self, request: Request) -> int:
+        """The tokens of the prompt and of the longest answer that was asked for."""
+        longest = (request.sampling.max_tokens or 0) * max(request.n, 1)
+        return self.prompt_tokens(request) + longest
+
+    def _learn(self, request: Request, tokens: int) -> None:
+        """Text that takes more tokens than was thought makes the next estimates larger."""
+        if self._caching is None and not any(m.media for m in request.messages or ()):
+            self._ratio = max(self._ratio, tokens / estimated(request))
+
+    def _longest(self, request: Request, prompt: int) -> int:
+        sampling, context = request.sampling, self._profile.context
+        if sampling.choices:
+            return sum(_tokens(choice) for choice in sampling.choices)
+        if sampling.max_tokens is not None:
+            return sampling.max_tokens
+        if context is not None:
+            return max(context - prompt, 0)
+        raise BudgetExceeded(
+            f"nobody says how long an answer of {self._profile.name!r} may be, so no budget of "
+            "tokens or cost can hold; give max_tokens, to gen() or as a setting",
+            limit="tokens",
+        )
+
+    def _price(self, model: str) -> Price:
+        price = price_for(self._prices, model)
+        if price is None:
+            raise BudgetExceeded(
+                f"there is no price for {model or 'the default model'!r}, so no budget of cost can "
+                f'hold; write [prices] "{model}" = {{ prompt = …, answer = … }} per million tokens',
+                limit="cost",
+            )
+        return price
+
+
+def tokens_of(response: Response) -> int | None:
+    """How many tokens *response* has taken in all, where the backend says."""
+    usage = response.usage
+    if usage.prompt_tokens is None or usage.completion_tokens is None:
+        return None
+    return usage.prompt_tokens + usage.completion_tokens
+
+
+def estimated(request: Request) -> int:
+    """How many tokens a prompt has: a third of its bytes, and some around each message."""
+    sampling = request.sampling
+    size = sum(map(_tokens, sampling.tools)) + _tokens(sampling.schema or "")
+    for message in request.messages or ():
+        size += _tokens(message.content) + _MEDIUM * len(message.media)
+        size += sum(_tokens(call.arguments) for call in message.tool_calls)
+    return size
+
+
+def _tokens(text: str) -> int:
+    """What a piece of text takes with what is around it."""
+    return _AROUND + math.ceil(len(text.encode("utf-8", "surrogatepass")) / 3)

@@ -1,0 +1,336 @@
+"""Tools: functions that a model may call, with what it is told of them and what it is not.
+
+Invariant: a function is called with arguments that its announced schema allows, and with what was
+predefined; the model can neither see nor set what was predefined.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from appl.compiler import program_of
+from appl.errors import InvalidOption, ToolError
+from appl.prompt.older import told_once
+from appl.prompt.secret import Mask, Secret
+from appl.runtime.answers.schema import Checker
+from appl.runtime.tools.arguments import BadArguments, read_object, refuse_unknown
+from appl.runtime.tools.signature import NAME, Described, Schema, describe, name_of
+
+Effect = Literal["effect", "idempotent", "pure", "program"]
+CHOICES = ("auto", "none", "required")
+
+
+class Reads(Protocol):
+    """Reads what a model wrote as the arguments of a call."""
+
+    schema: Schema
+
+    def read(self, text: str) -> dict[str, Any]:
+        """The arguments by name. Raises ``BadArguments``."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Tool:
+    """A function as a model may call it; made by ``as_tool``.
+
+    ``parameters`` is the JSON schema that the model is told. ``effect`` says what running it may
+    do: an ``effect`` on the world, one that may be repeated (``idempotent``), nothing at all
+    (``pure``), or it is itself a prompt ``program``. Calling a tool calls its function.
+    """
+
+    name: str
+    description: str
+    func: Callable[..., Any] | None = field(repr=False)
+    effect: Effect
+    reader: Reads = field(repr=False)
+    predefined: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    positional: tuple[inspect.Parameter, ...] = field(default=(), repr=False)
+    mask: Mask = field(default_factory=Mask, repr=False)
+    text: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name) or self.name in CHOICES:
+            raise ToolError(
+                f"{self.name!r} is no name for a tool: 1 to 64 letters, digits, '_' and '-', and "
+                f"none of {', '.join(CHOICES)}; give it one with as_tool(f, name=...)"
+            )
+        object.__setattr__(self, "text", json.dumps(self.schema(), separators=(",", ":")))
+
+    @property
+    def parameters(self) -> Schema:
+        """The JSON schema of the arguments."""
+        return self.reader.schema
+
+    def schema(self) -> dict[str, Any]:
+        """What a model is told: name, description and parameters."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.reader.schema,
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """The tool as OpenAI-compatible servers take it."""
+        return {"type": "function", "function": self.schema()}
+
+    @property
+    def openai_schema(self) -> dict[str, Any]:
+        """An older spelling of :meth:`as_dict`."""
+        told_once("tool.openai_schema", "tool.as_dict()")
+        return self.as_dict()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, as Python would, with what is predefined."""
+        return self.function()(*args, **{**self._revealed(), **kwargs})
+
+    def function(self) -> Callable[..., Any]:
+        """The function behind the tool. Raises ``ToolError`` when there is none."""
+        if self.func is None:
+            raise ToolError(
+                f"the tool {self.name!r} has no function: answer its calls yourself with "
+                "ToolMessage(text, call.id), leave them out with run_tool_calls(filter=...), or "
+                "give it one, SchemaTool(schema, func)"
+            )
+        return self.func
+
+    def invoke(self, arguments: Mapping[str, Any]) -> Any:
+        """Call the function with *arguments* that were read."""
+        named = {**arguments, **self._revealed()}
+        placed: list[Any] = []
+        for parameter in self.positional:
+            placed.append(named.pop(parameter.name, parameter.default))
+        return self.function()(*placed, **named)
+
+    def secrets(self) -> dict[str, str]:
+        """The secrets among what is predefined, by name."""
+        found = {name: _secret(value) for name, value in self.predefined.items()}
+        return {f"{self.name}.{name}": value for name, value in found.items() if value is not None}
+
+    def _revealed(self) -> dict[str, Any]:
+        return {
+            name: value.reveal() if isinstance(value, Secret) else value
+            for name, value in self.predefined.items()
+        }
+
+    def renamed(self, name: str, description: str | None = None) -> Tool:
+        """The same tool under another name, and with another description if one is given."""
+        return Tool(
+            name, self.description if description is None else description, self.func, self.effect,
+            self.reader, self.predefined, self.positional, self.mask,
+        )  # fmt: skip
+
+
+class SchemaTool(Tool):
+    """A tool described by a JSON schema that was written by hand or comes from elsewhere.
+
+    *schema* is ``{"name", "description", "parameters"}``, or OpenAI's form around it. Without
+    *func* its calls cannot be run; whoever asked answers them.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        schema: Mapping[str, Any],
+        func: Callable[..., Any] | None = None,
+        *,
+        idempotent: bool = False,
+        pure: bool = False,
+    ) -> None:
+        body = schema.get("function", schema) if isinstance(schema, Mapping) else None
+        name = body.get("name") if isinstance(body, Mapping) else None
+        if body is None or not isinstance(name, str):
+            raise ToolError(
+                'a tool\'s schema is {"name": ..., "description": ..., "parameters": {...}}, got '
+                f"{schema!r:.120}"
+            )
+        parameters = body.get("parameters") or {"type": "object", "properties": {}}
+        effect = _effect(func, idempotent, pure)
+        super().__init__(
+            name, body.get("description") or "", func, effect, SchemaReader(name, parameters)
+        )
+
+
+class SchemaReader:
+    """Checks arguments against a JSON schema, and passes them on as plain data."""
+
+    def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
+        self.schema = dict(schema)
+        try:
+            self._checker = Checker(self.schema)
+        except InvalidOption as error:
+            raise ToolError(f"the parameters of {name}: {error}") from None
+        closed = not {"additionalProperties", "patternProperties"} & set(self.schema)
+        known = self.schema.get("properties")
+        self._known: list[str] | None = list(known) if closed and known is not None else None
+
+    def read(self, text: str) -> dict[str, Any]:
+        """The arguments by name. Raises ``BadArguments``."""
+        value = read_object(text)
+        if self._known is not None:
+            refuse_unknown(value, self._known)
+        problem = self._checker.errors(value)
+        if problem is not None:
+            raise BadArguments(problem)
+        return value
+
+
+# -- making them -------------------------------------------------------------------------------
+
+_OPTIONS = ("name", "description", "idempotent", "pure", "predefined")
+_described: weakref.WeakKeyDictionary[FunctionType, Described] = weakref.WeakKeyDictionary()
+
+
+def as_tool(
+    f: Callable[..., Any],
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    idempotent: bool = False,
+    pure: bool = False,
+    predefined: Mapping[str, Any] | None = None,
+    **fixed: Any,
+) -> Tool:
+    """A function as a tool: described by its signature, annotations and docstring.
+
+    Further arguments, or *predefined*, set parameters that the model neither sees nor sets; a
+    ``Secret`` among them is kept out of results and errors too. *idempotent* says that running it
+    again does no harm, *pure* that it has no effect at all: neither has to wait until the trace
+    says that it begins. Raises ``ToolError`` for what cannot be described to a model.
+    """
+    if isinstance(f, Tool):
+        return _again(f, name, description, {**(predefined or {}), **fixed})
+    own = {**(predefined or {}), **fixed}
+    if name is None and description is None and not (idempotent or pure or own):
+        said = _described_once(f)
+    else:
+        options = (name, description, idempotent, pure, predefined)
+        _check_options(f, [each for each, given in zip(_OPTIONS, options, strict=True) if given])
+        said = _describe(f, name or name_of(f), own)
+    text = said.description if description is None else description
+    effect = _effect(f, idempotent, pure)
+    return Tool(said.name, text, f, effect, said.reader, own, said.positional, _mask(own))
+
+
+def _described_once(f: Any) -> Described:
+    """The description of a function as it is, remembered while the function lives."""
+    if not isinstance(f, FunctionType):
+        return _describe(f, name_of(f), {})
+    found = _described.get(f)
+    if found is None:
+        found = _described[f] = _describe(f, name_of(f), {})
+    return found
+
+
+def _again(tool: Tool, name: str | None, description: str | None, own: dict[str, Any]) -> Tool:
+    if own:
+        if isinstance(tool.reader, SchemaReader):
+            raise ToolError(
+                f"the parameters of {tool.name!r} are given as a schema: write one without "
+                f"{next(iter(own))!r}, and a function that adds it"
+            )
+        tool = as_tool(
+            tool.function(), name=tool.name, description=tool.description,
+            idempotent=tool.effect == "idempotent", pure=tool.effect == "pure",
+            predefined={**tool.predefined, **own},
+        )  # fmt: skip
+    if name is None and description is None:
+        return tool
+    return tool.renamed(name or tool.name, description)
+
+
+def _describe(f: Any, name: str, predefined: Mapping[str, Any]) -> Described:
+    if not callable(f):
+        raise ToolError(
+            f"a tool is a function, as_tool(function), a SchemaTool or a source of tools, got "
+            f"{f!r:.80}"
+        )
+    kind = getattr(program_of(f), "kind", "")
+    if "gen" in kind or inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f):
+        raise ToolError(f"{name} is a generator: a tool returns its result, a list perhaps")
+    if getattr(program_of(f), "ctx", "") == "same":
+        raise ToolError(
+            f"{name} says its text in its caller's prompt, ctx='same', but a model only gets what "
+            "a tool returns: decorate it with ctx='copy', which sees that prompt, or ctx='new'"
+        )
+    return describe(f, name, predefined)
+
+
+def _check_options(f: Any, given: list[str]) -> None:
+    """Refuse an option that *f* also has as a parameter: nobody can tell which is meant."""
+    clash = [each for each in given if each in _names(f)]
+    if clash:
+        raise ToolError(
+            f"{name_of(f)} has a parameter {clash[0]!r}, which is also an option of as_tool: "
+            f"write predefined={{{clash[0]!r}: ...}} to set the parameter, or "
+            f"as_tool({name_of(f)}).renamed(...) for another name or description"
+        )
+
+
+def _names(f: Any) -> Iterable[str]:
+    try:
+        return inspect.signature(f).parameters
+    except (TypeError, ValueError):
+        return ()
+
+
+def _effect(f: Any, idempotent: bool, pure: bool) -> Effect:
+    if is_program(f):
+        return "program"
+    return "pure" if pure else "idempotent" if idempotent else "effect"
+
+
+def is_program(f: Any) -> bool:
+    """Whether *f* is a ``@ppl`` function or method: its own calls are recorded."""
+    while isinstance(f, functools.partial):
+        f = f.func
+    return getattr(program_of(f), "kind", None) in ("sync", "async")
+
+
+def _mask(predefined: Mapping[str, Any]) -> Mask:
+    return Mask(value for each in predefined.values() if (value := _secret(each)) is not None)
+
+
+def _secret(value: Any) -> str | None:
+    if isinstance(value, Secret):
+        return value.reveal()
+    reveal = getattr(value, "get_secret_value", None)  # pydantic's SecretStr
+    if not callable(reveal):
+        return None
+    found = reveal()
+    return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
+
+
+def as_tool_choice(tool: str | Callable[..., Any] | Tool | Mapping[str, Any]) -> str:
+    """What ``gen(tool_choice=...)`` takes: the name of *tool*, or one of the words it knows."""
+    if isinstance(tool, str):
+        return tool
+    if isinstance(tool, Tool):
+        return tool.name
+    if isinstance(tool, Mapping):
+        function = tool.get("function", tool)
+        name = function.get("name") if isinstance(function, Mapping) else None
+        if isinstance(name, str):
+            return name
+    elif callable(tool):
+        return name_of(tool)
+    raise InvalidOption(
+        f"tool_choice is {', '.join(map(repr, CHOICES))}, a tool or its name, got {tool!r:.80}"
+    )
+
+
+@runtime_checkable
+class ToolSource(Protocol):
+    """What offers several tools: an MCP server, or any object with a list of them."""
+
+    @property
+    def tools(self) -> Iterable[Any]:
+        """The tools that it offers now."""

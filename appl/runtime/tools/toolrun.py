@@ -1,0 +1,431 @@
+"""A tool call while it runs: checked, begun when the trace says so, and ended with a message.
+
+Invariant: a bad argument, an unknown tool, an exception of the function and its ``sys.exit`` become
+a message that says so; what the runtime itself has to say (a cancelled call, a diverging replay)
+goes through. Exactly one end of a call is told, and before the program can see it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import inspect
+import json
+import threading
+import time
+from asyncio import _get_running_loop
+from collections.abc import Callable, Coroutine, Sequence
+from contextvars import Context
+from typing import Any
+
+from appl.errors import CallCancelled, DeadlockError, RunClosed, TraceError, nearest
+from appl.prompt import Media, Message, ToolCall, ToolMessage
+from appl.runtime.concurrency import structure
+from appl.runtime.concurrency.clock import Alarm
+from appl.runtime.concurrency.fiber import Fiber, Hub, run_on, strand_here
+from appl.runtime.concurrency.future import awaited, result_of
+from appl.runtime.concurrency.parallel import beside, is_async
+from appl.runtime.concurrency.pending import Error, Outcome, Pending, Stop, Value
+from appl.runtime.concurrency.task import Task, at_home, context_for, void
+from appl.runtime.effects import postponed
+from appl.runtime.event import Delivered, Observed, ToolEnded, ToolStarted
+from appl.runtime.frame import Frame
+from appl.runtime.resolve import aresolve, resolve
+from appl.runtime.run import here
+from appl.runtime.tools.arguments import BadArguments, shown
+from appl.runtime.tools.signature import place_of
+from appl.runtime.tools.tool import Tool
+
+UNKNOWN = "unknown_tool"
+_THROUGH = (TraceError, DeadlockError, RunClosed, CallCancelled)
+_ENDING = threading.Lock()
+
+
+class Job:
+    """Calls that are run together; their results in their order."""
+
+    def __init__(
+        self,
+        calls: Sequence[tuple[ToolCall, Tool | None]],
+        known: Sequence[str],
+        parallel: bool,
+        timeout: float | None,
+    ) -> None:
+        self._calls, self._known = calls, known
+        self._parallel, self._timeout = parallel, timeout
+        self._started: list[ToolRun] = []
+
+    def run(self) -> list[ToolMessage]:
+        """In a synchronous program."""
+        here_now = not self._parallel and self._timeout is None
+        try:
+            if not self._parallel:
+                return [result_of(self._start(*each, here_now)) for each in self._calls]
+            started = [self._start(*each, False) for each in self._calls]
+            return [result_of(each) for each in started]
+        except BaseException:
+            self._cancel()
+            raise
+
+    async def arun(self) -> list[ToolMessage]:
+        """In a coroutine."""
+        try:
+            if not self._parallel:
+                return [await awaited(self._start(*each, False)) for each in self._calls]
+            started = [self._start(*each, False) for each in self._calls]
+            return [await awaited(each) for each in started]
+        except BaseException:
+            self._cancel()
+            raise
+
+    def _start(self, call: ToolCall, tool: Tool | None, here_now: bool) -> ToolRun:
+        caller = here(lambda: f"{call.name} {call.arguments:.400}")
+        caller.run.check_open()
+        frame = beside(caller, UNKNOWN if tool is None else tool.name)
+        run = ToolRun(frame, strand_here().hub, call, tool, self._timeout)
+        caller.add(run)
+        self._started.append(run)
+        try:
+            run.begin(self._known, here_now or caller.run.sequential)
+        except BaseException as error:
+            run.conclude(Error(error))
+            raise
+        return run
+
+    def _cancel(self) -> None:
+        for run in self._started:
+            run.looked = True
+            if not run.done:
+                run.cancel()
+
+
+class ToolRun(Task):
+    """One call of a tool; its outcome is a ``ToolMessage``."""
+
+    of_program = False
+    __slots__ = (
+        "_active", "_alarm", "_held", "_inner", "_ordinal", "_over", "_recorded", "_rest", "call",
+        "timeout", "tool",
+    )  # fmt: skip
+
+    def __init__(
+        self, frame: Frame, home: Hub, call: ToolCall, tool: Tool | None, timeout: float | None
+    ) -> None:
+        super().__init__(frame, home)
+        self.call, self.tool, self.timeout = call, tool, timeout
+        self._over = False
+        self._active = False
+        self._recorded = False
+        self._held = False
+        self._ordinal = 0
+        self._inner: Callable[[], None] | None = None
+        self._rest: Pending | None = None
+        self._alarm: Alarm | None = None
+
+    def begin(self, known: Sequence[str], here_now: bool) -> None:
+        """Check the call, and run it or take its result from a record."""
+        arguments, problem = self._read(known)
+        effect = "refused" if self.tool is None or problem else self.tool.effect
+        if self.run.watched:
+            file, line = place_of(self.tool.func) if self.tool else (None, None)
+            at = time.monotonic_ns()
+            name, text = self.call.name, self.call.arguments
+            self.run.emit(ToolStarted(self.address, name, text, effect, file, line, at))
+        if effect != "program" and self._answered(here_now or effect == "refused"):
+            return
+        if problem:
+            self.conclude(Value(self._message(problem, True)))
+        elif here_now or effect == "program" or not self._postponed(arguments):
+            self._go(arguments, here_now, context_for(self.frame))
+
+    def _read(self, known: Sequence[str]) -> tuple[dict[str, Any], str]:
+        """The arguments of the call, or what is wrong with it."""
+        if self.tool is None:
+            has = f"there are: {', '.join(known)}" if known else "there are none"
+            name = self.call.name
+            return {}, f"there is no tool {shown(name)} ({has}){nearest(name, known)}"
+        try:
+            return self.tool.reader.read(self.call.arguments), ""
+        except BadArguments as error:
+            return {}, f"{self.tool.name} was not called: {error}"
+        except Exception as error:  # of a validator of the user's
+            return {}, f"{self.tool.name} was not called: {described(error)}"
+
+    # -- from a record
+
+    def _answered(self, at_once: bool) -> bool:
+        """Whether a record answers in place of the tool."""
+        answer = getattr(self.run.effects, "tool", None)
+        if answer is None:
+            return False
+        self._recorded = True
+        end = self.conclude if at_once else self.finish
+        try:
+            self._recorded = answer(
+                self.address, self.call.name, self.call.arguments, at_once,
+                lambda outcome: void(end(_outcome(outcome, self.call.id))),
+            )  # fmt: skip
+        except TraceError as error:
+            self.conclude(Error(error))
+            return True
+        return self._recorded
+
+    # -- live
+
+    def _postponed(self, arguments: dict[str, Any]) -> bool:
+        """Whether the call is run later, when things may happen live."""
+        context, loop = context_for(self.frame), _get_running_loop()
+
+        def go() -> None:
+            self._held = False
+            if not self.done:
+                self._go(arguments, False, context)
+
+        def later() -> None:
+            if loop is None:
+                go()
+            else:
+                with contextlib.suppress(RuntimeError):  # it is closed: nobody waits any more
+                    loop.call_soon_threadsafe(go)
+
+        self._held = True  # before: it may be run at once, on the I/O loop
+        if postponed(self.run.effects, later, self.address):
+            return True
+        self._held = False
+        return False
+
+    def _go(self, arguments: dict[str, Any], here_now: bool, context: Context) -> None:
+        assert self.tool is not None
+        f = self.tool.function()
+        if self.tool.mask:
+            self.run.conceal(self.tool.secrets())
+        self._active = True
+        self._arm()
+        if self.tool.effect == "program" and not is_async(f):
+            start = self.run_here if self.run.sequential else self.run_in_fiber
+            start(lambda: self._perform(arguments), context)
+        elif is_async(f) and _get_running_loop() is not None:
+            self.run_in_loop(self._aperform(arguments), context)
+        elif here_now:
+            self.run_here(lambda: self._perform_here(arguments), context)
+        else:
+            self.run_in_thread(lambda: self._perform(arguments), context)
+
+    def _perform(self, arguments: dict[str, Any]) -> ToolMessage:
+        assert self.tool is not None
+        self._await_turn()
+        try:
+            value = self.tool.invoke(arguments)
+            if inspect.iscoroutine(value):
+                return asyncio.run(self._in_own_loop(value))
+            return self._result(resolve(value))
+        except SystemExit as stop:  # it would end a thread, and not the program
+            return self._failed(stop)
+
+    def _perform_here(self, arguments: dict[str, Any]) -> ToolMessage:
+        try:
+            return self._perform(arguments)
+        except KeyboardInterrupt as stop:  # the program's own, here: a replay raises it again
+            self.conclude(Error(stop))
+            raise
+
+    async def _aperform(self, arguments: dict[str, Any]) -> ToolMessage:
+        assert self.tool is not None
+        if self.run.gate is not None or self.run.barrier is not None:
+            await asyncio.to_thread(self._await_turn)
+        try:
+            return self._result(await aresolve(await self.tool.invoke(arguments)))
+        except SystemExit as stop:  # it would break the loop off
+            return self._failed(stop)
+
+    async def _in_own_loop(self, coroutine: Coroutine[Any, Any, Any]) -> ToolMessage:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        self._inner = lambda: void(loop.call_soon_threadsafe(task.cancel))
+        try:
+            return self._result(await aresolve(await coroutine))
+        except SystemExit as stop:
+            return self._failed(stop)
+        finally:
+            self._inner = None
+
+    def _await_turn(self) -> None:
+        """Return when the trace allows the tool to run: one with effects, when it is on disk."""
+        assert self.tool is not None
+        if self.tool.effect == "effect" and self.run.barrier is not None:
+            self.run.barrier()
+        elif self.tool.effect != "program" and self.run.gate is not None:
+            self.run.gate()
+
+    # -- its end
+
+    def _result(self, value: Any) -> ToolMessage:
+        assert self.tool is not None
+        if isinstance(value, Message):
+            return ToolMessage(self._parts(value), self.call.id, value.has_error)
+        if isinstance(value, Media):
+            return ToolMessage(value, self.call.id)
+        return self._message(text_of(value), False)
+
+    def _parts(self, message: Message) -> list[Any]:
+        assert self.tool is not None
+        return [self.tool.mask(p) if isinstance(p, str) else p for p in message.parts]
+
+    def _message(self, text: str, failed: bool) -> ToolMessage:
+        if self.tool is not None:
+            text = self.tool.mask(text)
+        return ToolMessage(text, self.call.id, failed)
+
+    def _failed(self, error: BaseException) -> ToolMessage:
+        return self._message(f"{self._called} failed: {described(error)}", True)
+
+    def attempt(self, body: Callable[[], Any]) -> Outcome:
+        outcome = super().attempt(body)
+        if self._cancelled or self._over:
+            structure.cancel_all(self.children or [])
+        with _ENDING:
+            self._active, rest = False, self._rest
+        if rest is not None:
+            rest.children = self.children
+            rest.finish(Value(None))
+        if isinstance(outcome, Error) and not isinstance(outcome.error, _THROUGH):
+            return Value(self._failed(outcome.error))
+        return outcome
+
+    @property
+    def _called(self) -> str:
+        return self.tool.name if self.tool is not None else self.call.name
+
+    def settle(self, outcome: Outcome) -> bool:
+        with _ENDING:
+            if self._over:
+                return False
+            self._over = True
+        if self._alarm is not None:
+            self._alarm.off()
+        if self.run.watched:
+            self.run.emit(_ended(self.address, outcome))
+        return super().settle(outcome)
+
+    def deliver(self) -> None:
+        if self.run.watched and not self.delivered:
+            self.run.emit(Delivered(self.address, time.monotonic_ns()))
+        super().deliver()
+
+    # -- its early end
+
+    def _arm(self) -> None:
+        """Have :meth:`_late` called when the time is up; a replay knows when that was."""
+        if self.timeout is None:
+            return
+        run = self.run
+        self._ordinal = run.next_observation(self.address)
+        turn = getattr(run.effects, "turn", None)
+        if turn is not None and turn(self.address, self._ordinal, "deadline", self._ring):
+            return
+        if not postponed(run.effects, self._set_alarm, self.address):
+            self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        assert self.timeout is not None
+        if not self._over:
+            self._alarm = Alarm(self.run, self.timeout, self._ring)
+
+    def _ring(self) -> None:
+        assert isinstance(self.home, Hub)
+        run_on(self.home, self._late)
+
+    def _late(self) -> None:
+        """On the program's own thread: the time is up."""
+        if self._over:
+            return
+        if self.run.watched:
+            at = time.monotonic_ns()
+            self.run.emit(Observed(self.address, self._ordinal, "deadline", True, at))
+        text = f"{self._called} did not finish within {self.timeout} s"
+        with _ENDING:
+            if self._active and self._can_stop():
+                self._rest = Pending(self.address, self.home)
+                self.children = [self._rest]
+        self.conclude(Value(self._message(text, True)))
+        self._abandon()
+
+    def cancel(self) -> None:
+        self.looked = True
+        if self._recorded:
+            self._cancel_in_turn()
+            return
+        self._cancelled = True
+        if self._held:
+            self._cancel_in_turn()
+            return
+        stops = self._can_stop()
+        self._abandon()
+        if self._active and not stops:
+            self._cancel_now()
+
+    def _cancel_in_turn(self) -> None:
+        on_cancel = getattr(self.run.memory, "on_cancel", None)
+        if on_cancel is None or not on_cancel(self.address, self._cancel_now):
+            self._cancel_now()
+
+    def _can_stop(self) -> bool:
+        """Whether what runs can be stopped, so that its end can be waited for.
+
+        A function on a worker thread can, where it waits in appl itself.
+        """
+        if self._inner is not None or self._aio is not None or type(self.strand) is Fiber:
+            return True
+        return self.strand is not None and self.strand.waits is not None
+
+    def _cancel_now(self) -> None:
+        self.finish(Error(CallCancelled(f"{self.address} was cancelled")))
+
+    def _abandon(self) -> None:
+        """Stop what runs where it waits next; a function that never waits goes on unheard."""
+        if (cancel := self._inner) is not None:
+            with contextlib.suppress(RuntimeError):  # its loop has just ended
+                cancel()
+        elif self._aio is not None and isinstance(self.home, Hub):
+            at_home(self.home, lambda: void(self._aio and self._aio.cancel()))
+        elif (strand := self.strand) is not None:
+            at_home(strand.hub, lambda: strand.throw(Stop()) if self._active else None)
+
+
+def _ended(address: str, outcome: Outcome) -> ToolEnded:
+    at = time.monotonic_ns()
+    if isinstance(outcome, Error):
+        return ToolEnded(address, None, outcome.error, at)
+    return ToolEnded(address, outcome.value.plain(), None, at)
+
+
+def _outcome(recorded: Message | BaseException, call: str) -> Outcome:
+    if isinstance(recorded, BaseException):
+        return Error(recorded)
+    return Value(ToolMessage(recorded.parts, recorded.tool_call_id or call, recorded.has_error))
+
+
+def described(error: BaseException) -> str:
+    """An exception by its type and, where it says something, its words."""
+    kind = type(error).__name__
+    try:
+        said = str(error)
+    except Exception:
+        return kind
+    return f"{kind}: {said}" if said else kind
+
+
+def text_of(value: Any) -> str:
+    """What a tool returned, as text for a model: JSON, but a text alone as it is."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if value is None or isinstance(value, bool | int | float):
+        return json.dumps(value)
+    core: Any = importlib.import_module("pydantic_core")
+    how = {"fallback": str, "bytes_mode": "base64", "inf_nan_mode": "constants"}
+    try:
+        text = str(core.to_json(value, **how), "utf-8")
+        return str(json.loads(text)) if text.startswith('"') else text
+    except core.PydanticSerializationError as error:
+        raise ValueError(f"what it returned cannot be written as JSON: {error}") from None

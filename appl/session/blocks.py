@@ -1,0 +1,76 @@
+"""Blocks that are runs: one definition for ``with`` and ``async with``.
+
+Invariant: the run ends before what is around it, in a coroutine without holding up the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, contextmanager
+from types import TracebackType
+from typing import Generic, ParamSpec, TypeVar
+
+from appl.runtime.run import Run
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Block(Generic[T]):
+    """``with`` or ``async with``, once: a run, and what is around it."""
+
+    def __init__(self, around: AbstractContextManager[tuple[Run, T]]) -> None:
+        self._around = around
+        self._stack, self._later = ExitStack(), AsyncExitStack()
+
+    def __enter__(self) -> T:
+        with ExitStack() as stack:
+            run, value = stack.enter_context(self._around)
+            stack.enter_context(run)
+            self._stack = stack.pop_all()
+        return value
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        return bool(self._stack.__exit__(kind, error, trace))
+
+    async def __aenter__(self) -> T:
+        async with AsyncExitStack() as stack:
+            run, value = self._around.__enter__()
+            stack.push_async_exit(self._leave)
+            await stack.enter_async_context(run)
+            self._later = stack.pop_all()
+        return value
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        return bool(await self._later.__aexit__(kind, error, trace))
+
+    async def _leave(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        return bool(await asyncio.to_thread(self._around.__exit__, kind, error, trace))
+
+
+def block(around: Callable[P, Iterator[tuple[Run, T]]]) -> Callable[P, Block[T]]:
+    """Of a generator that yields a run, and what its block gets, once: what makes such blocks."""
+    manager = contextmanager(around)
+
+    @functools.wraps(around)
+    def made(*args: P.args, **options: P.kwargs) -> Block[T]:
+        return Block(manager(*args, **options))
+
+    return made

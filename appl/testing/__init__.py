@@ -1,0 +1,385 @@
+"""Tools for testing prompt programs: backends that answer from a script, and runs around them.
+
+Invariant: everything here is deterministic; nothing sleeps, and no answer depends on the clock.
+
+``Echo`` answers with a function of the prompt alone. ``Scripted`` answers from a list, or with what
+a function says. ``Instant`` answers at once, for measuring. ``Held`` answers when it is told to.
+``Seeded`` holds every answer until no program can go on, then releases one that a seed picks:
+another seed is another schedule. ``Streamed`` is an answer in pieces, which each of them streams;
+``Held`` and ``Seeded`` hold every piece. ``Late`` takes its time on a ``VirtualClock``, which moves
+when nothing else can happen; with ``Policy(clock=…)`` limits and retries go by it too.
+``calling`` is an answer that calls tools. ``running`` makes a run around any of them::
+
+    with running(Scripted(["Paris"])) as seen:
+        assert capital("France") == "Paris"
+    assert seen.requests[0].messages ...
+
+``serving`` starts the embedded model behind HTTP in a process of its own, for tests of clients.
+``FaultServer`` is an HTTP server that fails as its script of ``FAULTS`` says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from appl.backend import Chunk, Emit, Profile, Request, Response, Sample, Usage
+from appl.errors import BackendError
+from appl.prompt import ToolCall
+from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.event import Event
+from appl.runtime.run import Run
+from appl.serving import Served, serving
+from appl.testing.clock import VirtualClock
+from appl.testing.faults import FAULTS, Fault, FaultServer, drawn
+
+__all__ = [
+    "FAULTS",
+    "Echo",
+    "Fake",
+    "Fault",
+    "FaultServer",
+    "Held",
+    "Instant",
+    "Late",
+    "Log",
+    "Scripted",
+    "Seeded",
+    "Served",
+    "Streamed",
+    "VirtualClock",
+    "calling",
+    "drawn",
+    "response",
+    "running",
+    "said",
+    "serving",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """An answer in *pieces* of text (or ``Chunk``), and how it ends.
+
+    It ends with *end*: an error, or a response whose text the pieces add up to; by default with the
+    response that they make.
+    """
+
+    pieces: tuple[str | Chunk, ...]
+    end: Response | BaseException | None = None
+
+    def chunks(self, first: int = 0) -> list[Chunk]:
+        """The pieces as they are emitted."""
+        return [Chunk(first, each) if isinstance(each, str) else each for each in self.pieces]
+
+
+Answer = str | Response | BaseException | Streamed
+
+
+def response(text: str, finish_reason: str = "stop") -> Response:
+    """A response with one sample."""
+    return Response((Sample(text, finish_reason),))
+
+
+def said(request: Request) -> str:
+    """The prompt of *request* as text: ``role: content`` lines."""
+    return "\n".join(map(str, request.messages or ()))
+
+
+def calling(*calls: tuple[str, object], text: str = "") -> Response:
+    """A response that calls tools: names with their arguments, as JSON text or as data."""
+    made = [
+        ToolCall(f"call_{i}", name, given if isinstance(given, str) else json.dumps(given))
+        for i, (name, given) in enumerate(calls)
+    ]
+    return Response((Sample(text, "tool_calls", tool_calls=tuple(made)),))
+
+
+class Fake:
+    """A backend that answers with ``answer(request)``, and keeps every request it saw.
+
+    An answer is a text, a ``Response``, ``Streamed``, or an exception to raise. *pieces* cuts
+    texts into the pieces in which they are streamed.
+    """
+
+    features: frozenset[str] = frozenset({"n", "prefill", "seed", "stream", "tools"})
+
+    def __init__(
+        self,
+        answer: Callable[[Request], Answer],
+        *,
+        pieces: Callable[[str], Iterable[str]] | None = None,
+        **profile: Any,
+    ) -> None:
+        self._answer, self._pieces = answer, pieces
+        given: dict[str, Any] = {"name": "fake", "features": self.features, **profile}
+        given["features"] = frozenset(given["features"])
+        given["options"] = frozenset(given.get("options", ()))
+        self.profile = Profile(**given)
+        self.requests: list[Request] = []
+        self.closed = False
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        """Answer *request* at once."""
+        self.requests.append(request)
+        answer = self._answer(request)
+        if emit is not None:
+            for chunk in self.chunks(request, answer):
+                emit(chunk)
+        return self.end(request, answer)
+
+    def answer(self, request: Request) -> Response:
+        """The answer to *request*, or raise it."""
+        return self.end(request, self._answer(request))
+
+    def chunks(self, request: Request, answer: Answer) -> list[Chunk]:
+        """The pieces in which *answer* is streamed; none when it comes as a whole."""
+        if isinstance(answer, Streamed):
+            return answer.chunks(request.sample)
+        cut = self._pieces
+        if cut is None or isinstance(answer, BaseException):
+            return []
+        samples = self.end(request, answer).samples
+        return [
+            Chunk(number, piece)
+            for number, sample in enumerate(samples, request.sample)
+            for piece in cut(sample.text)
+        ]
+
+    def end(self, request: Request, answer: Answer) -> Response:
+        """*answer* as a response, or raise it."""
+        if isinstance(answer, Streamed):
+            answer = answer.end if answer.end is not None else _made_of(answer.chunks())
+        if isinstance(answer, BaseException):
+            raise answer
+        if isinstance(answer, Response):
+            return answer
+        return Response((Sample(answer, "stop"),) * request.n, _usage(request, answer))
+
+    async def aclose(self) -> None:
+        """Note that it was closed."""
+        self.closed = True
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """What was asked, by address."""
+        return {request.address: said(request) for request in self.requests}
+
+
+def _made_of(chunks: list[Chunk]) -> Response:
+    text = "".join(chunk.text for chunk in chunks if chunk.kind == "text")
+    reasoning = "".join(chunk.text for chunk in chunks if chunk.kind == "reasoning")
+    return Response((Sample(text, "stop", reasoning=reasoning or None),))
+
+
+def _usage(request: Request, text: str) -> Usage:
+    words = sum(len(m.content.split()) for m in request.messages or ())
+    return Usage(words, len(text.split()), None)
+
+
+class Echo(Fake):
+    """Answers with a short digest of the request's content: equal questions, equal answers."""
+
+    def __init__(self, **profile: Any) -> None:
+        super().__init__(lambda request: request.digest.hex()[:6], **{"name": "echo", **profile})
+
+
+class Scripted(Fake):
+    """Answers from *script*: a list in the order of asking, a dict by address, or a function."""
+
+    def __init__(
+        self,
+        script: Iterable[Answer] | dict[str, Answer] | Callable[[Request], Answer],
+        **profile: Any,
+    ) -> None:
+        super().__init__(_follow(script), **{"name": "scripted", **profile})
+
+
+def _follow(
+    script: Iterable[Answer] | dict[str, Answer] | Callable[[Request], Answer],
+) -> Callable[[Request], Answer]:
+    if callable(script):
+        return script
+    if isinstance(script, dict):
+        by_address = script
+        return lambda request: by_address.get(request.address, _missing(request))
+    lines = iter(script)
+    return lambda request: next(lines, _missing(request))
+
+
+def _missing(request: Request) -> BackendError:
+    return BackendError(f"the script has no answer for {request.address}: {said(request)!r:.200}")
+
+
+class Instant(Fake):
+    """Answers with one text at once and keeps nothing: for measuring the runtime itself."""
+
+    def __init__(self, text: str = "ok", **profile: Any) -> None:
+        super().__init__(lambda _: text, **{"name": "instant", **profile})
+        self._response = response(text)
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        """The one response."""
+        return self._response
+
+
+class Held(Fake):
+    """Answers only when told: ``release(address)``, or ``release()`` for all that wait.
+
+    An address may be released before it is asked. What is streamed is told piece by piece.
+    """
+
+    def __init__(self, answer: Callable[[Request], Answer] | None = None, **profile: Any) -> None:
+        super().__init__(answer or (lambda r: r.digest.hex()[:6]), **{"name": "held", **profile})
+        self.waiting: dict[str, asyncio.Future[None]] = {}
+        self.aborted: list[str] = []
+        self._early: Counter[str] = Counter()
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        """Park until released, before each piece and before the end."""
+        self.requests.append(request)
+        try:
+            return await self._held(request, emit)
+        except asyncio.CancelledError:
+            self.aborted.append(request.address)
+            raise
+
+    async def _held(self, request: Request, emit: Emit | None) -> Response:
+        if emit is None:
+            await self._gate(request.address)
+            return self.answer(request)
+        answer = self._answer(request)
+        for chunk in self.chunks(request, answer):
+            await self._gate(request.address)
+            emit(chunk)
+        await self._gate(request.address)
+        return self.end(request, answer)
+
+    async def _gate(self, address: str) -> None:
+        if self._early[address]:
+            self._early[address] -= 1
+            return
+        gate = self.waiting[address] = asyncio.get_running_loop().create_future()
+        try:
+            await gate
+        finally:
+            self.waiting.pop(address, None)
+
+    def release(self, *addresses: str) -> None:
+        """Let the calls at *addresses* (all that wait, when none is given) have their answers."""
+        for address in addresses:
+            io_thread().send(partial(self._let, address))
+        for gate in () if addresses else tuple(self.waiting.values()):
+            gate.get_loop().call_soon_threadsafe(_open, gate)
+
+    def _let(self, address: str) -> None:
+        gate = self.waiting.get(address)
+        if gate is None or gate.done():
+            self._early[address] += 1
+        else:
+            gate.set_result(None)
+
+
+def _open(gate: asyncio.Future[None]) -> None:
+    if not gate.done():
+        gate.set_result(None)
+
+
+class Seeded(Held):
+    """Releases one call at a time, drawn by *seed*, whenever no program can go on.
+
+    Two seeds are two schedules; by the language's promises they give the same values.
+    """
+
+    def __init__(
+        self, seed: int, answer: Callable[[Request], Answer] | None = None, **profile: Any
+    ) -> None:
+        super().__init__(answer, **{"name": "seeded", **profile})
+        self._random = random.Random(seed)
+
+    def on_quiet(self, final: bool = True) -> bool:
+        """Release one; false when none waits."""
+        waiting = sorted(a for a, gate in self.waiting.items() if not gate.done())
+        if not waiting:
+            return False
+        _open(self.waiting[self._random.choice(waiting)])
+        return True
+
+
+class Late(Fake):
+    """A backend that takes its time on *clock*: *delay* seconds before each piece and the end.
+
+    In a run the clock is moved when no program can go on. ``present`` is how many calls it has now,
+    ``most`` how many it had at once; ``cancelled`` are the addresses of those that were broken off.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[Request], Answer],
+        clock: VirtualClock,
+        delay: float | Callable[[Request], float] = 1.0,
+        **profile: Any,
+    ) -> None:
+        super().__init__(answer, **{"name": "late", **profile})
+        self.clock, self._delay = clock, delay
+        self.present = self.most = 0
+        self.cancelled: list[str] = []
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        """Answer *request* in time."""
+        self.requests.append(request)
+        self.present += 1
+        self.most = max(self.most, self.present)
+        try:
+            return await self._slowly(request, emit)
+        except asyncio.CancelledError:
+            self.cancelled.append(request.address)
+            raise
+        finally:
+            self.present -= 1
+
+    async def _slowly(self, request: Request, emit: Emit | None) -> Response:
+        answer = self._answer(request)
+        seconds = self._delay(request) if callable(self._delay) else self._delay
+        for chunk in self.chunks(request, answer) if emit is not None else ():
+            await self.clock.sleep(seconds)
+            assert emit is not None
+            emit(chunk)
+        await self.clock.sleep(seconds)
+        return self.end(request, answer)
+
+    def on_quiet(self, final: bool = True) -> bool:
+        """Move the clock; false when nothing waits for it."""
+        return self.clock.advance()
+
+
+class Log:
+    """An instrument that keeps every event."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def on_event(self, event: Event) -> None:
+        """Keep *event*."""
+        self.events.append(event)
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """The events of one class, in the order in which they happened."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+@contextmanager
+def running(backend: Any, **options: Any) -> Generator[Any, None, None]:
+    """A run on *backend*, which the block gets; *options* are those of ``Run``.
+
+    ``sequential=True`` is the naive runtime, which really waits at every call.
+    """
+    with Run(backend, **options):
+        yield backend

@@ -1,0 +1,196 @@
+"""A server with a prefix cache on a virtual clock: what prompts cost, and what is reused.
+
+Invariant: a step computes prompts or makes one token of each answer; what the cache holds is never
+more than its room, and nothing that is being used is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter, OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from appl.backend import Emit, Profile, Request, Response, Sample, Usage
+from appl.errors import PromptTooLong
+from appl.prompt import Messages
+from appl.testing.clock import VirtualClock
+
+__all__ = ["RadixServer"]
+
+_BLOCK = 32
+_CHUNK = 8192
+
+
+@dataclass(eq=False, slots=True)
+class _Asked:
+    """A request that waits or runs: its prompt, its answer to come, and how much of it is left."""
+
+    ids: list[int]
+    blocks: list[int]
+    answer: list[int]
+    left: int
+    over: asyncio.Future[None]
+
+    @property
+    def tail(self) -> int:
+        """How many tokens come behind its last block."""
+        return len(self.ids) % _BLOCK + len(self.answer)
+
+
+class RadixServer:
+    """A backend that takes as long on *clock* as a server that keeps computed prefixes.
+
+    A word is a token, and an answer has as many as it may. Its cache holds *room* tokens; who came
+    first is computed first, in chunks of 8,192 tokens, and what was used least recently gives way.
+    *prefill* tokens of prompts are computed in a second; a step that makes one token of each answer
+    takes *step_s* and *each_s* for each of them (defaults: an 8B model on one H200). In a run the
+    clock is moved when no program can go on. ``computed`` counts the tokens that were not in the
+    cache, ``steps`` those of decoding.
+    """
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        room: int,
+        *,
+        prefill: float = 35_000,
+        step_s: float = 0.008,
+        each_s: float = 0.00003,
+    ) -> None:
+        self.profile = Profile("radix", frozenset({"prefix_cache"}))
+        self.clock, self.cache_tokens = clock, room
+        self._prefill, self._step_s, self._each_s = prefill, step_s, each_s
+        self._cache: OrderedDict[int, None] = OrderedDict()
+        self._used: Counter[int] = Counter()
+        self._waiting: deque[_Asked] = deque()
+        self._running: list[_Asked] = []
+        self._numbers = itertools.count(1)
+        self._stepping = False
+        self.computed = self.steps = 0
+
+    # -- as a backend
+
+    def prompt_tokens(self, request: Request) -> Sequence[int]:
+        """A number for each word."""
+        return _ids(request.messages)
+
+    async def warm(self, request: Request, tokens: int) -> None:
+        """Compute the beginning of the prompt of *request*."""
+        await self._ask(_ids(request.messages)[:tokens], [])
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        """Answer *request* with words that nobody else has."""
+        words = [f"w{next(self._numbers)}" for _ in range(request.sampling.max_tokens or 1)]
+        ids = _ids(request.messages)
+        await self._ask(ids, list(map(hash, words)))
+        return Response((Sample(" ".join(words), "stop"),), Usage(len(ids), len(words), None))
+
+    def on_quiet(self, final: bool = True) -> bool:
+        """Move the clock; false when nothing waits for it."""
+        return self.clock.advance()
+
+    async def aclose(self) -> None:
+        """There is nothing to let go of."""
+
+    # -- as a server
+
+    async def _ask(self, ids: list[int], answer: list[int]) -> None:
+        if len(ids) + len(answer) > self.cache_tokens:
+            raise PromptTooLong(f"{len(ids)} tokens, and room for {self.cache_tokens}")
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Asked(ids, _blocks(ids), answer, len(answer), over))
+        if not self._stepping:
+            self._stepping = True
+            self.clock.at(self.clock.now(), self._step)
+        await over
+
+    def _step(self) -> None:
+        tokens, fresh = self._admitted()
+        now = self.clock.now()
+        if fresh:
+            self.computed += tokens
+            after = tokens / self._prefill + self._step_s
+            self.clock.at(now + after, lambda: self._made(fresh))
+        elif self._running:
+            self.steps += 1
+            after = self._step_s + self._each_s * len(self._running)
+            self.clock.at(now + after, lambda: self._made(list(self._running)))
+        else:
+            self._stepping = False
+
+    def _admitted(self) -> tuple[int, list[_Asked]]:
+        """Who is computed next, and how many tokens of them are not in the cache."""
+        tokens, found = 0, list[_Asked]()
+        while self._waiting and tokens < _CHUNK:
+            each = self._waiting[0]
+            if each.over.done():  # it was cancelled
+                self._waiting.popleft()
+                continue
+            hit = _BLOCK * sum(
+                1 for _ in itertools.takewhile(self._cache.__contains__, each.blocks)
+            )
+            if self._running and self._held_with(each) > self.cache_tokens:
+                break
+            self._running.append(self._waiting.popleft())
+            self._used.update(each.blocks)
+            self._keep(each.blocks)
+            found.append(each)
+            tokens += len(each.ids) - hit
+        return tokens, found
+
+    def _held_with(self, each: _Asked) -> int:
+        """How many tokens are being used if *each* is, too."""
+        fresh = sum(block not in self._used for block in each.blocks)
+        tails = sum(one.tail for one in (*self._running, each))
+        return _BLOCK * (len(self._used) + fresh) + tails
+
+    def _keep(self, blocks: Sequence[int]) -> None:
+        for block in reversed(blocks):  # the ends of prompts are dropped before their beginnings
+            self._cache[block] = None
+            self._cache.move_to_end(block)
+        while len(self._cache) * _BLOCK > self.cache_tokens:
+            unused = (block for block in self._cache if block not in self._used)
+            oldest = next(unused, None)
+            if oldest is None:
+                return
+            del self._cache[oldest]
+
+    def _free(self, blocks: Sequence[int]) -> None:
+        for block in blocks:
+            self._used[block] -= 1
+            if not self._used[block]:
+                del self._used[block]
+
+    def _made(self, those: list[_Asked]) -> None:
+        for each in those:
+            each.left -= 1
+            if each.left <= 0 or each.over.done():
+                self._running.remove(each)
+                self._free(each.blocks)
+                self._keep(_blocks([*each.ids, *each.answer]))
+                if not each.over.done():
+                    each.over.set_result(None)
+        self.clock.at(self.clock.now(), self._step)
+
+
+def _ids(messages: Messages | None) -> list[int]:
+    if messages is None:
+        return []
+    known: Any = messages.cache.get("radix")
+    if known is None:
+        known = [*_ids(messages.parent), *map(hash, messages.message.content.split())]
+        messages.cache["radix"] = known
+    found: list[int] = known
+    return found
+
+
+def _blocks(ids: Sequence[int]) -> list[int]:
+    """One number a block, for itself and everything before it."""
+    found, before = [], 0
+    for at in range(0, len(ids) - _BLOCK + 1, _BLOCK):
+        before = hash((before, *ids[at : at + _BLOCK]))
+        found.append(before)
+    return found

@@ -1,0 +1,94 @@
+"""The calls of two runs in pairs: which call of one run is which call of the other.
+
+Invariant: each call is in one pair; a call at the same address with the same content is always
+paired with its like, and one that only moved is found by its content before it counts as changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from appl.tracing.reading.trace import Call
+
+_OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One call in two runs; ``None`` where a run does not have it."""
+
+    a: Call | None
+    b: Call | None
+
+    @property
+    def address(self) -> str:
+        """The address in the second run, or in the first if it is not in the second."""
+        call = self.b or self.a
+        assert call is not None
+        return call.address
+
+    @property
+    def moved(self) -> bool:
+        """Whether it is at another address in the second run."""
+        return self.a is not None and self.b is not None and self.a.address != self.b.address
+
+
+def aligned(a: Sequence[Call], b: Sequence[Call]) -> list[Pair]:
+    """The calls of *a* and *b* in pairs, in the order of *b*; those that only *a* has come last.
+
+    In this order: the same address and content; the same scope and content, so another ordinal;
+    the same functions and content, so other occurrences; the same address; the same content
+    anywhere.
+    """
+    left, partner = dict.fromkeys(range(len(a))), dict[int, int]()
+    for key in (_in_place, _in_scope, _in_function, _at_address, _of_content):
+        _claim(a, b, left, partner, key)
+    pairs = [Pair(a[partner[i]] if i in partner else None, call) for i, call in enumerate(b)]
+    return pairs + [Pair(a[i], None) for i in left]
+
+
+def _claim(
+    a: Sequence[Call], b: Sequence[Call], left: dict[int, None], partner: dict[int, int],
+    key: Callable[[Call], Hashable],
+) -> None:  # fmt: skip
+    """Pair what has the same *key* and is not paired yet, in the order of both runs."""
+    known = _by_key(a, left, key)
+    for i, call in enumerate(b):
+        if i in partner:
+            continue
+        found = known.get(key(call))
+        if found:
+            partner[i] = found.popleft()
+            del left[partner[i]]
+
+
+def _by_key(
+    calls: Sequence[Call], left: Iterable[int], key: Callable[[Call], Hashable]
+) -> dict[Hashable, deque[int]]:
+    known: dict[Hashable, deque[int]] = {}
+    for i in left:
+        known.setdefault(key(calls[i]), deque()).append(i)
+    return known
+
+
+def _in_place(call: Call) -> Hashable:
+    return call.address, call.content
+
+
+def _in_scope(call: Call) -> Hashable:
+    return (call.address.rpartition("/")[0], call.content) if call.content else call.address
+
+
+def _in_function(call: Call) -> Hashable:
+    return (_OCCURRENCE.sub("", call.address), call.content) if call.content else call.address
+
+
+def _at_address(call: Call) -> Hashable:
+    return call.address
+
+
+def _of_content(call: Call) -> Hashable:
+    return call.content or call.address

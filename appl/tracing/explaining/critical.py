@@ -1,0 +1,162 @@
+"""The critical path of a run: what its end waited for, step by step, back to its begin.
+
+Each moment waited for the latest of what it needed: a call's begin for the answers in its prompt
+and for what its program was told before, the program for the call's end. Following that back from
+the last moment tiles the whole time of the run with what it was spent on (compare the critical path
+of Graham, Eick and others' activity networks).
+
+Invariant: the segments of a path follow each other without gaps, from the run's begin to its end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from appl.tracing.explaining.flow import END, START, TOLD, Flow, Step
+from appl.tracing.explaining.whatif import Model
+from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.trace import Trace
+
+_TRIED, _EVENTS = 12, 600_000  # waits that are simulated, and events of all simulations
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of the path: what ``kind`` of thing the time went to, and at which call if at one.
+
+    Besides the phases of a step the kinds are ``delivery`` (a finished answer waits for its
+    program), and ``program`` (ordinary code, and waits that are not recorded).
+    """
+
+    kind: str
+    start: int
+    end: int
+    address: str = ""
+    where: str = ""
+
+    @property
+    def took(self) -> int:
+        """Its length in microseconds."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class OrderWait:
+    """A call on the path that began only when ``after`` was delivered, without its answer.
+
+    ``predicted`` is how long the run would have taken in microseconds if the program had asked for
+    both at once.
+    """
+
+    address: str
+    where: str
+    after: str
+    after_where: str
+    predicted: int
+
+
+@dataclass(slots=True)
+class Critical:
+    """The path, first segment first; ``kinds`` sums its time by kind, in microseconds."""
+
+    duration: int
+    segments: list[Segment]
+    kinds: dict[str, int]
+    waits: list[OrderWait] = field(default_factory=list)
+
+    def as_data(self, most: int | None = None) -> dict[str, Any]:
+        """The path as JSON-ready data, at most *most* segments of it, the longest."""
+        kept = longest(self.segments, most)
+        return {
+            "duration_us": self.duration,
+            "kinds_us": self.kinds,
+            "segments_count": len(self.segments),
+            "segments": [
+                {
+                    "kind": each.kind, "start_us": each.start, "took_us": each.took,
+                    "address": each.address or None, "where": each.where or None,
+                }
+                for each in kept
+            ],
+            "order_waits": [
+                {
+                    "address": each.address, "where": each.where, "after": each.after,
+                    "after_where": each.after_where, "predicted_us": each.predicted,
+                    "gain_us": self.duration - each.predicted,
+                }
+                for each in self.waits
+            ],
+        }  # fmt: skip
+
+
+def longest(segments: list[Segment], most: int | None) -> list[Segment]:
+    """The *most* longest of *segments*, in their order."""
+    if most is None or len(segments) <= most:
+        return segments
+    order = sorted(range(len(segments)), key=lambda i: -segments[i].took)[:most]
+    return [segments[i] for i in sorted(order)]
+
+
+def critical(run: Trace | Passes) -> Critical:
+    """The critical path of *run*; of a long one only the longest waits are predicted."""
+    flow = Flow(run)
+    if not len(flow):
+        return Critical(0, [], {})
+    segments, waits = _walk(flow)
+    kinds: dict[str, int] = {}
+    for each in segments:
+        kinds[each.kind] = kinds.get(each.kind, 0) + each.took
+    found = Critical(flow.end - flow.begin, segments, kinds)
+    model = Model(flow)
+    tried = min(_TRIED, max(_EVENTS // len(flow), 1))
+    for step, other in waits[:tried]:
+        predicted = model.run(beside=[(step, other)]).duration
+        wait = OrderWait(step.address, step.where, other.address, other.where, predicted)
+        found.waits.append(wait)
+    found.waits.sort(key=lambda wait: wait.predicted)
+    return found
+
+
+def _walk(flow: Flow) -> tuple[list[Segment], list[tuple[Step, Step]]]:
+    """The segments, first one first, and the waits for order, longest waited for first."""
+    segments: list[Segment] = []
+    waits: list[tuple[int, Step, Step]] = []
+    index: int | None = len(flow) - 1
+    while index is not None:
+        step, at, what = flow.step(index), flow.at[index], flow.kind(index)
+        if what == END:
+            _add_phases(segments, step)
+            index = flow.place(step, START)
+            continue
+        before = flow.program(index)
+        if what == TOLD:
+            ready: int | None = flow.answers(index)
+        else:
+            ready = max(flow.data(step), default=None)
+            if before is not None and (ready is None or before > ready):
+                other = flow.step(before)
+                if not flow.holds(step, other):
+                    waits.append((other.end - other.start, step, other))
+        previous = max((i for i in (before, ready) if i is not None), default=None)
+        since = flow.begin if previous is None else flow.at[previous]
+        kind = "delivery" if what == TOLD and previous == ready else "program"
+        if at > since:
+            whose = flow.step(previous) if kind == "delivery" and previous else step
+            segments.append(Segment(kind, since, at, whose.address, whose.where))
+        index = previous
+    segments.reverse()
+    waits.sort(key=lambda wait: -wait[0])
+    return segments, [(step, other) for _, step, other in waits]
+
+
+def _add_phases(segments: list[Segment], step: Step) -> None:
+    """The phases of *step*, last one first."""
+    end = step.end
+    for kind, took in reversed(step.phases):
+        start = max(end - took, step.start)
+        if end > start:
+            segments.append(Segment(kind, start, end, step.address, step.where))
+        end = start
+    if end > step.start:
+        segments.append(Segment("answer", step.start, end, step.address, step.where))

@@ -1,0 +1,472 @@
+"""What differs between two runs, first causes first.
+
+A call is the consequence of another when its prompt differs only where it holds that call's answer,
+or the very text that differs there; where the programs and their inputs are the same, it is one
+also when it differs in any other way and an earlier answer differs, as nothing else can have led
+the program elsewhere. All other differences are causes.
+
+Invariant: only reads; a run compared with itself has no differences.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any, Literal
+
+from appl.prompt import Message
+from appl.tracing.explaining.aligned import Pair, aligned
+from appl.tracing.explaining.parts import (
+    Part,
+    calls_tool,
+    different,
+    different_inputs,
+    observed,
+    only,
+    outputs,
+    results,
+    results_of,
+    said,
+    shape,
+    text_of,
+    value_shown,
+)
+from appl.tracing.explaining.sifting import Sifted, sifted
+from appl.tracing.reading import inputs
+from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.spans import Span
+from appl.tracing.reading.trace import Call, Trace
+
+ASPECTS = ("program", "settings", "answers", "tools", "observations", "timing", "places")
+"""What can be left out of a comparison."""
+
+Kind = Literal["program", "settings", "observation", "call", "tool"]
+How = Literal["changed", "added", "removed", "moved"]
+Through = Literal["", "prompt", "settings", "program"]
+_TIMES = frozenset({"now", "sleep", "timeout", "deadline", "done"})
+_FOLLOWED = 2000
+_NEAR = 1000
+_TOKENS = 0xF0000  # private characters, which stand for answers
+_SIGNS = re.compile("[\U000f0000-\U000fffff]")
+
+
+@dataclass(slots=True)
+class Difference:
+    """Something that is not the same in both runs.
+
+    ``address`` is the one in the second run (for ``program`` and ``settings`` a name), ``was`` the
+    one in the first if that is another. ``causes`` are the addresses of the differences that it
+    follows from, ``through`` how; both are empty for a first cause. ``perhaps`` are answers in the
+    prompt of a first cause that differ as well.
+    """
+
+    kind: Kind
+    how: How
+    address: str
+    where: str = ""
+    was: str = ""
+    parts: list[Part] = field(default_factory=list)
+    causes: list[str] = field(default_factory=list)
+    through: Through = ""
+    perhaps: list[str] = field(default_factory=list)
+
+    def as_data(self, whole: bool = False) -> dict[str, Any]:
+        """The difference as JSON-ready data."""
+        return {
+            "kind": self.kind, "how": self.how, "address": self.address, "where": self.where,
+            "was": self.was or None, "causes": self.causes, "through": self.through or None,
+            "perhaps": self.perhaps, "parts": [part.as_data(whole) for part in self.parts],
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
+class Diff:
+    """The differences of two runs: causes in the order of the data's flow, then what follows.
+
+    ``same`` are the calls that are the same in both, ``calls`` all calls of each.
+    """
+
+    a: Trace
+    b: Trace
+    differences: list[Difference]
+    same: int
+    calls: tuple[int, int]
+
+    def causes(self) -> list[Difference]:
+        """What follows from nothing else, first cause first."""
+        return [each for each in self.differences if not each.causes]
+
+    def consequences(self) -> list[Difference]:
+        """What follows from the causes, in the order in which it happened."""
+        return [each for each in self.differences if each.causes]
+
+    def root(self, difference: Difference) -> str:
+        """The first cause of *difference*: follows the first of its causes back."""
+        known = {each.address: each for each in self.differences}
+        seen = {difference.address}
+        while difference.causes:
+            before = known.get(difference.causes[0])
+            if before is None or before.address in seen:
+                return difference.causes[0]
+            seen.add(before.address)
+            difference = before
+        return difference.address
+
+    def as_data(self, most: int | None = None, whole: bool = False) -> dict[str, Any]:
+        """The comparison as JSON-ready data, with at most *most* causes and consequences each."""
+        causes, consequences = self.causes(), self.consequences()
+        return {
+            "a": str(self.a.path), "b": str(self.b.path), "same": not self.differences,
+            "calls_same": self.same, "causes_count": len(causes),
+            "consequences_count": len(consequences),
+            "causes": [each.as_data(whole) for each in causes[:most]],
+            "consequences": [
+                {**each.as_data(whole), "root": self.root(each)} for each in consequences[:most]
+            ],
+        }  # fmt: skip
+
+
+def compare(a: Trace | Passes, b: Trace | Passes, ignore: Collection[str] = ()) -> Diff:
+    """The differences between *a* and *b*, without the aspects to *ignore* (of ``ASPECTS``).
+
+    With answers ignored, what follows from an answer alone is ignored as well. Of two runs that are
+    read in passes, only what differs is held. Raises ``ValueError`` for an aspect that there is
+    none of, and ``TraceError``.
+    """
+    unknown = set(ignore) - set(ASPECTS)
+    if unknown:
+        raise ValueError(f"there is no aspect {min(unknown)!r}; known are {', '.join(ASPECTS)}")
+    return _Comparison(sifted(a, b), frozenset(ignore)).diff()
+
+
+class _Comparison:
+    """Two runs while they are compared: what differs in what came out of each call."""
+
+    def __init__(self, both: Sifted, ignore: frozenset[str]) -> None:
+        self._both, self._ignore = both, ignore
+        self._a, self._b = a, b = both.a, both.b
+        self._pairs = aligned(a.calls, b.calls)
+        self._names = {p.a.address: p.address for p in self._pairs if p.a is not None}
+        self._of: dict[str, Pair] = {pair.address: pair for pair in self._pairs}
+        self._heads = list(inputs.differences(a.header, b.header))
+        self._equal_programs = not any(head.decides for head in self._heads)
+        self._came: dict[str, list[Part]] = {}
+        self._texts: dict[str, tuple[list[str], list[str]]] = {}
+        self._changed: set[str] = set()
+        self._tools: list[str] = []
+        self._early: list[tuple[float, str]] = []
+        self._told: dict[tuple[str, str | None, str | None], str] = {}
+
+    def diff(self) -> Diff:
+        self._compare_ends()
+        found = [*self._of_header(), *self._of_observations()]
+        events: list[tuple[tuple[float, int], Difference | None]] = []
+        for i, pair in enumerate(self._pairs):
+            events.append(((_start(pair), i), self._of_call(pair)))
+        for i, address in enumerate({**self._a.tools, **self._b.tools}):
+            events.append(((self._tool_start(address), i), self._of_tool(address)))
+        for _, each in sorted(events, key=lambda event: event[0]):
+            if each is not None:
+                found.append(each)
+        same = sum(1 for p in self._pairs if p.a and p.b and p.address not in self._changed)
+        kept = [each for each in found if not self._ignored(each)]
+        both = self._both
+        return Diff(self._a, self._b, _closed(kept), same + len(both.equal), both.calls)
+
+    # -- what came out
+
+    def _compare_ends(self) -> None:
+        for pair in self._pairs:
+            parts = list(different(outputs(pair.a), outputs(pair.b)))
+            if parts and pair.a is not None and pair.b is not None:
+                self._came[pair.address] = parts
+                self._texts[pair.address] = said(pair.a), said(pair.b)
+                self._early.append((_ended(pair), pair.address))
+        for address, used in self._b.tools.items():
+            before = self._a.tools.get(address)
+            parts = list(different(results(before), results(used))) if before else []
+            if parts:
+                self._came[address] = parts
+                self._texts[address] = results_of(before), results_of(used)
+                self._tools.append(address)
+                self._early.append((float(used.ended or 0), address))
+        self._early.sort()
+
+    # -- the kinds of differences
+
+    def _of_header(self) -> Iterator[Difference]:
+        for head in self._heads:
+            part = Part(head.name, head.a, head.b)
+            yield Difference(head.kind, head.how, head.name, parts=[part])
+
+    def _of_observations(self) -> Iterator[Difference]:
+        before, after = observed(self._a), observed(self._b)
+        for name in {**before, **after}:
+            a, b = before.get(name), after.get(name)
+            if a is not None and b is not None and a.value != b.value:
+                part = Part(b.kind, value_shown(a.value), value_shown(b.value))
+                self._early.append((float(b.at), name))
+                yield Difference("observation", "changed", name, parts=[part])
+        self._early.sort()
+
+    def _changes(self, pair: Pair) -> tuple[list[Part], list[Part]]:
+        """What differs in what went in, and in what came out."""
+        if pair.a is None or pair.b is None:
+            return [], []
+        ends = [] if "answers" in self._ignore else self._came.get(pair.address, [])
+        return list(different_inputs(pair.a, pair.b)), ends
+
+    def _of_call(self, pair: Pair) -> Difference | None:
+        call = pair.b or pair.a
+        assert call is not None
+        asked, came = self._changes(pair)
+        was = pair.a.address if pair.a is not None and pair.moved else ""
+        how: How = "changed" if asked or came else "moved"
+        if pair.a is None or pair.b is None:
+            how = "added" if pair.a is None else "removed"
+        elif not asked and not came and not was:
+            return None
+        if asked or came:
+            self._changed.add(pair.address)
+        found = Difference("call", how, pair.address, call.where, was, [*asked, *came])
+        if how in ("added", "removed"):
+            found.parts = [only(call, how == "added")]
+        if asked or how != "changed":
+            self._explain(pair, asked, found)
+        return found
+
+    def _of_tool(self, address: str) -> Difference | None:
+        a, b = self._a.tools.get(address), self._b.tools.get(address)
+        used = b or a
+        assert used is not None
+        if a is None or b is None:
+            found = Difference("tool", "added" if a is None else "removed", address, used.where)
+            self._after(found, float(used.started or 0))
+            return found
+        asked = [] if a.arguments == b.arguments else [Part("arguments", a.arguments, b.arguments)]
+        parts = [*asked, *([] if "answers" in self._ignore else self._came.get(address, []))]
+        if not parts:
+            return None
+        found = Difference("tool", "changed", address, used.where, parts=parts)
+        if asked:
+            callers = [
+                name for name, (before, after) in self._texts.items()
+                if calls_tool(before, a) and calls_tool(after, b)
+            ]  # fmt: skip
+            if callers:
+                found.causes, found.through = callers[:1], "prompt"
+            else:
+                self._after(found, float(used.started or 0))
+        return found
+
+    # -- what they follow from
+
+    def _explain(self, pair: Pair, asked: list[Part], found: Difference) -> None:
+        upstream = self._upstream(pair)
+        if pair.a is not None and pair.b is not None and asked:
+            settings = [part for part in asked if not part.name.startswith("message ")]
+            heads = [self._head_of(part) for part in settings]
+            held = self._held(pair.a, pair.b, upstream)
+            if held is not None and None not in heads:
+                found.causes = list(dict.fromkeys([*held, *filter(None, heads)]))
+                found.through = "prompt" if held else "settings"
+                return
+            for part in asked:
+                self._told.setdefault(_like(part), found.address)
+        if upstream and self._equal_programs:
+            found.causes, found.through = upstream[:1], "program"
+        elif self._equal_programs:
+            self._after(found, _start(pair))
+        else:
+            found.perhaps = upstream[:3]
+
+    def _after(self, found: Difference, start: float) -> None:
+        """With equal programs only a difference before can be the cause: the nearest one."""
+        if not self._equal_programs:
+            return
+        scope = found.address.rpartition("/")[0]
+        behind = bisect_right(self._early, start, key=lambda each: each[0])
+        last = self._early[max(behind - _NEAR, 0) : behind]
+        before = [name for _, name in reversed(last) if name != found.address]
+        near = next((name for name in before if name.startswith(scope + "/")), None)
+        if before:
+            found.causes, found.through = [near or before[0]], "program"
+        elif self._heads:
+            found.causes, found.through = [self._heads[0].name], "settings"
+
+    def _head_of(self, part: Part) -> str | None:
+        """The setting of the whole run that explains a *part* of a call."""
+        head = next((head.name for head in self._heads if head.sets(part.name)), None)
+        return head or self._told.get(_like(part))
+
+    def _upstream(self, pair: Pair) -> list[str]:
+        """The calls whose answers differ and stand in this prompt, or in a prompt behind it."""
+        found: list[str] = []
+        todo: list[Iterable[str]] = [self._edges(pair)]
+        seen = {pair.address}
+        for edges in todo:
+            for address in edges:
+                if address in seen or len(seen) > _FOLLOWED:
+                    continue
+                seen.add(address)
+                if address in self._texts:
+                    found.append(address)
+                if address in self._of:
+                    todo.append(self._edges(self._of[address]))
+                else:
+                    todo.append(self._both.equal.get(address, ()))
+        found += [address for address in self._tools_in(pair) if address not in seen]
+        return found
+
+    def _edges(self, pair: Pair) -> Iterator[str]:
+        for edge in pair.b.edges if pair.b is not None else ():
+            yield edge
+        for edge in pair.a.edges if pair.a is not None else ():
+            yield self._names.get(edge, edge)
+
+    def _tools_in(self, pair: Pair) -> Iterator[str]:
+        """The tools of which the prompt holds a result that differs."""
+        chain = pair.b.messages if pair.b is not None else None
+        if not self._tools:
+            return
+        results = {m.content for m in chain or () if m.role == "tool"}
+        for address in self._tools:
+            if not results.isdisjoint(self._texts[address][1]):
+                yield address
+
+    def _held(self, a: Call, b: Call, upstream: list[str]) -> list[str] | None:
+        """Who said all that differs in the prompt: answers of *upstream* calls, and texts that were
+        told as the cause of an earlier difference; ``None`` when there is more."""
+        used: dict[str, None] = {}
+        before, after = _Forms(self._texts, upstream, 0), _Forms(self._texts, upstream, 1)
+        spans = zip_longest(a.spans(), b.spans(), fillvalue=())
+        messages = zip_longest(a.messages or (), b.messages or ())
+        for (old, new), (was, now) in zip(messages, spans, strict=True):
+            if old is None or new is None:
+                return None
+            if shape(old) != shape(new):
+                return None
+            texts = text_of(old), text_of(new)
+            if texts[0] == texts[1] or self._is_of_answers(old, was, new, now, used):
+                continue
+            if _agree(before, after, *texts, used):
+                continue
+            told = self._told.get(("", *texts))
+            if told is None:
+                return None
+            used[told] = None
+        return list(used)
+
+    def _is_of_answers(
+        self, old: Message, was: Sequence[Span], new: Message, now: Sequence[Span],
+        used: dict[str, None],
+    ) -> bool:  # fmt: skip
+        """Whether two messages are the same but where they hold answers that differ."""
+        if not was or not now or old.tool_calls != new.tool_calls:
+            return False
+        found: dict[str, None] = {}
+        a, b = self._outline(old, was, found), self._outline(new, now, found)
+        if a == b and old.tool_call_id == new.tool_call_id:
+            used.update(found)
+            return True
+        return False
+
+    def _outline(
+        self, message: Message, spans: Sequence[Span], found: dict[str, None]
+    ) -> list[tuple[str, str]]:
+        """The parts of a message: who said an answer that differs, or the text of the others."""
+        parts: list[tuple[str, str]] = []
+        for span in spans:
+            call = self._names.get(span.call, span.call) if span.call is not None else None
+            text = message.content[span.start : span.end]
+            if call is not None and call in self._texts:
+                found[call] = None
+                parts.append((call, ""))
+            elif parts and not parts[-1][0]:
+                parts[-1] = ("", parts[-1][1] + text)
+            else:
+                parts.append(("", text))
+        return parts
+
+    # -- what is not looked at
+
+    def _ignored(self, found: Difference) -> bool:
+        ignore = self._ignore
+        if found.kind in ignore or (found.how == "moved" and "places" in ignore):
+            return True
+        if found.kind == "tool" and "tools" in ignore:
+            return True
+        if found.kind == "observation":
+            timed = "timing" in ignore and found.parts[0].name in _TIMES
+            return timed or "observations" in ignore
+        return "answers" in ignore and found.through in ("prompt", "program")
+
+    def _tool_start(self, address: str) -> float:
+        used = self._b.tools.get(address) or self._a.tools[address]
+        return float(used.started or 0)
+
+
+class _Forms:
+    """The texts of one side with what the *upstream* calls said replaced by one sign each."""
+
+    def __init__(
+        self, texts: Mapping[str, tuple[list[str], list[str]]], upstream: list[str], side: int
+    ) -> None:
+        signs = [
+            (text, chr(_TOKENS + i), address)
+            for i, address in enumerate(upstream)
+            for text in texts[address][side]
+        ]
+        self._signs = sorted(signs, key=lambda sign: -len(sign[0]))
+
+    def of(self, text: str, used: dict[str, None]) -> str:
+        for answer, sign, address in self._signs:
+            if answer and answer in text:
+                text = text.replace(answer, sign)
+                used[address] = None
+        return text
+
+
+def _like(part: Part) -> tuple[str, str | None, str | None]:
+    """What tells a difference: the same text may be another message of another prompt."""
+    return "" if part.name.startswith("message ") else part.name, part.a, part.b
+
+
+def _agree(before: _Forms, after: _Forms, old: str, new: str, used: dict[str, None]) -> bool:
+    """Whether two texts are the same but for answers, which are then *used*."""
+    found: dict[str, None] = {}
+    a, b = before.of(old, found), after.of(new, found)
+    if a != b and found:  # an empty answer leaves no sign
+        a, b = (_SIGNS.sub("", each) for each in (a, b))
+    if a == b:
+        used.update(found)
+    return a == b
+
+
+def _closed(found: list[Difference]) -> list[Difference]:
+    """Causes that are not among *found*, as they are ignored, are none; causes come first."""
+    known = {each.address for each in found}
+    for each in found:
+        each.causes = [cause for cause in each.causes if cause in known and cause != each.address]
+        if not each.causes:
+            each.through = ""
+    return sorted(found, key=lambda each: bool(each.causes))
+
+
+def _start(pair: Pair) -> float:
+    call = pair.b or pair.a
+    assert call is not None
+    return _seconds(call, call.started)
+
+
+def _ended(pair: Pair) -> float:
+    call = pair.b or pair.a
+    assert call is not None
+    return _seconds(call, call.ended)
+
+
+def _seconds(call: Call, at: int | None) -> float:
+    return float(at if at is not None else call.started or 0)

@@ -1,0 +1,86 @@
+"""How much memory the reading of a file may take, and how long a document of it may be: counted as
+values are made, never measured.
+
+Invariant: what is counted is at least what the values take, so that a file of a few bytes cannot
+make gigabytes of them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from appl.errors import TraceCorrupt
+
+RECORD = 256
+_LEAST, _RATIO = 128 << 20, 50
+_WRITTEN_LEAST, _WRITTEN_RATIO = 4 << 30, 1000
+_LIST, _ITEM, _MAP, _PAIR = 64, 64, 240, 160  # bytes of an object, and of what it holds, at most
+_TOO_MUCH = "the trace would take far more memory than its size suggests"
+_TOO_LONG = "what the trace says is far longer than its size suggests"
+_WIDER = re.compile(rb"[\xc4-\xef][\x80-\xbf]")  # of a string that takes 2 bytes a character
+_WIDEST = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")  # and of one that takes 4
+
+
+def unlimited() -> Allowance:
+    """The allowance of what this process has made itself."""
+    return Allowance(1 << 62)
+
+
+def of_file(size: int) -> int:
+    """The allowance of a file of *size* bytes: far more than what a run makes of as many."""
+    return _LEAST + _RATIO * size
+
+
+class Written:
+    """Counts what is written of a file of *size* bytes, or no more than *most* characters: calls
+    may share prompts that were recorded once."""
+
+    def __init__(self, size: int, most: int = 0) -> None:
+        self._left = most or _WRITTEN_LEAST + _WRITTEN_RATIO * size
+
+    def spend(self, length: int) -> None:
+        """Count *length* characters. Raises ``TraceCorrupt`` when they are too many."""
+        self._left -= length
+        if self._left < 0:
+            raise TraceCorrupt(_TOO_LONG)
+
+
+class Allowance:
+    """A number of bytes that may be *taken*, ``most`` in all; ``spend`` takes some.
+
+    ``list_hook`` and ``map_hook`` are called with each list and map as it is made.
+    """
+
+    __slots__ = ("most", "taken")
+
+    def __init__(self, most: int) -> None:
+        self.most, self.taken = most, 0
+
+    def spend(self, size: int) -> None:
+        """Take *size* bytes. Raises ``TraceCorrupt`` when there are no more."""
+        self.taken = taken = self.taken + size
+        if taken > self.most:
+            raise TraceCorrupt(_TOO_MUCH)
+
+    def check(self, size: int) -> None:
+        """As ``spend``, and nothing is taken."""
+        if self.taken + size > self.most:
+            raise TraceCorrupt(_TOO_MUCH)
+
+    def spend_text(self, encoded: bytes) -> None:
+        """Take what texts made of *encoded* can take."""
+        width = 4 if _WIDEST.search(encoded) else 2 if _WIDER.search(encoded) else 1
+        self.spend(width * len(encoded))
+
+    def list_hook(self, made: list[Any]) -> list[Any]:
+        """Take what a list takes, and what is in it but for lists and maps."""
+        self.taken = taken = self.taken + _LIST + _ITEM * len(made)  # spend(), for every list
+        if taken > self.most:
+            raise TraceCorrupt(_TOO_MUCH)
+        return made
+
+    def map_hook(self, made: dict[Any, Any]) -> dict[Any, Any]:
+        """Take what a map takes, and what is in it but for lists and maps."""
+        self.spend(_MAP + _PAIR * len(made))
+        return made

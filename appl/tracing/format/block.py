@@ -1,0 +1,246 @@
+"""The file as blocks: ``u32 length · u32 crc32 · u32 sequence · u32 crc32 of the block before · u8
+codec · u32 raw length · payload``.
+
+Invariant: what ``scan`` yields is a prefix without holes of what was written, checked by checksum
+and sequence number; blocks of another trace do not pass, since each names the one before it.
+Nothing is decompressed whose size was not checked before.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+import zstandard
+
+from appl.errors import NotATrace, TraceCorrupt, TraceTooNew
+from appl.tracing.format.allowance import Allowance, of_file
+from appl.tracing.format.codec import MAX_RAW
+
+MAGIC = b"APPLTRC1"
+HEAD = struct.Struct("<IIIIBI")
+_CHECKED = struct.Struct("<IIBI")
+_SMALL = 128
+_PLAIN, _ZSTD = 0, 1
+_RESYNC_TRIES, _RESYNC_BYTES, _RESYNC_PIECE = 1 << 20, 1 << 28, 1 << 22
+# where a block may begin: a length above 0, and sequence, codec and raw length in their ranges
+_HEADLIKE = re.compile(
+    rb"(?=(?!\x00\x00\x00)...[\x00-\x04].......[\x00-\x04]....[\x00\x01]...[\x00-\x04])", re.DOTALL
+)
+
+
+class Encoder:
+    """Turns payloads into blocks, each with its number and what it follows; for one thread."""
+
+    def __init__(self, sequence: int = 0, level: int = 1, previous: int = 0) -> None:
+        self.sequence, self.previous = sequence, previous
+        self._zstd = zstandard.ZstdCompressor(level=level)
+
+    def block(self, raw: bytes) -> bytes:
+        """The next block, holding *raw*."""
+        codec, payload = _PLAIN, raw
+        if len(raw) > _SMALL:
+            packed = self._zstd.compress(raw)
+            if len(packed) < len(raw):
+                codec, payload = _ZSTD, packed
+        checked = _CHECKED.pack(self.sequence, self.previous, codec, len(raw))
+        crc = zlib.crc32(payload, zlib.crc32(checked))
+        self.sequence, self.previous = self.sequence + 1, crc
+        return struct.pack("<II", len(payload), crc) + checked + payload
+
+
+def decompress(codec: int, payload: bytes, raw_length: int) -> bytes:
+    """The raw bytes of a block, at most *raw_length*, which is capped. Raises ``ValueError``."""
+    if raw_length > MAX_RAW:
+        raise ValueError(f"a block claims {raw_length} bytes, more than {MAX_RAW}")
+    if codec == _PLAIN:
+        raw = payload
+    elif codec == _ZSTD:
+        raw = _zstd(payload, raw_length)
+    else:
+        raise ValueError(f"unknown block codec {codec}")
+    if len(raw) != raw_length:
+        raise ValueError(f"a block holds {len(raw)} bytes instead of {raw_length}")
+    return raw
+
+
+def _zstd(payload: bytes, raw_length: int) -> bytes:
+    try:
+        frame = zstandard.get_frame_parameters(payload)
+        if frame.content_size != raw_length or frame.window_size > MAX_RAW:
+            raise ValueError(f"a block claims {raw_length} bytes, its frame {frame.content_size}")
+        tool = zstandard.ZstdDecompressor(max_window_size=MAX_RAW)
+        return tool.decompress(payload, max_output_size=raw_length, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise ValueError(f"a block cannot be decompressed: {error}") from None
+
+
+@dataclass(slots=True)
+class Scan:
+    """Where a scan stands: good blocks so far, the offset after them, and what was cut behind.
+
+    ``last`` is the checksum of the last good one, ``allowance`` the memory that all may take.
+    """
+
+    good: int = 0
+    blocks: int = 0
+    last: int = 0
+    torn: int = 0
+    damaged: str = ""
+    allowance: Allowance = field(default_factory=lambda: Allowance(0))
+
+
+def scan(file: BinaryIO, found: Scan, *, salvage: bool = False, limit: int = 0) -> Iterator[bytes]:
+    """The raw payloads of *file*, in order; *found* tells at the end what there was.
+
+    A bad block that reaches the end is a torn tail, counted in ``found.torn``. One that is followed
+    by good blocks raises ``TraceCorrupt``, or ends the scan when *salvage* is set. *limit* is the
+    number of bytes of memory that the whole may take (0: in proportion to the file).
+    With the *found* of an earlier scan, what was written since then is read.
+    """
+    size = file.seek(0, 2)
+    file.seek(0)
+    found.torn = 0
+    if not found.good and not _magic(file, size, found):
+        return
+    found.allowance.most = limit or of_file(size)
+    while found.good < size:
+        block = _read(file, found, size)
+        if block is None:
+            _classify(file, found, size, salvage)
+            return
+        crc, _, raw_length, payload = block
+        found.allowance.check(raw_length)
+        raw = _raw(block, found.blocks)
+        found.allowance.spend_text(raw)
+        found.good += HEAD.size + len(payload)
+        found.blocks += 1
+        found.last = crc
+        yield raw
+
+
+def _magic(file: BinaryIO, size: int, found: Scan) -> bool:
+    start = file.read(len(MAGIC))
+    if start == MAGIC:
+        found.good = len(MAGIC)
+        return True
+    if MAGIC.startswith(start):
+        found.torn = size
+        return False
+    if start[:-1] == MAGIC[:-1] and start[-1:].isdigit():
+        raise TraceTooNew(
+            f"the file has trace format {start[-1:].decode()}; this version of appl reads format 1"
+        )
+    raise NotATrace("the file is not a trace: it does not begin with " + MAGIC.decode())
+
+
+Block = tuple[int, int, int, bytes]
+"""Checksum, codec, raw length and payload."""
+
+
+def _read(file: BinaryIO, found: Scan, size: int) -> Block | None:
+    """The block at ``found.good``, ``None`` when there is no good one."""
+    file.seek(found.good)
+    head = file.read(HEAD.size)
+    if len(head) < HEAD.size:
+        return None
+    length, crc, number, previous, codec, raw_length = HEAD.unpack(head)
+    left = size - found.good - HEAD.size
+    if (number, previous) != (found.blocks, found.last) or length > min(left, MAX_RAW):
+        return None
+    payload = file.read(length)
+    if zlib.crc32(payload, zlib.crc32(head[8:])) != crc:
+        return None
+    return crc, codec, raw_length, payload
+
+
+def ends(file: BinaryIO) -> tuple[bytes, bytes] | None:
+    """The payloads of the first and the last block, ``None`` when the file does not end with a good
+    block; reads only the heads of those between."""
+    size = file.seek(0, 2)
+    file.seek(0)
+    if file.read(len(MAGIC)) != MAGIC:
+        return None
+    found, last = Scan(good=len(MAGIC)), Scan()
+    while found.good < size:
+        file.seek(found.good)
+        head = file.read(HEAD.size)
+        if len(head) < HEAD.size:
+            return None
+        length, crc, number, previous, _, _ = HEAD.unpack(head)
+        if (number, previous) != (found.blocks, found.last):
+            return None
+        last = Scan(found.good, found.blocks, found.last)
+        found.last = crc
+        found.good += HEAD.size + length
+        found.blocks += 1
+    if found.good != size or not found.blocks:
+        return None
+    return _payload(file, Scan(len(MAGIC)), size), _payload(file, last, size)
+
+
+def _payload(file: BinaryIO, at: Scan, size: int) -> bytes:
+    block = _read(file, at, size)
+    if block is None:
+        raise TraceCorrupt(f"block {at.blocks} is damaged")
+    return _raw(block, at.blocks)
+
+
+def _raw(block: Block, number: int) -> bytes:
+    _, codec, raw_length, payload = block
+    try:
+        return decompress(codec, payload, raw_length)
+    except ValueError as error:
+        raise TraceCorrupt(f"block {number}: {error}") from None
+
+
+def _classify(file: BinaryIO, found: Scan, size: int, salvage: bool) -> None:
+    found.torn = size - found.good
+    after = _resync(file, found, size)
+    if after is None:
+        return
+    found.damaged = f"block {found.blocks} at byte {found.good} is damaged, and {after}"
+    if not salvage:
+        raise TraceCorrupt(
+            f"{found.damaged}; what comes before it can be copied out with --salvage"
+        )
+
+
+def _resync(file: BinaryIO, found: Scan, size: int) -> str | None:
+    """What follows the bad block, in words; ``None`` when it is the torn end of the file.
+
+    A file is looked through in pieces. One that is too large to be looked through whole, or too
+    full of what might be blocks, is damaged: to cut its end would lose what may be there.
+    """
+    left, end = _RESYNC_BYTES, min(size, found.good + _RESYNC_BYTES)
+    for tries, at in enumerate(_candidates(file, found.good, end)):
+        if tries > _RESYNC_TRIES or left < 0:
+            return "what follows might be good blocks"
+        file.seek(at)
+        head = file.read(HEAD.size)
+        length, crc, number, _, _, raw_length = HEAD.unpack(head)
+        if number < found.blocks or at + HEAD.size + length > size or raw_length < length:
+            continue
+        left -= length
+        if zlib.crc32(file.read(length), zlib.crc32(head[8:])) == crc:
+            return f"good blocks follow at {at}"
+    return None if end == size else f"{size - found.good} bytes are more than a torn end"
+
+
+def _candidates(file: BinaryIO, start: int, end: int) -> Iterator[int]:
+    """The offsets from *start* to *end* at which the head of a block may lie."""
+    while end - start >= HEAD.size:
+        file.seek(start)
+        piece = file.read(min(_RESYNC_PIECE, end - start))
+        last = len(piece) - HEAD.size
+        if last < 0:  # the file has become shorter
+            return
+        if piece.count(0) < len(piece):  # no head is all zeros, and looking for one takes longer
+            for match in _HEADLIKE.finditer(piece):
+                if match.start() <= last:
+                    yield start + match.start()
+        start += last + 1

@@ -1,0 +1,156 @@
+"""Plain data to bytes and back: msgpack, total over ``str``, bounded, and nothing but data.
+
+Invariant: ``revive(unpack(pack(plain(value))))`` equals *value* in content and type, for every
+value that ``plain`` accepts; reading never makes an object of a type outside this module's list.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgpack
+
+from appl.tracing.format.allowance import Allowance, of_file
+
+MAX_RAW = 16 << 20
+UNCOUNTED = 1 << 20
+MAX_DEPTH = 100
+_MAX_ITEMS = 1 << 18
+_WORD = 1 << 63
+
+_INT, _TUPLE, _MAP, _BLOB = "$int", "$tuple", "$map", "$blob"
+
+Big = Callable[[str | bytes], Any]
+
+
+class _Packers(threading.local):
+    """One pair of packers per thread: a packer keeps a buffer, so it cannot be shared."""
+
+    def __init__(self) -> None:
+        self.fast = msgpack.Packer()
+        self.lenient = msgpack.Packer(unicode_errors="surrogatepass")
+
+
+_packers = _Packers()
+
+
+def pack(record: object) -> bytes:
+    """The bytes of one record of plain data; lone surrogates are kept as they are."""
+    try:
+        packed: bytes = _packers.fast.pack(record)
+    except UnicodeEncodeError:
+        packed = _packers.lenient.pack(record)
+    return packed
+
+
+def pack_all(records: list[Any]) -> bytes:
+    """The bytes of *records*, one after the other: those of a list, without its head."""
+    count = len(records)
+    return pack(records)[1 if count < 1 << 4 else 3 if count < 1 << 16 else 5 :]
+
+
+def unpack(data: bytes, allowance: Allowance | None = None) -> Iterator[Any]:
+    """The records in *data*, in order; what they take is taken from *allowance*.
+
+    Raises ``ValueError`` on anything that is not plain data, and ``TraceCorrupt`` when the
+    allowance (by default that of a small file) is used up.
+    """
+    allowed = allowance or Allowance(of_file(0))
+    return _records(data, list_hook=allowed.list_hook, object_hook=allowed.map_hook)
+
+
+def unpack_uncounted(data: bytes) -> Iterator[Any]:
+    """As ``unpack``, for who keeps no more than one record at a time: nothing is counted.
+
+    For *data* of at most ``UNCOUNTED`` bytes, which cannot become more than a few hundred times
+    that. Raises ``ValueError``.
+    """
+    if len(data) > UNCOUNTED:
+        raise ValueError(f"{len(data)} bytes are too many not to be counted")
+    return _records(data)
+
+
+def _records(data: bytes, **hooks: Any) -> Iterator[Any]:
+    unpacker = msgpack.Unpacker(
+        raw=False,
+        unicode_errors="surrogatepass",
+        strict_map_key=True,
+        ext_hook=_refuse,
+        max_buffer_size=MAX_RAW,
+        max_array_len=_MAX_ITEMS,
+        max_map_len=_MAX_ITEMS,
+        max_ext_len=0,
+        **hooks,
+    )
+    unpacker.feed(data)
+    length = len(data)
+    while unpacker.tell() < length:
+        try:
+            yield unpacker.unpack()
+        except msgpack.OutOfData:
+            raise ValueError("the last record is cut off") from None
+
+
+def _refuse(code: int, data: bytes) -> Any:
+    raise ValueError(f"extension type {code} is not plain data")
+
+
+def plain(value: Any, big: Big | None = None, depth: int = MAX_DEPTH) -> Any:
+    """*value* in the types that ``pack`` takes, with tags where those are too few.
+
+    *big* is asked about every ``str`` and ``bytes``, and returns what stands in its place. Raises
+    ``TypeError`` for what is not plain data and ``ValueError`` for what is nested too deeply.
+    """
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        return int(value) if -_WORD <= value < _WORD else {_INT: hex(value)}
+    if isinstance(value, str | bytes):
+        return big(value) if big else value
+    if depth <= 0:
+        raise ValueError(f"a value nested more than {MAX_DEPTH} deep cannot be recorded")
+    if isinstance(value, dict):
+        return _plain_dict(value, big, depth - 1)
+    if isinstance(value, list | tuple):
+        items = [plain(item, big, depth - 1) for item in value]
+        return {_TUPLE: items} if isinstance(value, tuple) else items
+    raise TypeError(
+        f"a value of type {type(value).__qualname__} cannot be recorded: a trace holds None, bool, "
+        "int, float, str, bytes, list, tuple and dict; turn it into these first"
+    )
+
+
+def _plain_dict(value: dict[Any, Any], big: Big | None, depth: int) -> dict[str, Any]:
+    if all(type(key) is str and key[:1] != "$" and len(key) < 4096 for key in value):
+        return {key: plain(item, big, depth) for key, item in value.items()}
+    pairs = [[plain(k, big, depth), plain(v, big, depth)] for k, v in value.items()]
+    return {_MAP: pairs}
+
+
+def revive(value: Any, big: Callable[[Any], str | bytes] | None = None, depth: int = 0) -> Any:
+    """The value that ``plain`` was given; *big* turns back what stands for a long text."""
+    if depth > 2 * MAX_DEPTH:
+        raise ValueError("a value is nested too deeply")
+    if isinstance(value, list):
+        return [revive(item, big, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return _revive_dict(value, big, depth + 1)
+    return value
+
+
+def _revive_dict(value: dict[str, Any], big: Any, depth: int) -> Any:
+    tag = next(iter(value), "")
+    if tag[:1] != "$":
+        return {key: revive(item, big, depth) for key, item in value.items()}
+    body = value[tag]
+    if tag == _INT and isinstance(body, str) and len(body) < 1 << 20:
+        return int(body, 16)
+    if tag == _TUPLE and isinstance(body, list):
+        return tuple(revive(item, big, depth) for item in body)
+    if tag == _MAP and isinstance(body, list):
+        return {revive(k, big, depth): revive(v, big, depth) for k, v in body}
+    if tag == _BLOB and big is not None:
+        return big(value)
+    raise ValueError(f"unknown tag {tag!r}")

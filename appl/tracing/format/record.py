@@ -1,0 +1,206 @@
+"""The records of a trace as plain data: what each holds, and how values go in and come out.
+
+Invariant: each record is an array that begins with its one-letter kind; numbers in it refer only to
+records of the same incarnation that come before it.
+
+====  =======================================================================================
+kind  fields
+====  =======================================================================================
+H     header, a map
+I     number, pid, host, reason, wall clock ns, monotonic ns      a process begins to write
+T     id, text                                                    a file name
+U     id, file, line                                              a source line
+X     id, parent, leaf, name, file, line, at, metadata if any     a scope; parent: id or address
+B     id, index, bytes                                            a piece of a long text
+G     id, kind, url or nil, bytes, MIME type, detail or nil       an image or a sound
+M     id, role, content, more                                     a message; more: see below
+L     id, message, text, more                                     that message with text at its end
+N     id, parent or nil, message, digest, from                    a prompt: its last message
+P     id, model, canonical JSON                                   sampling parameters
+S     id, scope, name, ordinal, kind, prompt, params, n, sample, content digest, edges, file,
+      line, at, timeout                                           a call is started
+D     call, attempt, at, waited                                   an attempt is dispatched
+A     call, attempt, error, at, wait                              an attempt failed, and one follows
+C     call, count, at                                             so many chunks delivered
+E     call, status, value, at, lengths, texts, about              0 answered, 1 failed, 2 cancelled
+V     call or tool call, at                                       delivered to its program
+F     id, scope, leaf, tool, arguments, effect, file, line, at    a tool is called
+R     tool call, status, message or error, at                     its result; status as in E
+O     address, ordinal, kind, value, at                           something observed
+W     address, message, at                                        a warning
+Z     reason, error, at, totals                                   the run is closed
+!     names, record                                               the record was masked
+$     sealed bytes, names, record                                 what is shown of a sealed record
+====  =======================================================================================
+
+Times are microseconds since the monotonic clock of the incarnation. A call is referred to by its
+id, or by its address when it has none. ``more`` is a map, and missing where it would be empty:
+``media`` (offset and id of each), ``calls`` (id, name and arguments of each), ``of`` (the id of the
+tool call that is answered), ``name``, ``error``, and in an L, ``from``: where its text comes from,
+as length, origin, length, origin, …, of what is added (of the whole, where the message before is an
+M). An origin is the id of a line or a call, an address, or nil; in an N, where the message is an M,
+``from`` is likewise. An error is its type, the nearest one known here, message, arguments, and
+where there is any, a map of what else it says. A sample of an answer is text, finish reason and
+tokens; where there are any, tool calls and reasoning follow. ``lengths`` are those of the chunks of
+a streamed answer, else missing, and ``texts`` what one that failed, or was cancelled, had said.
+``waited`` is a map of microseconds by reason, and missing where it would be empty.
+``about`` is a map, and missing where it would be empty: ``first`` (when the first chunk came),
+``source`` and ``of`` (see ``event.Source``).
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from appl import errors
+from appl.backend import Response, Sample, TokenLogprob, Usage
+from appl.prompt import ToolCall
+from appl.tracing.format.codec import Big, plain
+
+FORMAT = 1
+ANSWERED, FAILED, CANCELLED = 0, 1, 2
+_MAX_TRACEBACK_ARGS = 16
+
+
+def _passes(value: Any) -> Any:
+    return value
+
+
+def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]:
+    """A response as plain data; *big* may put a reference in place of a text."""
+    used = response.usage
+    data = (
+        [_sample_data(sample, big) for sample in response.samples],
+        (used.prompt_tokens, used.completion_tokens, used.cached_tokens),
+        response.model,
+        response.scores,
+        response.choice_method,
+        response.cost,
+    )
+    return (*data, response.reused) if response.reused else data
+
+
+def _sample_data(sample: Sample, big: Big | None) -> tuple[Any, ...]:
+    tokens = sample.logprobs and _tokens(sample.logprobs)
+    data = (big(sample.text) if big else sample.text, sample.finish_reason, tokens)
+    if not sample.tool_calls and sample.reasoning is None:
+        return data
+    big = big or _passes
+    reasoning = None if sample.reasoning is None else big(sample.reasoning)
+    return *data, calls_data(sample.tool_calls, big), reasoning
+
+
+def calls_data(calls: tuple[ToolCall, ...], big: Big) -> list[Any]:
+    """Tool calls as plain data; *big* may put a reference in place of long arguments."""
+    return [(call.id, call.name, big(call.arguments)) for call in calls]
+
+
+def calls_from(data: Any, big: Any) -> tuple[ToolCall, ...]:
+    """The tool calls that ``calls_data`` described. Raises ``ValueError``, ``TypeError``."""
+    return tuple(
+        ToolCall(checked(str, id), checked(str, name), checked(str, big(arguments)))
+        for id, name, arguments in data
+    )
+
+
+def _tokens(logprobs: tuple[TokenLogprob, ...]) -> list[Any]:
+    return [(t.token, t.logprob, t.top) for t in logprobs]
+
+
+def response_from(data: Any, big: Any = _passes) -> Response:
+    """The response that ``response_data`` described. Raises ``ValueError``, ``TypeError``."""
+    samples, used, model, scores, method, cost, *reused = data
+    return Response(
+        samples=tuple(_sample(sample, big) for sample in samples),
+        usage=Usage(*(optional(int, count) for count in used)),
+        model=checked(str, model),
+        scores=None if scores is None else tuple(checked(float, score) for score in scores),
+        choice_method=optional(str, method),
+        cost=optional(int, cost),
+        reused=checked(int, reused[0]) if reused else 0,
+    )
+
+
+def _sample(data: Any, big: Any) -> Sample:
+    text, reason, logprobs, *more = data
+    tokens = None if logprobs is None else tuple(_token(*token) for token in logprobs)
+    calls, reasoning = more or ((), None)
+    return Sample(
+        checked(str, big(text)), checked(str, reason), tokens, calls_from(calls, big),
+        None if reasoning is None else checked(str, big(reasoning)),
+    )  # fmt: skip
+
+
+def _token(token: Any, logprob: Any, top: Any) -> TokenLogprob:
+    best = tuple((checked(str, text), checked(float, value)) for text, value in top)
+    return TokenLogprob(checked(str, token), checked(float, logprob), best)
+
+
+def checked(kind: Any, value: Any) -> Any:
+    """*value*, when it is of *kind*; an ``int`` passes for a ``float``. Raises ``TypeError``."""
+    if kind is float and type(value) is int:
+        return value
+    if type(value) is not kind:
+        raise TypeError(f"expected {kind.__name__}, found {type(value).__name__}")
+    return value
+
+
+def optional(kind: Any, value: Any) -> Any:
+    """As ``checked``, and ``None`` passes."""
+    return None if value is None else checked(kind, value)
+
+
+def _error_types() -> dict[str, type[BaseException]]:
+    ours = {name: value for name, value in vars(errors).items() if _is_error(value)}
+    plain_ones = {name: getattr(builtins, name) for name in _BUILTIN}
+    return {**plain_ones, **ours}
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
+
+
+_BUILTIN = (
+    "ArithmeticError", "AssertionError", "AttributeError", "ConnectionError", "Exception",
+    "ConnectionRefusedError", "ConnectionResetError", "EOFError", "IndexError", "KeyError",
+    "KeyboardInterrupt", "LookupError", "MemoryError", "NotImplementedError", "OSError",
+    "OverflowError", "PermissionError", "RecursionError", "RuntimeError", "TimeoutError",
+    "TypeError", "UnicodeError", "ValueError", "ZeroDivisionError",
+)  # fmt: skip
+_ERRORS = _error_types()
+_FACTS = (
+    "retry_after", "status", "deadline", "limit", "most", "spent", "reserved", "asked", "usage",
+    "worked",
+)  # fmt: skip
+
+
+def error_data(error: BaseException, big: Big = _passes) -> tuple[Any, ...]:
+    """An error as plain data: its type, the nearest that a replay knows, message, arguments."""
+    names = [kind.__name__ for kind in type(error).__mro__ if _ERRORS.get(kind.__name__) is kind]
+    kind = type(error)
+    try:
+        args = [plain(arg, big) for arg in error.args[:_MAX_TRACEBACK_ARGS]]
+    except (TypeError, ValueError):
+        args = [big(str(error))]
+    known = names[0] if names else "BackendError"
+    data = f"{kind.__module__}.{kind.__qualname__}", known, big(str(error)), args
+    facts = {name: value for name in _FACTS if (value := getattr(error, name, None)) is not None}
+    return (*data, facts) if facts and isinstance(error, errors.ApplError) else data
+
+
+def error_from(data: Any, revive: Any = _passes, big: Any = _passes) -> BaseException:
+    """An error as it was recorded: a type of appl or of Python, with the recorded message."""
+    actual, known, message, args, *later = data
+    kind = _ERRORS.get(known, errors.BackendError)
+    message = checked(str, big(message))
+    facts = {name: revive(value) for name, value in (later[0] if later else {}).items()}
+    try:
+        error = kind(*(revive(arg) for arg in args), **facts)
+    except Exception:
+        error = kind(message)
+    if str(error) != message:
+        error = kind(message)
+    if actual.rpartition(".")[2] != known:
+        error.add_note(f"recorded as {checked(str, actual)}")
+    return error

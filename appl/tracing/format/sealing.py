@@ -1,0 +1,47 @@
+"""Records that only a run key opens: AES-256-GCM, bound to what is shown in their place.
+
+Invariant: what was changed, or moved beside another shown record, does not open.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+from appl.errors import ConfigError, TraceCorrupt
+from appl.tracing.format.keys import RunKey
+
+SEALED = "$"
+"""The kind of such a record: sealed bytes, names of what was taken out, what is shown."""
+REDACTED = "redacted"
+"""The name of what a private trace takes out of a record."""
+_NONCE = 12
+
+
+class Sealer:
+    """Seals and opens with one run key. Raises ``ConfigError`` where the library is missing."""
+
+    def __init__(self, key: RunKey) -> None:
+        try:
+            ciphers: Any = importlib.import_module("cryptography.hazmat.primitives.ciphers.aead")
+        except ImportError:
+            raise ConfigError(
+                "privacy = 'redacted' encrypts answers, which needs the library cryptography: "
+                "pip install 'appl[privacy]', or use privacy = 'digests'"
+            ) from None
+        self._cipher = ciphers.AESGCM(key.sealing)
+
+    def seal(self, record: bytes, shown: bytes) -> bytes:
+        """*record* encrypted, with a nonce of its own before it; bound to *shown*."""
+        nonce = os.urandom(_NONCE)
+        sealed: bytes = self._cipher.encrypt(nonce, record, shown)
+        return nonce + sealed
+
+    def open(self, sealed: bytes, shown: bytes) -> bytes:
+        """What was sealed. Raises ``TraceCorrupt``."""
+        try:
+            record: bytes = self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], shown)
+        except Exception:
+            raise TraceCorrupt("a sealed record does not open with the key of its run") from None
+        return record

@@ -1,0 +1,1 @@
+"""Recorded runs as values: whole, summed up, listed, or while they grow."""

@@ -1,0 +1,113 @@
+"""A trace that is read while it grows.
+
+Invariant: each block is read once, and nothing is written; the writer's lock is only asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from appl.tracing.format import block, store
+from appl.tracing.format.allowance import Allowance
+from appl.tracing.format.store import regular_file
+from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.reading.trace import Builder, Call, Trace
+
+
+class Following:
+    """A trace and what is added to it: ``poll`` reads on, and says what that changed.
+
+    ``trace`` is the run as far as it was read; its lists grow. ``behind`` says that the last poll
+    did not get to the end. A tape is read whole, and never grows. With *salvage* a damaged trace
+    ends before the damage. Raises ``TraceError`` as ``Trace.open`` does, from ``poll`` too.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, salvage: bool = False) -> None:
+        self._file = regular_file(Path(path))
+        self._tape = self._file.read(1) == b"{"
+        self.trace = Trace.open(path) if self._tape else Trace(Path(path))
+        self.behind = False
+        self._salvage = salvage
+        self._found = block.Scan()
+        self._builder = _Noting(self.trace, self._found.allowance)
+        if self._tape:
+            self._builder.touched = dict.fromkeys((*self.trace.by_address, *self.trace.tools))
+
+    def poll(self, patience: float = math.inf) -> list[str]:
+        """Read what was written since; the addresses of calls and tool calls that it touched.
+
+        After about *patience* seconds it leaves the rest to the next poll, and ``behind`` is set.
+        """
+        if self._tape:
+            return self._take()
+        until = time.monotonic() + patience
+        running = store.locked(self._file)  # before reading: what ended then is read whole
+        self.behind = False
+        for raw in block.scan(self._file, self._found, salvage=self._salvage):
+            self._builder.block(raw, self._found.blocks)
+            if time.monotonic() > until:
+                self.behind = True
+                break
+        touched, trace = self._take(), self.trace
+        trace.moments = self._builder.deliveries
+        if touched:
+            trace.calls = list(trace.by_address.values())
+        trace.torn = 0 if running else self._found.torn
+        trace.state = "running" if running else "finished" if self._builder.closed else "crashed"
+        return touched
+
+    def _take(self) -> list[str]:
+        touched, self._builder.touched = list(self._builder.touched), {}
+        return touched
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks were read."""
+        return self._found.blocks
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def __enter__(self) -> Following:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _Noting(Builder):
+    """Notes the addresses that records are about, each once, in their order."""
+
+    def __init__(self, trace: Trace, allowance: Allowance) -> None:
+        self.touched: dict[str, None] = {}
+        super().__init__(trace, allowance)
+
+    def _add(self, call: Call) -> None:
+        super()._add(call)
+        self.touched[call.address] = None
+
+    def _call(self, reference: Any) -> Call:
+        found = super()._call(reference)
+        self.touched[found.address] = None
+        return found
+
+    def _tool(self, *fields: Any) -> None:
+        super()._tool(*fields)
+        self.touched[next(reversed(self._trace.tools))] = None
+
+    def _use(self, reference: Any) -> ToolUse | None:
+        found = super()._use(reference)
+        if found is not None:
+            self.touched[found.address] = None
+        return found

@@ -1,0 +1,134 @@
+"""What a run was given besides answers: its program, its arguments, its settings.
+
+Invariant: what says where a run was recorded, or how, is no difference; only what can change what
+it does is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, Literal
+
+from appl.tracing.reading.trace import jsonable
+
+_UNRELATED = frozenset(
+    {"home", "trace", "durability", "on_trace_error", "stream", "concurrency", "model", "backend"}
+)
+"""Settings that change nothing in what is asked, and two that the header holds as they took
+effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Something that the headers of two runs do not agree about."""
+
+    kind: Literal["program", "settings"]
+    name: str
+    a: str | None
+    b: str | None
+
+    @property
+    def how(self) -> Literal["changed", "added", "removed"]:
+        """Which run has it."""
+        return "added" if self.a is None else "removed" if self.b is None else "changed"
+
+    @property
+    def decides(self) -> bool:
+        """Whether it may make the program do something else by itself."""
+        return self.kind == "program"
+
+    def sets(self, name: str) -> bool:
+        """Whether it explains that the setting *name* of a call differs."""
+        own = self.name.removeprefix("setting ")
+        if name == "model":
+            return self.kind == "settings" and own.partition(".")[0] in (
+                "model", "models", "backend"
+            )  # fmt: skip
+        return self.kind == "settings" and (own == name or own.endswith("." + name))
+
+
+def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Head]:
+    """What the headers *a* and *b* do not agree about: program first."""
+    a, b = jsonable(a), jsonable(b)
+    yield from _heads("program", _programs(a), _programs(b))
+    yield from _heads("program", _entry(a), _entry(b))
+    yield from _heads("settings", _settings(a), _settings(b))
+
+
+def _heads(
+    kind: Literal["program", "settings"], a: dict[str, str], b: dict[str, str]
+) -> Iterator[Head]:
+    for name in {**a, **b}:
+        if a.get(name) != b.get(name):
+            yield Head(kind, name, a.get(name), b.get(name))
+
+
+def _programs(header: Mapping[str, Any]) -> dict[str, str]:
+    """The digests of the program's files, by their paths below the folder where it was run."""
+    entry, found = header.get("entry"), header.get("programs")
+    base = entry.get("directory") if isinstance(entry, dict) else None
+    if not isinstance(found, dict):
+        return {}
+    return {f"file {_below(str(path), base)}": str(digest) for path, digest in found.items()}
+
+
+def _below(path: str, base: object) -> str:
+    if isinstance(base, str) and PurePath(path).is_relative_to(base):
+        return str(PurePath(path).relative_to(base))
+    return path
+
+
+def _entry(header: Mapping[str, Any]) -> dict[str, str]:
+    entry = header.get("entry")
+    if not isinstance(entry, dict):
+        return {"program": str(header.get("program"))}
+    words = _without_options([str(word) for word in entry.get("argv") or ()])
+    found = {"arguments": json.dumps(words)} if words else {}
+    if entry.get("file"):
+        file = _below(str(entry["file"]), entry.get("directory"))
+        found["program"] = f"{file}:{entry.get('function') or ''}"
+    return found
+
+
+def _without_options(words: list[str]) -> list[str]:
+    """The arguments without the run's own options, whose effect is among the settings."""
+    left: list[str] = []
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word in _OPTIONS:
+            skip = True
+        elif word.partition("=")[0] not in _OPTIONS and word not in _SWITCHES:
+            left.append(word)
+    return left
+
+
+_OPTIONS = frozenset(
+    {"--backend", "--model", "--concurrency", "--seed", "--temperature", "--max-tokens", "--home",
+     "--trace"}
+)  # fmt: skip
+_SWITCHES = frozenset({"--json", "--no-trace", "--stream", "--quiet"})
+
+
+def _settings(header: Mapping[str, Any]) -> dict[str, str]:
+    settings = header.get("settings")
+    found = {
+        f"setting {name}": _shown(value)
+        for name, value in (settings.items() if isinstance(settings, dict) else ())
+        if name not in _UNRELATED
+    }
+    for name in ("backend", "model"):
+        if header.get(name) is not None:
+            found[name] = str(header[name])
+    versions = header.get("versions")
+    if isinstance(versions, dict):
+        found |= {f"version of {name}": str(value) for name, value in versions.items()}
+    return found
+
+
+def _shown(value: object) -> str:
+    return json.dumps(jsonable(value), sort_keys=True, default=str)

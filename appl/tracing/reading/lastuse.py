@@ -1,0 +1,294 @@
+"""The first pass over a run: which record uses each number, and speaks of each call, for the last
+time.
+
+Invariant: what is kept is a few bytes for each record, and the addresses of scopes and calls.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from appl.errors import TraceCorrupt, TraceError
+from appl.tracing.format import codec
+from appl.tracing.format.allowance import RECORD, Allowance, of_file
+from appl.tracing.format.record import ANSWERED, checked
+from appl.tracing.reading.trace import BAD, Builder, Trace
+
+_AHEAD = 4096  # numbers that a process may have given before the records were written
+_RECENT = 8
+
+
+class Entries:
+    """Calls, or tool calls, by the order in which they began: the record that speaks of each for
+    the last time. ``again`` marks those that were begun again later.
+    """
+
+    def __init__(self) -> None:
+        self.last = array("q")
+        self.again = bytearray()
+        self._at: dict[str, int] = {}
+
+    def begin(self, address: str) -> int:
+        before = self._at.get(address)
+        if before is not None:
+            self.again[before] = 1
+        index = self._at[address] = len(self.last)
+        self.last.append(-1)
+        self.again.append(0)
+        return index
+
+    def at(self, address: str) -> int | None:
+        return self._at.get(address)
+
+    def close(self) -> None:
+        """None begins any more."""
+        self._at = {}
+
+
+class Uses:
+    """What the first pass found: of each number of a process, the record that uses it last.
+
+    ``told`` are the records that speak of the delivery of a tool's result, ``kinds`` those of the
+    kinds "O" and "W" that there are.
+    """
+
+    def __init__(self) -> None:
+        self.calls, self.tools, self.told = Entries(), Entries(), set[int]()
+        self.kinds = set[str]()
+        self._of = [array("q")]
+        self._since = 0
+
+    def begin(self, record: int) -> None:
+        """A process begins to write, which counts anew."""
+        self._of.append(array("q"))
+        self._since = record
+
+    def given(self, number: Any, record: int) -> None:
+        """*number* begins to mean something; one that no process would give is never let go of."""
+        last, most = self._of[-1], 2 * (record - self._since) + _AHEAD
+        if type(number) is int and 0 <= number < most:
+            if number >= len(last):
+                last.extend([-1] * (number + 1 - len(last)))
+            last[number] = record
+
+    def used(self, number: Any, record: int) -> None:
+        last = self._of[-1]
+        if type(number) is int and 0 <= number < len(last):
+            last[number] = record
+
+    def over(self, process: int, number: Any, record: int) -> bool:
+        """Whether nothing after *record* uses *number*."""
+        last = self._of[process]
+        return type(number) is int and 0 <= number < len(last) and -1 < last[number] <= record
+
+
+class Noting(Allowance):
+    """Notes which long texts a record refers to, as it is made."""
+
+    __slots__ = ("texts",)
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self.texts: list[Any] = []
+
+    def map_hook(self, made: dict[Any, Any]) -> dict[Any, Any]:
+        text = made.get("$blob")
+        if isinstance(text, list) and text:
+            self.texts.append(text[0])
+        return super().map_hook(made)
+
+
+class Pass(Builder):
+    """Reads the records of some kinds; what one is made of is let go of with it."""
+
+    kinds: frozenset[str]
+
+    def __init__(self, trace: Trace, allowance: Allowance | None, uses: Uses) -> None:
+        self._uses, self._process = uses, 0
+        super().__init__(trace, allowance)
+        self._scratch = Noting(of_file(0))
+        self._handlers = {tag: self._handlers[tag] for tag in self.kinds}
+
+    def block(self, raw: bytes, number: int) -> None:
+        """Take in the records of one block. Raises ``TraceCorrupt``."""
+        trace, scratch = self._trace, self._scratch
+        try:
+            for fields in codec.unpack(raw, scratch):
+                self._record(fields)
+                for text in scratch.texts:
+                    self._text_used(text)
+                scratch.texts.clear()
+                scratch.taken = 0
+                trace.records += 1
+        except TraceError:
+            raise
+        except BAD as error:
+            raise TraceCorrupt(
+                f"record {trace.records} (block {number}) is not valid: {error!r}"
+            ) from None
+
+    def _incarnation(self, *fields: Any) -> None:
+        self._allowance.spend(2 * RECORD)
+        super()._incarnation(*fields)
+        self._process += 1
+
+    def _text(self, *fields: Any) -> None:
+        self._allowance.spend(2 * RECORD)
+        super()._text(*fields)
+
+    def _line(self, *fields: Any) -> None:
+        self._allowance.spend(2 * RECORD)
+        super()._line(*fields)
+
+    def _params(self, *fields: Any) -> None:
+        self._allowance.spend(2 * RECORD)
+        super()._params(*fields)
+
+    def _text_used(self, number: Any) -> None:
+        if number in self._pieces and self._over(number):
+            del self._pieces[number]
+
+    def _over(self, number: Any) -> bool:
+        """Whether nothing after this record uses *number*."""
+        return self._uses.over(self._process, number, self._trace.records)
+
+
+class First(Pass):
+    """The first pass: what is used when, and what is true of the whole run."""
+
+    kinds = frozenset("HIXBGMLNSDACEVFROWZ")
+
+    def _incarnation(self, *fields: Any) -> None:
+        self._uses.begin(self._trace.records)
+        super()._incarnation(*fields)
+
+    def _given(self, number: Any) -> None:
+        self._uses.given(number, self._trace.records)
+
+    def _used_here(self, *numbers: Any) -> None:
+        for number in numbers:
+            self._uses.used(number, self._trace.records)
+
+    def _text_used(self, number: Any) -> None:
+        self._used_here(number)
+
+    def _piece(self, number: Any, index: Any, data: Any) -> None:
+        """Only the last ones are kept: the error that ended the run may be long."""
+        if index == 0:
+            self._given(number)
+            while len(self._pieces) > _RECENT:
+                del self._pieces[next(iter(self._pieces))]
+        super()._piece(number, index, data)
+
+    def _long(self, value: Any) -> Any:
+        return super()._long(value) if not isinstance(value, dict) or self._has(value) else ""
+
+    def _has(self, value: dict[str, Any]) -> bool:
+        return value["$blob"][0] in self._pieces
+
+    def _scope(
+        self, number: Any, parent: Any, leaf: Any, name: Any, file: Any, line: Any, at: Any,
+        about: Any = None,
+    ) -> None:  # fmt: skip
+        above = self._scope_of(parent)
+        self._scopes[number] = self._counted(f"{above}/{leaf}" if parent != "" else leaf)
+        self._used_here(parent)
+        self._given(number)
+
+    def _counted(self, address: str) -> str:
+        self._allowance.spend(RECORD + 4 * len(address))
+        return address
+
+    def _medium(self, number: Any, *fields: Any) -> None:
+        self._given(number)
+
+    def _message(self, number: Any, role: Any, content: Any, more: Any = None) -> None:
+        self._given(number)
+        self._used_here(*parts(more))
+
+    def _longer(self, number: Any, base: Any, added: Any, more: Any = None) -> None:
+        self._given(number)
+        self._used_here(base, *parts(more))
+
+    def _node(
+        self, number: Any, parent: Any, message: Any, digest: Any, told: Any = None
+    ) -> None:  # fmt: skip
+        self._given(number)
+        self._used_here(parent, message, *origins(told))
+
+    def _start(self, number: Any, scope: Any, name: Any, *more: Any) -> None:
+        _, _, prompt, _, _, _, _, edges, *_ = more
+        self._used_here(scope, prompt, *edges)
+        self._given(number)
+        index = self._uses.calls.begin(self._counted(f"{self._scope_of(scope)}/{name}"))
+        self._calls[number] = index  # type: ignore[assignment]
+        self._spoken(index)
+
+    def _spoken(self, index: Any) -> None:
+        self._uses.calls.last[index] = self._trace.records
+
+    def _call(self, reference: Any) -> Any:
+        """The index of a call, as ``_start`` keeps it."""
+        self._used_here(reference)
+        if isinstance(reference, int):
+            return self._calls[reference]
+        calls, address = self._uses.calls, checked(str, reference)
+        index = calls.at(address)
+        return calls.begin(self._counted(address)) if index is None else index
+
+    def _dispatch(self, call: Any, *fields: Any) -> None:
+        self._spoken(self._call(call))
+
+    def _attempt(self, call: Any, *fields: Any) -> None:
+        self._spoken(self._call(call))
+
+    def _chunks(self, call: Any, *fields: Any) -> None:
+        self._spoken(self._call(call))
+
+    def _end(self, call: Any, *fields: Any) -> None:
+        self._spoken(self._call(call))
+
+    def _delivery(self, reference: Any, at: Any) -> None:
+        if self._use(reference) is None:
+            self._spoken(self._call(reference))
+        else:
+            self._uses.told.add(self._trace.records)
+
+    def _use(self, reference: Any) -> Any:
+        """The index of a tool's call, as ``_tool`` keeps it."""
+        known = isinstance(reference, int)
+        return self._used.get(reference) if known else self._uses.tools.at(reference)
+
+    def _tool(self, number: Any, scope: Any, leaf: Any, *more: Any) -> None:
+        self._used_here(scope)
+        tools = self._uses.tools
+        index = tools.begin(self._counted(f"{self._scope_of(scope)}/{leaf}"))
+        self._used[number] = index  # type: ignore[assignment]
+        tools.last[index] = self._trace.records
+
+    def _result(self, reference: Any, status: Any, value: Any, at: Any) -> None:
+        index = self._use(reference)
+        if index is None:
+            raise ValueError(f"a result is that of no tool call: {reference!r}")
+        self._uses.tools.last[index] = self._trace.records
+        if status == ANSWERED:
+            self._used_here(value)
+
+    def _observation(self, *fields: Any) -> None:
+        self._uses.kinds.add("O")
+
+    def _warning(self, *fields: Any) -> None:
+        self._uses.kinds.add("W")
+
+
+def parts(more: Any) -> Iterator[Any]:
+    """The numbers of images and sounds, and of origins, in what is told of a message besides."""
+    for _, medium in (more or {}).get("media", ()):
+        yield medium
+    yield from origins((more or {}).get("from"))
+
+
+def origins(told: Any) -> Sequence[Any]:
+    return told[1::2] if isinstance(told, list) else ()

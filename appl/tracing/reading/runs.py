@@ -1,0 +1,161 @@
+"""Which runs are recorded here: names, states and totals, and what RUN on a command line means.
+
+Invariant: reads only; a file that cannot be read is listed with its error, never skipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from appl.errors import NotATrace, TraceError, nearest
+from appl.tracing.format import block, codec
+from appl.tracing.format.record import FORMAT, checked
+from appl.tracing.format.store import regular_file
+from appl.tracing.keeping.trust import imported
+from appl.tracing.reading.trace import State, Trace
+from appl.tracing.recording.recorder import home
+
+SUFFIX = ".trace"
+
+
+def folder(at: Path | None = None) -> Path:
+    """Where runs are kept: ``runs`` below ``.appl`` or ``APPL_HOME``."""
+    return (at or home()) / "runs"
+
+
+def paths(at: Path | None = None) -> list[Path]:
+    """The traces of *at*, oldest first; their names begin with the time."""
+    return _traces(folder(at))
+
+
+def foreign(at: Path | None = None) -> list[Path]:
+    """The traces of others that were imported into *at*."""
+    return _traces(imported(at))
+
+
+def _traces(runs: Path) -> list[Path]:
+    return sorted(runs.glob("*" + SUFFIX)) if runs.is_dir() else []
+
+
+def resolve(name: str = "last", at: Path | None = None) -> Path:
+    """The trace that *name* means: a path, ``last``, or the beginning of one run's name.
+
+    The part after the time stamp will do as well (``interview``, ``interview-1a2b``) where it is
+    unique. Imported ones go by their names too; ``last`` is one's own. Raises ``NotATrace``.
+    """
+    known = paths(at)
+    if name == "last":
+        if not known:
+            raise NotATrace(f"no run is recorded in {folder(at)}; `appl run file.py:f` records one")
+        return known[-1]
+    if Path(name).is_file():
+        return Path(name)
+    known = [*known, *foreign(at)]
+    for matches in (_by_prefix(known, name), _by_word(known, name)):
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            some = ", ".join(path.stem for path in matches[-4:])
+            raise NotATrace(f"{name!r} is the beginning of {len(matches)} runs: {some}")
+    raise NotATrace(
+        f"there is no run {name!r} in {folder(at)}{nearest(name, [p.stem for p in known])}; "
+        "`appl trace ls` lists them"
+    )
+
+
+def _by_prefix(known: list[Path], name: str) -> list[Path]:
+    return [path for path in known if path.name.startswith(name)]
+
+
+def _by_word(known: list[Path], name: str) -> list[Path]:
+    return [path for path in known if path.stem.partition("-")[2].startswith(name)]
+
+
+@dataclass(slots=True)
+class RunSummary:
+    """One line of a list of runs. ``totals`` is as ``Totals.as_data``."""
+
+    path: Path
+    state: State | None = None
+    reason: str = ""
+    began: str = ""
+    seconds: float = 0.0
+    header: dict[str, Any] = field(default_factory=dict)
+    totals: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name by which the run can be called."""
+        return self.path.stem
+
+    def as_data(self) -> dict[str, Any]:
+        """The summary as JSON-ready data."""
+        return {
+            "name": self.name,
+            "path": str(self.path),
+            "state": self.state,
+            "reason": self.reason,
+            "began": self.began,
+            "seconds": self.seconds,
+            "program": self.header.get("program"),
+            "totals": self.totals,
+            "error": self.error or None,
+        }
+
+
+def list_runs(at: Path | None = None, limit: int | None = None) -> list[RunSummary]:
+    """The newest *limit* runs, newest first."""
+    known = paths(at)
+    chosen = known if limit is None else known[max(len(known) - limit, 0) :]
+    return [summary(path) for path in reversed(chosen)]
+
+
+def summary(path: Path) -> RunSummary:
+    """What there is to say about one run; a finished one is not read whole."""
+    try:
+        return _closed(path) or _read(path)
+    except (TraceError, OSError) as error:
+        return RunSummary(path, error=str(error))
+
+
+def _closed(path: Path) -> RunSummary | None:
+    """From the first and the last block, when the last one closes the run."""
+    with regular_file(path) as file:
+        blocks = block.ends(file)
+    if blocks is None:
+        return None
+    try:
+        first = list(codec.unpack(blocks[0]))
+        last = list(codec.unpack(blocks[-1]))
+        if first[0][0] != "H" or last[-1][0] != "Z":
+            return None
+        began, (_, reason, _, at, totals) = checked(int, first[1][5]), last[-1]
+        header = checked(dict, codec.revive(first[0][1], lambda _: ""))
+        if checked(int, header["format"]) > FORMAT:
+            return None
+        stamp, reason, totals = _stamp(began), checked(str, reason), checked(dict, totals)
+        return RunSummary(path, "finished", reason, stamp, at / 1e6, header, totals)
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
+        return None
+
+
+def _stamp(nanoseconds: int) -> str:
+    return datetime.fromtimestamp(nanoseconds / 1e9, UTC).isoformat()
+
+
+def _read(path: Path) -> RunSummary:
+    trace = Trace.open(path)
+    began = trace.began()
+    return RunSummary(
+        path=path,
+        state=trace.state,
+        reason=trace.reason,
+        began=began.isoformat() if began else "",
+        seconds=trace.seconds(),
+        header=trace.header,
+        totals=trace.totals().as_data(),
+    )

@@ -1,0 +1,405 @@
+"""What there is to say about a run, read once from a stream: sums, and the first of its calls.
+
+Invariant: memory does not grow with the length of the run, but for the addresses of its functions:
+a call is let go when it has ended, and no prompt is kept. What is kept is counted, as far as
+``Trace.open`` counts it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from appl.errors import TraceCorrupt, TraceError
+from appl.tracing.explaining import costs
+from appl.tracing.format import block, codec, store
+from appl.tracing.format.allowance import RECORD, Allowance
+from appl.tracing.format.record import checked
+from appl.tracing.format.store import regular_file
+from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.reading.trace import (
+    BAD,
+    Builder,
+    Call,
+    NoPrompts,
+    Scope,
+    Totals,
+    Trace,
+    add_to,
+    no_totals,
+)
+
+_OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
+_FUNCTIONS, _WARNINGS = 10_000, 100
+_RESULTS, _SHOWN = 4096, 400
+_TOLD = ("of", "name", "error")  # of the result of a tool, besides its text
+_UNREAD = frozenset("BGLNUC")  # what only prompts need
+_WIDEST = 4  # bytes of a character
+_PLAIN = frozenset("SDEVX")
+_CALL = 4 * RECORD  # bytes of a call that is under way, besides its address
+
+
+@dataclass(slots=True)
+class Sum:
+    """Calls of one function, or of one activation: what they took together.
+
+    Times are microseconds; ``busy`` is the sum of the calls' times, which may have overlapped.
+    Tokens and ``cost`` count what is known; ``unknown`` are the calls that do not say what they
+    cost.
+    """
+
+    calls: int = 0
+    failed: int = 0
+    open: int = 0
+    tools: int = 0
+    prompt: int = 0
+    answer: int = 0
+    cached: int = 0
+    cost: int = 0
+    unknown: int = 0
+    busy: int = 0
+    begin: int | None = None
+    end: int | None = None
+
+    def add(self, call: Call | ToolUse) -> None:
+        """Count one more."""
+        self._time(call)
+        if isinstance(call, ToolUse):
+            self.tools += 1
+            return
+        self.calls += 1
+        self.failed += call.outcome == "failed"
+        self.open += call.outcome is None
+        response = call.response
+        if response is None or call.source is not None:
+            return
+        self.prompt += response.usage.prompt_tokens or 0
+        self.answer += response.usage.completion_tokens or 0
+        self.cached += response.usage.cached_tokens or 0
+        self.cost += response.cost or 0
+        self.unknown += response.cost is None
+
+    def _time(self, call: Call | ToolUse) -> None:
+        if call.started is None:
+            return
+        end = call.started if call.ended is None else call.ended
+        self.busy += end - call.started
+        self.begin = call.started if self.begin is None else min(self.begin, call.started)
+        self.end = end if self.end is None else max(self.end, end)
+
+    def as_data(self) -> dict[str, Any]:
+        """The sums as JSON-ready data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(slots=True)
+class Summary:
+    """A run in short. ``trace`` holds its header and state, and none of its calls.
+
+    ``rows`` are the first calls and tool calls, in the order in which they began, ``scopes`` the
+    activations around them with their sums. ``functions`` are the sums by function: addresses
+    without their numbers.
+    """
+
+    trace: Trace
+    most: int
+    totals: Totals = field(default_factory=no_totals)
+    rows: list[Call | ToolUse] = field(default_factory=list)
+    scopes: dict[str, Scope] = field(default_factory=dict)
+    sums: dict[str, Sum] = field(default_factory=dict)
+    functions: dict[str, Sum] = field(default_factory=dict)
+    waiting: dict[str, Call | ToolUse] = field(default_factory=dict)
+    undelivered: int = 0
+    count: int = 0
+    tools: int = 0
+    tools_failed: int = 0
+    last_us: int = 0
+    _last: tuple[str, str, list[Sum]] = field(default=("", "", []), repr=False)
+    costs: costs.Costs = field(default_factory=costs.Costs)
+
+    def _sums(self, address: str) -> list[Sum]:
+        """The sums that a call counts in; often those of the call before."""
+        scope, _, leaf = address.rpartition("/")
+        kind = leaf.rpartition(".")[0]
+        if self._last[:2] == (scope, kind):
+            return self._last[2]
+        name = _OCCURRENCE.sub("", address)
+        found: list[Sum] = []
+        if name in self.functions or len(self.functions) < _FUNCTIONS:
+            found.append(self.functions.setdefault(name, Sum()))
+        above = scope
+        while above:
+            if above in self.scopes:
+                found.append(self.sums.setdefault(above, Sum()))
+            above = above.rpartition("/")[0]
+        self._last = (scope, kind, found)
+        return found
+
+    @property
+    def more(self) -> int:
+        """How many calls and tool calls are not among the rows."""
+        return self.count - len(self.rows)
+
+    def began(self, call: Call | ToolUse) -> None:
+        """A call has begun."""
+        self.count += 1
+        self.waiting[call.address] = call
+        if len(self.rows) < self.most:
+            self.rows.append(call)
+
+    def over(self, call: Call | ToolUse) -> None:
+        """A call has ended, or nothing more is known of it."""
+        self.waiting.pop(call.address, None)
+        for total in self._sums(call.address):
+            total.add(call)
+        if isinstance(call, ToolUse):
+            self.tools += 1
+            failed = call.message is not None and call.message.has_error
+            self.tools_failed += failed or call.outcome == "failed"
+        else:
+            self.totals.calls += 1
+            add_to(self.totals, call)
+            self.costs.add(call)
+
+
+def summary_of(
+    path: str | os.PathLike[str], most: int, *, salvage: bool = False, limit: int = 0
+) -> Summary:
+    """The run at *path* with its first *most* calls. Raises ``TraceError``."""
+    trace = Trace(Path(path))
+    with regular_file(trace.path) as file:
+        if file.read(1) == b"{":
+            return _of_trace(Trace.open(path), most)
+        found = block.Scan()
+        running = store.locked(file)
+        builder = _Passing(Summary(trace, most), found.allowance)
+        for raw in block.scan(file, found, salvage=salvage, limit=limit):
+            builder.block(raw, found.blocks)
+    trace.torn = 0 if running else found.torn
+    trace.state = "running" if running else "finished" if builder.closed else "crashed"
+    return builder.finish()
+
+
+def _of_trace(trace: Trace, most: int) -> Summary:
+    """The summary of a run that is in memory."""
+    made = Summary(trace, most)
+    made.costs.prices = costs.prices_of(trace.header)
+    for scope in trace.scopes[: 4 * most]:
+        made.scopes[scope.address] = scope
+    every: list[Call | ToolUse] = [*trace.calls, *trace.tools.values()]
+    for call in sorted(every, key=lambda each: each.position):
+        made.began(call)
+        if call.outcome is not None:
+            made.over(call)
+    return _closed(made)
+
+
+def _closed(made: Summary) -> Summary:
+    """Count also what has not ended; it goes on waiting."""
+    waiting = dict(made.waiting)
+    for call in waiting.values():
+        made.over(call)
+    made.waiting = waiting
+    return made
+
+
+class _Passing(Builder):
+    """Reads records for a summary, and keeps no more of them than it needs."""
+
+    def __init__(self, made: Summary, allowance: Allowance) -> None:
+        self._summary = made
+        self._takes: dict[Any, int] = {}
+        super().__init__(made.trace, allowance)
+        for tag in _UNREAD:  # a masked one is inside another
+            del self._handlers[tag]
+
+    def block(self, raw: bytes, number: int) -> None:
+        """Take in the records of one block; those that only prompts need are passed over."""
+        trace, known = self._trace, self._handlers
+        try:
+            for fields in self._unpacked(raw):
+                trace.records += 1
+                tag = fields[0]
+                if tag in _UNREAD or (tag == "M" and fields[2] != "tool"):
+                    self.closed = False
+                elif tag in _PLAIN:
+                    self._masks, self.closed = (), False
+                    known[tag](*fields[1:])
+                else:
+                    self._record(fields)
+        except TraceError:
+            raise
+        except BAD as error:
+            raise TraceCorrupt(
+                f"record {trace.records} (block {number}) is not valid: {error!r}"
+            ) from None
+
+    def _unpacked(self, raw: bytes) -> Iterator[Any]:
+        """The records of a block, one at a time: what each takes is counted while it is read."""
+        if len(raw) <= codec.UNCOUNTED:
+            yield from codec.unpack_uncounted(raw)
+            return
+        scratch = Allowance(max(self._allowance.most - self._allowance.taken, 0))
+        for fields in codec.unpack(raw, scratch):
+            yield fields
+            scratch.taken = 0
+
+    def _counted(self, value: Any) -> None:
+        """Take what *value*, a part of a record, takes: small blocks are read without counting."""
+        for _ in codec.unpack(codec.pack(value), self._allowance):
+            pass
+
+    def _let_go(self, key: Any, end: Any) -> None:
+        """What takes no more memory after its *end*, or keeps that too, as it is shown."""
+        takes = self._takes.pop(key, None)
+        if takes is None:
+            self._counted(end)
+        else:
+            self._allowance.taken -= takes
+
+    def _over(self, call: Call | ToolUse) -> None:
+        before = len(self._summary.functions)
+        self._summary.over(call)
+        if len(self._summary.functions) > before:
+            self._allowance.spend(RECORD + _WIDEST * len(call.address))
+
+    def _begun(self, call: Call | ToolUse) -> None:
+        self._allowance.spend(_CALL + _WIDEST * len(call.address))
+        self._summary.began(call)
+
+    def _message(self, number: Any, role: Any, content: Any, more: Any = None) -> None:
+        """What a tool gave, as its result refers to it soon after."""
+        if role == "tool":
+            told = {name: more[name] for name in _TOLD if name in more} if more else None
+            super()._message(number, role, str(self._long(content))[:_SHOWN], told)
+            while len(self._messages) > _RESULTS:
+                del self._messages[next(iter(self._messages))]
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._nodes = NoPrompts()
+        for call in list(self._summary.waiting.values()):
+            if isinstance(call, Call) and call.outcome is None:
+                self._over(call)
+        self._summary.waiting.clear()
+        self._allowance.taken -= sum(self._takes.values())
+        self._takes = {}
+
+    def _incarnation(self, *fields: Any) -> None:
+        self._allowance.spend(RECORD)
+        super()._incarnation(*fields)
+
+    def _text(self, number: Any, text: Any) -> None:
+        self._allowance.spend(RECORD)
+        super()._text(number, text)
+
+    def _params(self, number: Any, model: Any, sampling: Any) -> None:
+        self._allowance.spend(RECORD)
+        super()._params(number, model, sampling)
+
+    def _header(self, header: Any) -> None:
+        super()._header(header)
+        self._counted(header)
+        self._summary.costs.prices = costs.prices_of(self._trace.header)
+
+    def _long(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        _, length, is_text = value["$blob"]
+        return f"(a text of {length} bytes)" if is_text else b""
+
+    def _scope(
+        self, number: Any, parent: Any, leaf: Any, name: Any, file: Any, line: Any, at: Any,
+        about: Any = None,
+    ) -> None:  # fmt: skip
+        super()._scope(number, parent, leaf, name, file, line, at)
+        scope = self._trace.scopes.pop()
+        self._allowance.spend(RECORD)
+        if len(self._summary.scopes) < 4 * self._summary.most:
+            self._summary.scopes[scope.address] = scope
+
+    def _add(self, call: Call) -> None:
+        self._trace.by_address[call.address] = call
+        self._begun(call)
+
+    def _start(self, number: Any, *fields: Any) -> None:
+        before, rows = self._allowance.taken, len(self._summary.rows)
+        super()._start(number, *fields)
+        if len(self._summary.rows) == rows:  # else it is shown, and so is never let go of
+            self._takes[number] = self._allowance.taken - before
+
+    def _address(self, reference: Any) -> str:
+        if not isinstance(reference, int):
+            return str(checked(str, reference))
+        known = self._calls.get(reference)
+        return known.address if known is not None else str(reference)
+
+    def _dispatch(self, call: Any, number: Any, at: Any, waited: Any = None) -> None:
+        self._allowance.spend(RECORD)
+        super()._dispatch(call, number, at)
+
+    def _attempt(self, call: Any, number: Any, error: Any, *more: Any) -> None:
+        self._allowance.spend(2 * RECORD)
+        self._counted(error)
+        super()._attempt(call, number, error, *more)
+
+    def _end(self, reference: Any, status: Any, value: Any, at: Any, *later: Any) -> None:
+        self._let_go(reference, value)
+        super()._end(reference, status, value, at, *later)
+        call = self._call(reference)
+        self._over(call)
+        self._summary.last_us = max(self._summary.last_us, at)
+        if call.response is not None and self._summary.undelivered >= 0:
+            self._summary.undelivered += 1
+        del self._trace.by_address[call.address]
+        if isinstance(reference, int):
+            del self._calls[reference]
+
+    def _stream(self, call: Call, cuts: Any, said: Any = None, *later: Any) -> None:
+        """What it was streamed in is not shown."""
+
+    def _delivery(self, reference: Any, at: Any) -> None:
+        self.deliveries += 1
+        self._summary.last_us = max(self._summary.last_us, at)
+        self._summary.undelivered = max(self._summary.undelivered - 1, 0)
+
+    def _tool(self, number: Any, *fields: Any) -> None:
+        before, rows = self._allowance.taken, len(self._summary.rows)
+        super()._tool(number, *fields)
+        _, used = self._trace.tools.popitem()
+        self._begun(used)
+        if len(self._summary.rows) == rows:
+            self._takes["F", number] = self._allowance.taken - before
+
+    def _result(self, reference: Any, status: Any, value: Any, at: Any) -> None:
+        used = self._used.pop(reference, None)
+        if used is None:
+            return
+        self._let_go(("F", reference), value)
+        used.outcome = ("answered", "failed", "cancelled")[status]
+        if status:
+            used.error = self._error(value)
+        else:
+            used.message, _ = self._messages.get(value, (None, ()))
+        used.ended = at
+        self._over(used)
+
+    def _observation(self, *fields: Any) -> None:
+        super()._observation(*fields)
+        self._summary.last_us = max(self._summary.last_us, self._trace.observations.pop().at)
+
+    def _warning(self, address: Any, message: Any, at: Any) -> None:
+        if len(self._trace.warnings) < _WARNINGS:
+            super()._warning(address, message, at)
+
+    def finish(self) -> Summary:
+        """The summary, when all is read. Raises ``TraceCorrupt``."""
+        self._trace.by_address.clear()
+        try:
+            return _closed(self._summary)
+        except BAD as error:
+            raise TraceCorrupt(f"a call that was under way is not valid: {error!r}") from None

@@ -1,0 +1,919 @@
+"""A recorded run as values: read once, from the first block to the last good one.
+
+Invariant: opening writes nothing, runs nothing and makes only plain data and the values of appl;
+any file gives a ``Trace`` or a ``TraceError``. All is built iteratively, in the file's order.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from appl.backend import Chunk, Request, Response
+from appl.errors import TraceCorrupt, TraceError, TraceTooNew
+from appl.prompt import (
+    NOWHERE,
+    ROLES,
+    Audio,
+    Image,
+    Media,
+    Message,
+    Messages,
+    Origin,
+    Rope,
+    Spans,
+    tagged,
+)
+from appl.prompt.shown import Bundle
+from appl.tracing.format import block, codec, keys, record, store
+from appl.tracing.format.allowance import RECORD, Allowance, of_file
+from appl.tracing.format.chunks import Texts, check, rebuilt, texts_of
+from appl.tracing.format.record import checked, optional
+from appl.tracing.format.sealing import REDACTED, SEALED, Sealer
+from appl.tracing.format.store import regular_file
+from appl.tracing.reading import notebook
+from appl.tracing.reading.spans import Span, cut, spans_of
+from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.recording.secret import MASKED
+
+State = Literal["running", "finished", "crashed"]
+_MANY = 1 << 31
+_EDGE = 128
+_RECENT = 64  # attempts of one call that may be under way at once
+_TAKES = {"S": (16, 512), "D": (4, 256), "N": (5, 448), "V": (3, 64)}
+"""Of the most frequent records, those with so many fields are made into so many bytes at most."""
+
+_DECIMAL = 2_000
+"""Bits of an integer that is written in decimal digits."""
+BAD = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One try of a call: when it was handed to the backend, and how it failed if it did.
+
+    ``wait`` is the time until the next one, at least, when it failed. ``waited`` are microseconds
+    that it waited before it was sent, besides its turn: for ``budget``, ``circuit``, ``rate``.
+    """
+
+    number: int
+    at: int | None = None
+    error: BaseException | None = None
+    wait: int | None = None
+    waited: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Call:
+    """A recorded call. Times are microseconds since the recording process began.
+
+    ``outcome`` is ``None`` for a call that was in flight when the record ends. ``position`` numbers
+    the starts, ``delivered`` the deliveries. ``shown`` says at which deliveries how many chunks of
+    its stream had reached the program, ``begun`` what one that failed had said by then. Of a
+    streamed answer, ``first`` is when the first chunk had come. ``masked``
+    names the secrets that were taken out of its records. ``source`` is ``None`` for a call that was
+    asked live, else how another run answered for it: ``reused``, ``shifted`` or ``moved`` from its
+    call ``of``, or ``pinned``.
+    """
+
+    address: str
+    ordinal: int = 0
+    kind: str = ""
+    model: str = ""
+    sampling: str = "{}"
+    messages: Messages | None = None
+    n: int = 1
+    sample: int = 0
+    content: bytes = b""
+    edges: tuple[str, ...] = ()
+    file: str | None = None
+    line: int | None = None
+    timeout: float | None = None
+    position: int = -1
+    started: int | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    outcome: Literal["answered", "failed", "cancelled"] | None = None
+    response: Response | None = None
+    error: BaseException | None = None
+    ended: int | None = None
+    end_position: int = -1
+    delivered: int | None = None
+    shown: list[tuple[int, int]] = field(default_factory=list)
+    cuts: Sequence[Any] = ()
+    begun: Texts | None = None
+    masked: tuple[str, ...] = ()
+    source: str | None = None
+    of: str | None = None
+    incarnation: int = 0
+    delivered_at: int | None = None
+    first: int | None = None
+
+    @property
+    def where(self) -> str:
+        """The source line as ``file:line``, or an empty string."""
+        return f"{self.file}:{self.line}" if self.file else ""
+
+    def spans(self) -> list[list[Span]]:
+        """For each message of the prompt where its text comes from; empty lists where unknown."""
+        return spans_of(self.messages)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """What it was streamed in; nothing if it was not, or if something in it was masked."""
+        return rebuilt(() if self.masked else self.cuts, self._whole())
+
+    def _whole(self) -> Texts:
+        return self.begun or (texts_of(self.response, self.sample) if self.response else {})
+
+    def as_data(self) -> dict[str, Any]:
+        """The call as JSON-ready data."""
+        messages = [message.as_dict() for message in self.messages or ()]
+        return {**self.facts(), "messages": messages}
+
+    def facts(self) -> dict[str, Any]:
+        """As ``as_data``, without the messages of its prompt."""
+        response = self.response
+        return {
+            "address": self.address,
+            "ordinal": self.ordinal,
+            "kind": self.kind,
+            "model": self.model,
+            "sampling": self.sampling,
+            "content": tagged(self.content),
+            "edges": list(self.edges),
+            "file": self.file,
+            "line": self.line,
+            "started_us": self.started,
+            "ended_us": self.ended,
+            "attempts": len(self.attempts),
+            "retries": [
+                {"attempt": each.number, "error": error_data(each.error), "wait_us": each.wait}
+                for each in self.attempts
+                if each.error is not None
+            ],
+            "outcome": self.outcome,
+            "texts": [s.text for s in response.samples] if response else [],
+            "finish_reasons": [s.finish_reason for s in response.samples] if response else [],
+            "tool_calls": _tool_calls(response),
+            "reasoning": [s.reasoning for s in response.samples] if response else [],
+            "chunks": [len(chunk.text) for chunk in self.chunks()],
+            "usage": _usage(response) if response else None,
+            "cost": response.cost if response else None,
+            "reused": response.reused if response else 0,
+            "scores": list(response.scores) if response and response.scores else None,
+            "choice_method": response.choice_method if response else None,
+            "error": error_data(self.error),
+            "masked": list(self.masked),
+            "source": self.source,
+            "of": self.of,
+        }
+
+
+def _tool_calls(response: Response | None) -> list[list[dict[str, Any]]]:
+    return [[call.as_dict() for call in s.tool_calls] for s in response.samples] if response else []
+
+
+def _usage(response: Response) -> dict[str, int | None]:
+    used = response.usage
+    return {
+        "prompt_tokens": used.prompt_tokens,
+        "completion_tokens": used.completion_tokens,
+        "cached_tokens": used.cached_tokens,
+    }
+
+
+def error_data(error: BaseException | None) -> dict[str, str] | None:
+    """*error* as JSON-ready data."""
+    return None if error is None else {"type": type(error).__name__, "message": str(error)}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A function, ``call``, ``map`` item or task that got an address."""
+
+    address: str
+    parent: str
+    name: str
+    file: str | None
+    line: int | None
+    at: int
+    metadata: Any = None
+    incarnation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Something that a program saw of the outside world; ``position`` is among the deliveries."""
+
+    address: str
+    ordinal: int
+    kind: str
+    value: Any
+    at: int
+    position: int
+    masked: tuple[str, ...] = ()
+    incarnation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation:
+    """A process that wrote to this trace; ``wall`` and ``monotonic`` (ns) were read at once."""
+
+    number: int
+    pid: int
+    host: str
+    reason: str
+    wall: int
+    monotonic: int
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over the calls. Tokens and cost count what is known; ``unknown`` counts answers that do
+    not say. ``reused`` are samples that a cache gave, at no cost. ``recalled`` are answers that an
+    earlier run gave, for what they ``saved``; ``in_doubt`` are calls that were on their way when a
+    process ended, and were begun again."""
+
+    calls: int = 0
+    answered: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    in_flight: int = 0
+    attempts_failed: int = 0
+    tokens: dict[str, int] = field(default_factory=dict)
+    unknown: dict[str, int] = field(default_factory=dict)
+    cost: int = 0
+    cost_unknown: int = 0
+    reused: int = 0
+    recalled: int = 0
+    saved: int = 0
+    in_doubt: int = 0
+
+    def as_data(self) -> dict[str, Any]:
+        """The totals as JSON-ready data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(slots=True)
+class Trace:
+    """What a trace file holds.
+
+    ``tools`` are the calls of tools, by address. ``torn`` is the size of a last group that a crash
+    cut off; ``moments`` counts deliveries and observations together, in whose order a replay tells
+    them again. ``earlier`` are records of calls that a later process began again.
+    """
+
+    path: Path
+    header: dict[str, Any] = field(default_factory=dict)
+    incarnations: list[Incarnation] = field(default_factory=list)
+    scopes: list[Scope] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
+    warnings: list[tuple[str, str]] = field(default_factory=list)
+    state: State = "crashed"
+    reason: str = ""
+    error: BaseException | None = None
+    torn: int = 0
+    records: int = 0
+    masked: int = 0
+    moments: int = 0
+    by_address: dict[str, Call] = field(default_factory=dict)
+    tools: dict[str, ToolUse] = field(default_factory=dict)
+    earlier: list[Call] = field(default_factory=list)
+    key: keys.RunKey | None = field(default=None, repr=False)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        salvage: bool = False,
+        limit: int = 0,
+        home: Path | None = None,
+    ) -> Trace:
+        """Read the trace, or the tape, at *path*, a stranger's too; writes nothing.
+
+        With *salvage* a damaged trace gives the part before the damage. *limit* is the memory in
+        bytes that its records may take, when the default of 128 MiB and 50 times the file is not
+        what is wanted. Of a private trace, *home* is where its key is looked for, to replay it;
+        without one it is only read. Raises ``TraceError``.
+        """
+        trace = cls(Path(path))
+        found = block.Scan()
+        with regular_file(trace.path) as file:
+            if file.read(1) == b"{":
+                tape: Any = importlib.import_module("appl.tracing.tape.reading")
+                return cast(Trace, tape.read_from(file, trace.path, limit))
+            running = store.locked(file)
+            builder = Builder(trace, found.allowance, home)
+            for raw in block.scan(file, found, salvage=salvage, limit=limit):
+                builder.block(raw, found.blocks)
+        trace.moments = builder.deliveries
+        trace.calls = list(trace.by_address.values())
+        trace.torn = 0 if running else found.torn
+        trace.state = "running" if running else "finished" if builder.closed else "crashed"
+        return trace
+
+    @property
+    def private(self) -> bool:
+        """Whether digests stand in it in place of texts, made with a key."""
+        return "privacy" in self.header
+
+    @property
+    def opened(self) -> bool:
+        """Whether what was recorded is there: it is not private, or was read with its key."""
+        privacy = self.header.get("privacy")
+        sealed = isinstance(privacy, dict) and privacy.get("mode") == REDACTED
+        return not self.private or (sealed and self.key is not None)
+
+    def content_of(self, request: Request) -> bytes:
+        """What the content digest of *request* is in this trace."""
+        return request.digest if self.key is None else self.key.digest(request.digest)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
+        """What a notebook shows."""
+        return notebook.bundle(self)
+
+    def totals(self) -> Totals:
+        """The sums over all calls."""
+        sums = no_totals()
+        sums.calls = len(self.calls)
+        for call in self.calls:
+            add_to(sums, call)
+        for call in self.earlier:
+            add_earlier(sums, call)
+        return sums
+
+    def began(self) -> datetime | None:
+        """When the run began, in UTC."""
+        first = self.incarnations[0] if self.incarnations else None
+        return datetime.fromtimestamp(first.wall / 1e9, UTC) if first else None
+
+    def seconds(self) -> float:
+        """From the first start to the last end, as far as recorded; of each process by itself."""
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for call in (*self.calls, *self.earlier):
+            number = call.incarnation
+            if call.started is not None:
+                first[number] = min(first.get(number, call.started), call.started)
+            if call.ended is not None:
+                last[number] = max(last.get(number, call.ended), call.ended)
+        return sum(last[number] - first[number] for number in first.keys() & last.keys()) / 1e6
+
+    def wall(self, at: int, incarnation: int = 0) -> int:
+        """The time *at* of an incarnation in nanoseconds since 1970: those of several add up."""
+        known = self.incarnations
+        return at * 1000 + (known[incarnation].wall if incarnation < len(known) else 0)
+
+    def as_data(self) -> dict[str, Any]:
+        """The whole trace as JSON-ready data."""
+        began = self.began()
+        return {
+            "path": str(self.path),
+            "state": self.state,
+            "reason": self.reason,
+            "error": error_data(self.error),
+            "began": began.isoformat() if began else None,
+            "seconds": self.seconds(),
+            "torn_bytes": self.torn,
+            "header": jsonable(self.header),
+            "totals": self.totals().as_data(),
+            "scopes": [scope_data(scope) for scope in self.scopes],
+            "calls": [call.as_data() for call in self.calls],
+            "tools": [used.as_data() for used in self.tools.values()],
+            "observations": [observation_data(seen) for seen in self.observations],
+            "warnings": [{"address": a, "message": m} for a, m in self.warnings],
+        }
+
+
+def no_totals() -> Totals:
+    """The sums over nothing."""
+    names = ("prompt_tokens", "completion_tokens", "cached_tokens")
+    return Totals(tokens=dict.fromkeys(names, 0), unknown=dict.fromkeys(names, 0))
+
+
+def add_to(sums: Totals, call: Call) -> None:
+    """Count *call* in *sums*, but for their ``calls``."""
+    outcome: str = call.outcome or "in_flight"
+    setattr(sums, outcome, getattr(sums, outcome) + 1)
+    if call.source is not None:
+        sums.recalled += 1
+        sums.saved += (call.response.cost or 0) if call.response is not None else 0
+    else:
+        _add_spent(sums, call)
+
+
+def add_earlier(sums: Totals, call: Call) -> None:
+    """What a call took before it was begun again."""
+    sums.in_doubt += call.outcome is None and bool(call.attempts)
+    _add_spent(sums, call)
+
+
+def _add_spent(sums: Totals, call: Call) -> None:
+    sums.attempts_failed += sum(1 for attempt in call.attempts if attempt.error is not None)
+    if call.response is None:
+        return
+    sums.reused += call.response.reused
+    for name, count in _usage(call.response).items():
+        if count is None:
+            sums.unknown[name] += 1
+        else:
+            sums.tokens[name] += count
+    if call.response.cost is None:
+        sums.cost_unknown += 1
+    else:
+        sums.cost += call.response.cost
+
+
+def scope_data(scope: Scope) -> dict[str, Any]:
+    """*scope* as JSON-ready data."""
+    data = {name: getattr(scope, name) for name in scope.__slots__}
+    return {**data, "metadata": jsonable(scope.metadata)}
+
+
+def observation_data(seen: Observation) -> dict[str, Any]:
+    """*seen* as JSON-ready data."""
+    return {
+        "address": seen.address,
+        "ordinal": seen.ordinal,
+        "kind": seen.kind,
+        "value": jsonable(seen.value),
+        "masked": list(seen.masked),
+    }
+
+
+def jsonable(value: Any) -> Any:
+    """*value* with what JSON lacks turned into text: bytes, and keys that are no strings.
+
+    An integer of more than 2,000 bits is its hexadecimal text: Python refuses to write long ones in
+    decimal, each interpreter from another length on.
+    """
+    if isinstance(value, dict):
+        return {_key(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(item) for item in value]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, int) and value.bit_length() > _DECIMAL:
+        return hex(value)
+    return value
+
+
+def _key(key: Any) -> str:
+    try:
+        return str(key)
+    except ValueError:  # it is, or holds, an integer too long for decimal digits
+        return str(jsonable(key))
+
+
+class Builder:
+    """Puts the records of a file together; keeps the numbers of the current incarnation.
+
+    What is made of them is taken from *allowance*.
+    """
+
+    def __init__(
+        self, trace: Trace, allowance: Allowance | None = None, home: Path | None = None
+    ) -> None:
+        self._trace, self._allowance = trace, allowance or Allowance(of_file(0))
+        self._home, self._sealer = home, None if trace.key is None else Sealer(trace.key)
+        self.closed = False
+        self.deliveries = self._positions = self._ends = 0
+        self._masks: tuple[str, ...] = ()
+        self._forget()
+        self._handlers: dict[str, Callable[..., None]] = {
+            "H": self._header, "I": self._incarnation, "T": self._text, "X": self._scope,
+            "U": self._line, "B": self._piece, "G": self._medium, "M": self._message,
+            "L": self._longer, "N": self._node, "P": self._params, "S": self._start,
+            "D": self._dispatch, "A": self._attempt, "C": self._chunks, "E": self._end,
+            "V": self._delivery, "F": self._tool, "R": self._result, "O": self._observation,
+            "W": self._warning, "Z": self._close,
+        }  # fmt: skip
+
+    def _forget(self) -> None:
+        """Begin a new space of numbers: each process that writes counts from 1."""
+        self._texts: dict[int, str] = {}
+        self._lines: dict[int, tuple[str, int]] = {}
+        self._scopes: dict[int, str] = {}
+        self._pieces: dict[int, list[bytes]] = {}
+        self._media: dict[int, tuple[Media, tuple[str, ...]]] = {}
+        self._messages: dict[int, tuple[Message, tuple[str, ...]]] = {}
+        self._ropes: dict[int, tuple[Message, Rope, tuple[str, ...]]] = {}
+        self._nodes: dict[int, tuple[Messages, tuple[str, ...]]] = {}
+        self._parameters: dict[int, tuple[str, str, tuple[str, ...]]] = {}
+        self._calls: dict[int, Call] = {}
+        self._used: dict[Any, ToolUse] = {}
+
+    def block(self, raw: bytes, number: int) -> None:
+        """Take in the records of one block. Raises ``TraceCorrupt``."""
+        allowance = self._allowance
+        scratch = Allowance(max(allowance.most - allowance.taken, 0))
+        try:
+            for fields in codec.unpack(raw, scratch):
+                plain, takes = _TAKES.get(fields[0], (0, 0))
+                allowance.spend(takes if len(fields) == plain else RECORD + scratch.taken)
+                scratch.taken = 0
+                self._record(fields)
+                self._trace.records += 1
+        except TraceError:
+            raise
+        except BAD as error:
+            raise TraceCorrupt(
+                f"record {self._trace.records} (block {number}) is not valid: {error!r}"
+            ) from None
+
+    def _record(self, fields: Any) -> None:
+        tag, *rest = fields
+        self._masks = ()
+        if tag == SEALED:
+            tag, *rest = self._opened(*rest)
+        if tag == MASKED:
+            names, inner = rest
+            self._masks = tuple(checked(str, name) for name in names)
+            if self._sealer is not None:  # with the key, what only its owner may read is no gap
+                self._masks = tuple(name for name in self._masks if name != REDACTED)
+            self._trace.masked += 1
+            tag, *rest = inner
+        self.closed = tag == "Z"
+        handler = self._handlers.get(tag)
+        if handler is not None:
+            handler(*rest)
+
+    def _opened(self, sealed: Any, names: Any, shown: Any) -> Any:
+        """The sealed record, where there is a key; else what is shown in its place."""
+        if shown[0] == "H":
+            self._header(shown[1])
+        if self._sealer is None:
+            return (MASKED, names, shown)
+        record = self._sealer.open(checked(bytes, sealed), codec.pack(shown))
+        (original,) = codec.unpack(record, self._allowance)
+        return original
+
+    def _find_key(self) -> None:
+        name = keys.identity_in(self._trace.header)
+        if self._home is None or name is None or self._sealer is not None:
+            return
+        self._trace.key = keys.find(self._home, name)
+        privacy = self._trace.header["privacy"]
+        if self._trace.key is not None and privacy.get("mode") == REDACTED:
+            self._sealer = Sealer(self._trace.key)
+
+    def _header(self, header: Any) -> None:
+        self._trace.header = checked(dict, codec.revive(header, self._long))
+        written = checked(int, self._trace.header.get("format"))
+        if written > record.FORMAT:
+            raise TraceTooNew(
+                f"the trace has format {written}; this version of appl reads up to {record.FORMAT}"
+            )
+        self._find_key()
+
+    def _incarnation(
+        self, number: Any, pid: Any, host: Any, reason: Any, wall: Any, mono: Any
+    ) -> None:
+        self._forget()
+        self._trace.reason, self._trace.error = "", None  # how an earlier process ended is past
+        numbers = (checked(int, value) for value in (wall, mono))
+        self._trace.incarnations.append(
+            Incarnation(
+                checked(int, number), checked(int, pid), checked(str, host), checked(str, reason),
+                *numbers,
+            )
+        )  # fmt: skip
+
+    @property
+    def _incarnations(self) -> int:
+        """The index of the process whose records are read."""
+        return max(len(self._trace.incarnations) - 1, 0)
+
+    def _text(self, number: Any, text: Any) -> None:
+        self._texts[checked(int, number)] = checked(str, text)
+
+    def _piece(self, number: Any, index: Any, data: Any) -> None:
+        pieces = self._pieces.setdefault(checked(int, number), [])
+        if index != len(pieces):
+            raise ValueError(f"piece {index} of a long text follows piece {len(pieces) - 1}")
+        pieces.append(checked(bytes, data))
+
+    def _long(self, value: Any) -> Any:
+        """The text that *value* is or refers to."""
+        if not isinstance(value, dict):
+            return value
+        number, length, is_text = value["$blob"]
+        data = b"".join(self._pieces[number])
+        self._allowance.spend(len(data))
+        self._allowance.spend_text(data)
+        if len(data) != length:
+            raise ValueError(f"a long text has {len(data)} bytes instead of {length}")
+        return data.decode("utf-8", "surrogatepass") if is_text else data
+
+    def _scope(
+        self, number: Any, parent: Any, leaf: Any, name: Any, file: Any, line: Any, at: Any,
+        about: Any = None,
+    ) -> None:  # fmt: skip
+        above = self._scope_of(parent)
+        address = f"{above}/{checked(str, leaf)}" if parent != "" else checked(str, leaf)
+        self._allowance.spend(4 * len(address))
+        self._scopes[checked(int, number)] = address
+        self._trace.scopes.append(
+            Scope(address, above, checked(str, name), self._file(file), optional(int, line),
+                  checked(int, at), codec.revive(about, self._long), self._incarnations)
+        )  # fmt: skip
+
+    def _scope_of(self, reference: Any) -> str:
+        if isinstance(reference, int):
+            return self._scopes[reference]
+        return str(checked(str, reference))
+
+    def _file(self, number: Any) -> str | None:
+        return None if number is None else self._texts[number]
+
+    def _medium(self, number: Any, kind: Any, url: Any, data: Any, mime: Any, detail: Any) -> None:
+        sort: type[Image | Audio] = {"image": Image, "audio": Audio}[kind]
+        content = checked(bytes, self._long(data))
+        medium = sort.restored(
+            optional(str, url), content, checked(str, mime), optional(str, detail)
+        )
+        self._media[checked(int, number)] = (medium, self._masks)
+
+    def _message(self, number: Any, role: Any, content: Any, more: Any = None) -> None:
+        if role not in ROLES:
+            raise ValueError(f"unknown role {role!r}")
+        text = checked(str, self._long(content))
+        self._messages[checked(int, number)] = self._made(role, text, more)
+
+    def _made(self, role: Any, text: str, more: Any) -> tuple[Message, tuple[str, ...]]:
+        """A message, and the secrets that were taken out of it."""
+        if more is None:
+            return Message(role, text), self._masks
+        media = [(checked(int, at), *self._media[each]) for at, each in more.get("media", ())]
+        message = Message(
+            role, text, tuple((at, medium) for at, medium, _ in media),
+            record.calls_from(more.get("calls", ()), self._long),
+            optional(str, more.get("of")), optional(str, more.get("name")),
+            checked(bool, more.get("error", False)),
+        )  # fmt: skip
+        return message, self._masks + tuple(mask for _, _, masked in media for mask in masked)
+
+    def _longer(self, number: Any, base: Any, added: Any, more: Any = None) -> None:
+        """A message that goes on; it is put together when somebody reads it."""
+        if base in self._ropes:
+            said, rope, masked = self._ropes[base]
+        else:
+            said, masked = self._messages[base]
+            rope = Rope(None, said.content)
+        outline, masks = self._made(said.role, "", more)
+        text = checked(str, self._long(added))
+        before, own = self._spans((more or {}).get("from"), rope, len(text))
+        if before:  # what a message was that goes on is told where it does
+            rope = Rope(None, said.content, before)
+        longer = Rope(rope, text, own)
+        masks = self._marks(masked, masks)
+        self._ropes[checked(int, number)] = (outline, longer, masks)
+
+    def _spans(self, told: Any, rope: Rope | None, length: int) -> tuple[Spans, Spans]:
+        """The origins of *rope*, if they are told, and of a text of *length* after it.
+
+        Where a text was masked, they no longer fit and nothing is known.
+        """
+        if told is None:
+            return NOWHERE, NOWHERE
+        spans: Spans = tuple(
+            each if i % 2 == 0 else self._origin(each) for i, each in enumerate(checked(list, told))
+        )
+        total = sum(checked(int, each) for each in spans[::2])
+        if any(each <= 0 for each in spans[::2]) or len(spans) % 2:
+            raise ValueError("the origins of a text are not those of a text")
+        if total == length:
+            return NOWHERE, spans
+        if rope is not None and rope.base is None and total == rope.size + length:
+            return cut(spans, rope.size)
+        return NOWHERE, NOWHERE
+
+    def _origin(self, reference: Any) -> Origin:
+        if not isinstance(reference, int):
+            return cast(Origin, optional(str, reference))
+        site = self._lines.get(reference)
+        return site if site is not None else self._calls[reference].address
+
+    def _line(self, number: Any, file: Any, line: Any) -> None:
+        self._lines[checked(int, number)] = (self._texts[file], checked(int, line))
+
+    def _node(
+        self, number: Any, parent: Any, message: Any, digest: Any, told: Any = None
+    ) -> None:  # fmt: skip
+        above, masks = (None, ()) if parent is None else self._nodes[parent]
+        roped = self._ropes.get(message)
+        if roped is not None:
+            link = Messages.roped(above, *roped[:2], closed=False)
+            masks += roped[2]
+        else:
+            said, masked = self._messages[message]
+            _, spans = self._spans(told, None, len(said.content))
+            link, masks = Messages(above, said, spans=spans), masks + masked
+        if masks or self._trace.private or roped is not None:  # a rope is not put together here
+            link.has_digest(checked(bytes, digest))
+        elif link.digest != digest:
+            raise ValueError("a message is not what its digest says")
+        self._nodes[checked(int, number)] = (link, self._marks(masks))
+
+    def _marks(self, *masks: tuple[str, ...]) -> tuple[str, ...]:
+        """All of *masks*, which grow with each message that a prompt has."""
+        found = tuple(itertools.chain(*masks)) if any(masks) else ()
+        self._allowance.spend(8 * len(found))
+        return found
+
+    def _params(self, number: Any, model: Any, sampling: Any) -> None:
+        text = checked(str, self._long(sampling))
+        if not self._masks:
+            checked(dict, json.loads(text))
+        self._parameters[checked(int, number)] = (checked(str, model), text, self._masks)
+
+    def _start(
+        self, number: Any, scope: Any, name: Any, ordinal: Any, kind: Any, prompt: Any,
+        params: Any, n: Any, sample: Any, content: Any, edges: Any, file: Any, line: Any, at: Any,
+        timeout: Any, *later: Any,
+    ) -> None:  # fmt: skip
+        messages, masks = (None, ()) if prompt is None else self._nodes[prompt]
+        model, sampling, more = self._parameters[params]
+        self._allowance.spend(_EDGE * len(edges))
+        call = Call(
+            address=f"{self._scope_of(scope)}/{checked(str, name)}",
+            ordinal=checked(int, ordinal), kind=checked(str, kind), model=model,
+            sampling=sampling, messages=messages, n=checked(int, n), sample=checked(int, sample),
+            content=checked(bytes, content), edges=tuple(self._address(edge) for edge in edges),
+            file=self._file(file), line=optional(int, line), timeout=optional(float, timeout),
+            position=self._positions, started=checked(int, at),
+            masked=self._marks(masks, more, self._masks), incarnation=self._incarnations,
+        )  # fmt: skip
+        self._positions += 1
+        self._calls[checked(int, number)] = call
+        self._add(call)
+
+    def _add(self, call: Call) -> None:
+        """A call that was begun again by a later process takes the place of its first record."""
+        self._allowance.spend(2 * RECORD + 4 * len(call.address))
+        before = self._trace.by_address.pop(call.address, None)
+        if before is not None:
+            self._trace.earlier.append(before)
+        self._trace.by_address[call.address] = call
+
+    def _address(self, reference: Any) -> str:
+        return self._calls[reference].address if isinstance(reference, int) else str(reference)
+
+    def _call(self, reference: Any) -> Call:
+        """The call of *reference*; one that ended without having started begins to exist here."""
+        if isinstance(reference, int):
+            return self._calls[reference]
+        address = checked(str, reference)
+        found = self._trace.by_address.get(address)
+        if found is None:
+            found = Call(address)
+            self._add(found)
+        return found
+
+    def _dispatch(self, call: Any, number: Any, at: Any, waited: Any = None) -> None:
+        waits = {checked(str, why): checked(int, took) for why, took in (waited or {}).items()}
+        self._call(call).attempts.append(
+            Attempt(checked(int, number), checked(int, at), waited=waits)
+        )
+
+    def _attempt(self, call: Any, number: Any, error: Any, at: Any, wait: Any = 0) -> None:
+        attempts = self._call(call).attempts
+        found = next(
+            (each for each in reversed(attempts[-_RECENT:]) if each.number == number), None
+        )
+        if found is None:
+            found = Attempt(checked(int, number), checked(int, at))
+            attempts.append(found)
+        found.error, found.wait = self._error(error), checked(int, wait)
+
+    def _error(self, data: Any) -> BaseException:
+        def revived(value: Any) -> Any:
+            return codec.revive(value, self._long)
+
+        return record.error_from(data, revived, self._long)
+
+    def _end(self, reference: Any, status: Any, value: Any, at: Any, *later: Any) -> None:
+        call = self._call(reference)
+        if status == record.ANSWERED:
+            call.outcome, call.response = "answered", record.response_from(value, self._long)
+        elif status in (record.FAILED, record.CANCELLED):
+            call.outcome = "failed" if status == record.FAILED else "cancelled"
+            call.error = self._error(value)
+        else:
+            raise ValueError(f"unknown outcome {status!r}")
+        call.ended, call.end_position = checked(int, at), self._ends
+        call.masked += self._masks
+        self._ends += 1
+        about = later[-1] if later and isinstance(later[-1], dict) else None
+        if about is not None:
+            later = later[:-1]
+            call.first = optional(int, about.get("first"))
+            call.source = optional(str, about.get("source"))
+            call.of = optional(str, about.get("of"))
+        if later:
+            self._stream(call, *later)
+
+    def _stream(self, call: Call, cuts: Any, said: Any = None, *later: Any) -> None:
+        if said is not None:
+            call.begun = {
+                (checked(int, sample), checked(int, kind)): checked(str, self._long(text))
+                for sample, kind, text in said
+            }
+        call.cuts = checked(list, cuts)
+        if not call.masked:
+            check(call.cuts, call._whole())
+
+    def _chunks(self, reference: Any, count: Any, at: Any) -> None:
+        if not 0 < checked(int, count) < _MANY:
+            raise ValueError(f"{count} chunks were delivered")
+        self._call(reference).shown.append((self.deliveries, count))
+        self.deliveries += 1
+
+    def _tool(
+        self, number: Any, scope: Any, leaf: Any, name: Any, arguments: Any, effect: Any, file: Any,
+        line: Any, at: Any,
+    ) -> None:  # fmt: skip
+        used = ToolUse(
+            f"{self._scope_of(scope)}/{checked(str, leaf)}", checked(str, name),
+            checked(str, self._long(arguments)), checked(str, effect), self._file(file),
+            optional(int, line), self._positions, checked(int, at), masked=self._masks,
+            incarnation=self._incarnations,
+        )  # fmt: skip
+        self._positions += 1
+        self._used[checked(int, number)] = used
+        self._trace.tools.pop(used.address, None)
+        self._trace.tools[used.address] = used
+
+    def _use(self, reference: Any) -> ToolUse | None:
+        if isinstance(reference, int):
+            return self._used.get(reference)
+        return self._trace.tools.get(checked(str, reference))
+
+    def _result(self, reference: Any, status: Any, value: Any, at: Any) -> None:
+        used = self._use(reference)
+        if used is None:
+            raise ValueError(f"a result is that of no tool call: {reference!r}")
+        if status == record.ANSWERED:
+            used.message, masks = self._messages[value]
+            used.outcome, used.masked = "answered", used.masked + masks
+        elif status in (record.FAILED, record.CANCELLED):
+            used.outcome = "failed" if status == record.FAILED else "cancelled"
+            used.error = self._error(value)
+        else:
+            raise ValueError(f"unknown outcome {status!r}")
+        used.ended, used.end_position = checked(int, at), self._ends
+        used.masked += self._masks
+        self._ends += 1
+
+    def _delivery(self, reference: Any, at: Any) -> None:
+        call: Call | ToolUse = self._use(reference) or self._call(reference)
+        if call.delivered is None:
+            call.delivered = self.deliveries
+            call.delivered_at = self._by_clock_of(call, checked(int, at))
+        self.deliveries += 1
+
+    def _by_clock_of(self, call: Call | ToolUse, at: int) -> int:
+        """The time *at* of this process by the clock of the one in which *call* began."""
+        trace, now = self._trace, self._incarnations
+        if call.incarnation == now:
+            return at
+        return (trace.wall(at, now) - trace.wall(0, call.incarnation)) // 1000
+
+    def _observation(self, address: Any, ordinal: Any, kind: Any, value: Any, at: Any) -> None:
+        self._trace.observations.append(
+            Observation(
+                checked(str, address), checked(int, ordinal), checked(str, kind),
+                codec.revive(value, self._long), checked(int, at), self.deliveries, self._masks,
+                self._incarnations,
+            )
+        )  # fmt: skip
+        self.deliveries += 1
+
+    def _warning(self, address: Any, message: Any, at: Any) -> None:
+        self._trace.warnings.append((checked(str, address), checked(str, message)))
+
+    def _close(self, reason: Any, error: Any, at: Any, totals: Any) -> None:
+        self._trace.reason = checked(str, reason)
+        self._trace.error = None if error is None else self._error(error)
+
+
+class NoPrompts(dict[int, Any]):
+    """Prompts that nobody reads."""
+
+    def __missing__(self, number: int) -> Any:
+        return None, ()
+
+
+def records(path: Path) -> Iterator[Any]:
+    """The raw records of the trace at *path*, as they stand; for tools and tests."""
+    with regular_file(path) as file:
+        for raw in block.scan(file, block.Scan()):
+            yield from codec.unpack(raw)

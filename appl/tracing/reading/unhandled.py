@@ -1,0 +1,69 @@
+"""Which recorded failures ended a run, and which ones its program lived with.
+
+Invariant: only reads. A failure counts as handled when the program went on after it was told.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.reading.trace import Call, Trace
+
+
+def unhandled(trace: Trace) -> set[str]:
+    """The addresses of the failed calls that are worth asking again when *trace* is resumed.
+
+    Those of a run that ended in a failure (a budget, an outage, a wrong key): a failed call after
+    which neither its own frame nor one around it began anything. Where only a frame around it did,
+    which may not have looked at it yet, it counts if it failed as the whole run did.
+    """
+    if trace.reason != "failed":
+        return set()
+    begun = _begun(trace)
+    return {
+        call.address
+        for call in trace.calls
+        if call.outcome == "failed" and not _handled(trace, call, begun)
+    }
+
+
+def _handled(trace: Trace, call: Call, begun: dict[str, int]) -> bool:
+    if call.delivered_at is None:
+        return False
+    told = trace.wall(call.delivered_at, call.incarnation)
+    own, *around = _frames(call.address)
+    if begun.get(own, -1) >= told:
+        return True
+    alike = type(call.error) is type(trace.error)
+    return not alike and any(begun.get(frame, -1) >= told for frame in around)
+
+
+def _begun(trace: Trace) -> dict[str, int]:
+    """When each frame began or saw something for the last time, in nanoseconds since 1970."""
+    last: dict[str, int] = defaultdict(lambda: -1)
+    for scope in trace.scopes:
+        _note(last, scope.parent, trace.wall(scope.at, scope.incarnation))
+    begun: list[Call | ToolUse] = [*trace.calls, *trace.tools.values()]
+    for each in begun:
+        if each.started is not None:
+            frame = each.address.rpartition("/")[0]
+            _note(last, frame, trace.wall(each.started, each.incarnation))
+    for seen in trace.observations:  # at the address of a frame, or of a call in one
+        at = trace.wall(seen.at, seen.incarnation)
+        _note(last, seen.address, at)
+        _note(last, seen.address.rpartition("/")[0], at)
+    return last
+
+
+def _note(last: dict[str, int], frame: str, at: int) -> None:
+    last[frame] = max(last[frame], at)
+
+
+def _frames(address: str) -> list[str]:
+    """The frames around *address*, inner ones first."""
+    found = []
+    while "/" in address:
+        address = address.rpartition("/")[0]
+        found.append(address)
+    return found

@@ -1,0 +1,1 @@
+"""Runs are written down as they happen, without their secrets."""

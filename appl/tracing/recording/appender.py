@@ -1,0 +1,107 @@
+"""Writes what is new in a resumed run to the end of its trace.
+
+Invariant: nothing is written before something new happens; what the trace holds already is not
+written again, and its last record holds the sums over all processes that wrote to it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from appl.runtime.event import (
+    CallStarted,
+    ChunksDelivered,
+    Delivered,
+    Event,
+    RunEnded,
+    ScopeEntered,
+    Warned,
+)
+from appl.tracing.recording.recorder import Recorder, Sums
+from appl.tracing.replaying.resumer import Resumer
+
+_QUIET = (ScopeEntered, CallStarted, Delivered, ChunksDelivered, Warned)
+"""What is written only with what comes of it, or with the end of the run."""
+
+
+class Appender(Recorder):
+    """A recorder that goes on with the trace of *resumer*, under the lock of that file.
+
+    *options* are those of ``Recorder``. Raises ``TraceLocked`` when another process writes it.
+    """
+
+    def __init__(self, resumer: Resumer, **options: Any) -> None:
+        self._resumer = resumer
+        self._begun = False
+        self._starting = threading.RLock()
+        self._kept: list[Event] = []
+        super().__init__(resumer.trace.path, append=True, reason="resume", **options)
+        resumer.on_again = self._record
+        self._totals = Sums.of(resumer.trace)
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was written."""
+        return self._begun
+
+    def _open(self, header: Mapping[str, Any], append: bool, reason: str) -> None:
+        self._reason = reason
+
+    def on_event(self, event: Event) -> None:
+        if self._closed:
+            return
+        if isinstance(event, RunEnded):  # that alone is nothing new
+            super().on_event(event)
+        elif self._resumer.is_new(event):
+            self._record(event)
+
+    def _record(self, event: Event) -> None:
+        """Write *event*, unless it is nothing by itself: that is kept until something happens."""
+        with self._starting:
+            self._kept.append(event)
+            if not self._begun and isinstance(event, _QUIET):
+                return
+            kept, self._kept = self._kept, []
+            self._write(kept)
+
+    def _write(self, events: list[Event]) -> None:
+        for event in events:
+            self._begin()
+            if isinstance(event, CallStarted):
+                self._replaces(event.request.address)
+            super().on_event(event)
+
+    def _replaces(self, address: str) -> None:
+        """A call that is begun again is not counted as it ended then."""
+        before = self._resumer.trace.by_address.get(address)
+        if before is not None and before.started is not None:
+            self._totals.forget(before)
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            super()._open({}, True, self._reason)
+
+    def barrier(self, timeout: float | None = None) -> None:
+        """Return when all that happened so far is written. Raises ``TraceWriteError``."""
+        self._flush()
+        super().barrier(timeout)
+
+    def _flush(self) -> None:
+        with self._starting:
+            kept, self._kept = self._kept, []
+            self._write(kept)
+
+    def close(self, reason: str | None = None) -> None:
+        """Write what is left, and how the run ended if that is new. Raises ``TraceWriteError``."""
+        before = self._resumer.trace
+        ended = self._ended.reason if self._ended is not None else reason or "finished"
+        same = before.state == "finished" and before.reason == ended
+        if not self._begun and (same or self._resumer.error is not None):
+            self.leave()
+            return
+        self._flush()
+        self._begin()
+        super().close(reason)

@@ -1,0 +1,84 @@
+"""Options that a user has set for calls of a program that is run again: by address or pattern.
+
+Invariant: they are part of the trace, so that a replay of it asks what was asked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from appl.backend import Sampling
+from appl.errors import InvalidOption, nearest
+from appl.tracing.reading.trace import Trace
+
+if TYPE_CHECKING:
+    from appl.runtime.answers.call import Call as Asked
+
+HEADER = "sets"
+_OPTIONS = tuple(
+    each.name
+    for each in dataclasses.fields(Sampling)
+    if each.init and each.name not in ("extra", "begun", "tools", "schema", "choices")
+)
+
+
+class Amendments:
+    """Options by ``CALL.option``; CALL is an address or a pattern, ``model`` an option too.
+
+    ``given`` are those that each call got. Raises ``InvalidOption``.
+    """
+
+    def __init__(self, sets: Mapping[str, Any] | None = None) -> None:
+        self.sets = dict(sets or {})
+        self._parts = [(key, *_split(key), value) for key, value in self.sets.items()]
+        self.given: dict[str, dict[str, Any]] = {}
+        self.used: set[str] = set()
+
+    @classmethod
+    def of(cls, trace: Trace, more: Mapping[str, Any] | None = None) -> Amendments:
+        """Those that *trace* was recorded with, and *more*."""
+        recorded = trace.header.get(HEADER)
+        known = dict(recorded) if isinstance(recorded, Mapping) else {}
+        return cls({**{str(key): value for key, value in known.items()}, **(more or {})})
+
+    def apply(self, call: Asked) -> None:
+        """Set the options of *call*, which is about to become a request."""
+        for key, pattern, name, value in self._parts:
+            if matches(pattern, call.address):
+                self.used.add(key)
+                self.given.setdefault(call.address, {})[name] = value
+                _set(call, name, value)
+
+
+def matches(pattern: str, address: str) -> bool:
+    """Whether *address* is *pattern*, or like it where it holds ``*`` and ``?``."""
+    return fnmatch.fnmatchcase(address, pattern) or fnmatch.fnmatchcase(address, f"/{pattern}")
+
+
+def _split(key: str) -> tuple[str, str]:
+    pattern, _, name = key.rpartition(".")
+    if not pattern or not name:
+        raise InvalidOption(f"write CALL.option=value, as in '*.temperature=0.2'; got {key!r}")
+    return pattern, name
+
+
+def _set(call: Asked, name: str, value: Any) -> None:
+    declared = call.profile.options
+    if name == "model":
+        call.model = call.run.models.resolve(value).name or ""
+    elif name in _OPTIONS:
+        value = (value,) if name == "stop" and isinstance(value, str) else value
+        value = tuple(value) if isinstance(value, list) else value
+        call.sampling = dataclasses.replace(call.sampling, **{name: value})
+    elif name in declared:
+        extra = dict(call.sampling.extra) | {name: value}
+        call.sampling = dataclasses.replace(call.sampling, extra=tuple(sorted(extra.items())))
+    else:
+        known = (*_OPTIONS, "model", *sorted(declared))
+        raise InvalidOption(
+            f"there is no option {name!r} to set{nearest(name, known)} (there are: "
+            f"{', '.join(known)})"
+        )

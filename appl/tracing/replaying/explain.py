@@ -1,0 +1,177 @@
+"""Why a replay cannot go on, in words: both sides, what differs, and what to do about it.
+
+Invariant: only reads; text from prompts and answers is shown cut and escaped, so that a recorded
+escape sequence never reaches a terminal.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from appl.backend import Request
+from appl.prompt import Message
+from appl.tracing.explaining.textdiff import text_diff
+from appl.tracing.format.sampling import parameters
+from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.reading.trace import Call, Trace
+
+_SEVERAL = 3
+CAUSES = (
+    "usual causes: the program or a default was edited; the clock, random numbers, uuid, files or "
+    "the environment read without appl.now, appl.random, appl.uuid, appl.read, appl.env; iteration "
+    "over a set; a race against a timer or a thread"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where the program issues a call now, and whose answers its prompt holds."""
+
+    where: str = ""
+    edges: tuple[str, ...] = ()
+
+
+def divergence(trace: Trace, request: Request, site: Site, claimed: Collection[str]) -> str:
+    """The whole explanation for a *request* that *trace* does not answer."""
+    found = trace.by_address.get(request.address)
+    lines = [_headline(trace, request, found), _places(site, found)]
+    if found is not None:
+        lines += _differences(trace, request, site, found)
+    lines += [_nearest(trace, request, claimed), CAUSES, _next(trace, request, found)]
+    return "\n  ".join(line for line in lines if line)
+
+
+def _headline(trace: Trace, request: Request, found: Call | None) -> str:
+    what = "was never recorded" if found is None else "was recorded with another content"
+    return f"{request.address} (call {request.ordinal} of its frame) {what} in {trace.path.name}"
+
+
+def _places(site: Site, found: Call | None) -> str:
+    now = f"issued now at {site.where}" if site.where else ""
+    place = f" from {found.where}" if found and found.where else ""
+    then = f"recorded{place} as call {found.position} of the run" if found else ""
+    return "; ".join(part for part in (now, then) if part)
+
+
+def _differences(trace: Trace, request: Request, site: Site, found: Call) -> list[str]:
+    same: list[tuple[str, str, str]] = []
+    differs: list[tuple[str, str, str]] = []
+    for name, now, then in _parts(request, found):
+        (same if now == then else differs).append((name, then, now))
+    lines = [f"same: {_names(same)}" if same else "", f"differs: {_names(differs)}"]
+    if differs:
+        _, then, now = differs[0]
+        lines += text_diff(then, now)
+        lines.append(_origin(trace, then, now, found, site))
+    return lines
+
+
+def _parts(request: Request, found: Call) -> Iterable[tuple[str, str, str]]:
+    """Name, present and recorded form of each part of a call, messages first."""
+    pairs = zip_longest(request.messages or (), found.messages or ())
+    for index, (now, then) in enumerate(pairs, 1):
+        either: Message = now or then
+        yield f"message {index} ({either.role})", _said(now), _said(then)
+    yield "model", request.model, found.model
+    settings, recorded = map(parameters, (request.sampling.canonical(), found.sampling))
+    for name in sorted({*settings, *recorded}):
+        yield name, json.dumps(settings.get(name)), json.dumps(recorded.get(name))
+    yield "number of samples", str(request.n), str(found.n)
+    yield "first sample", str(request.sample), str(found.sample)
+    yield "ordinal", str(request.ordinal), str(found.ordinal)
+
+
+def _said(message: Message | None) -> str:
+    return "(no message)" if message is None else message.shown
+
+
+def _names(parts: list[tuple[str, str, str]]) -> str:
+    shown = [name for name, _, _ in parts[:8]]
+    return ", ".join(shown) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
+
+
+def _origin(trace: Trace, then: str, now: str, found: Call, site: Site) -> str:
+    """The calls whose answers stand in the differing text."""
+    known = dict.fromkeys((*found.edges, *site.edges))
+    calls = [trace.by_address[address] for address in known if address in trace.by_address]
+    makers = [
+        f"{call.address}{f' ({call.where})' if call.where else ''}"
+        for call in calls
+        if call.response and (text := call.response.text) and (text in then or text in now)
+    ]
+    return f"this text holds the answer of {', '.join(makers[:_SEVERAL])}" if makers else ""
+
+
+def _nearest(trace: Trace, request: Request, claimed: Collection[str]) -> str:
+    """Recorded calls that could have been meant: of the same content, then of a like address."""
+    twins = [c for c in trace.calls if c.content == trace.content_of(request)]
+    if twins:
+        names = [
+            f"{c.address}{'' if c.address in claimed else ' (not asked for yet)'}" for c in twins
+        ]
+        more = f" and {len(twins) - _SEVERAL} more" if len(twins) > _SEVERAL else ""
+        return f"recorded with exactly this content: {', '.join(names[:_SEVERAL])}{more}"
+    scope = request.address.rpartition("/")[0] + "/"
+    inside = [c.address for c in trace.calls if c.address.startswith(scope)][:500]
+    pool = inside or [c.address for c in trace.calls[:500]]
+    near = difflib.get_close_matches(request.address, pool, n=_SEVERAL, cutoff=0.3) or pool[:1]
+    return f"nearest recorded calls: {', '.join(near)}" if near else "the trace holds no calls"
+
+
+def _next(trace: Trace, request: Request, found: Call | None) -> str:
+    show = f" {request.address}" if found else ""
+    return (
+        f"next: `appl trace show {trace.path}{show}` shows what was recorded; if the program was "
+        "changed on purpose, run it again to record anew"
+    )
+
+
+def locked(trace: Trace) -> str:
+    """Why a private trace cannot be replayed."""
+    privacy = trace.header.get("privacy")
+    if not isinstance(privacy, dict) or privacy.get("mode") != "redacted":
+        return (
+            f"{trace.path.name} holds digests in place of texts: `appl trace verify` checks "
+            "another run against it, and nothing replays it"
+        )
+    return (
+        f"{trace.path.name} is private: replaying it needs its key, {privacy.get('key')}.key in "
+        "the folder `keys` of where it was recorded; reading it does not"
+    )
+
+
+def stuck(
+    waiting: list[Call], moments: list[tuple[str, int, str]], unasked: Sequence[Call | ToolUse]
+) -> str:
+    """Both sides of a replay in which every program waits."""
+    lines = ["every program waits, and the trace has no answer to give:"]
+    for call in waiting[: 2 * _SEVERAL]:
+        state = (
+            "was cancelled" if call.outcome == "cancelled" else "had not ended when the record ends"
+        )
+        lines.append(f"waited for: {call.address} {call.where}: it {state}")
+    for address, _, kind in moments[:_SEVERAL]:
+        lines.append(f"waited for: {kind} at {address}: it had not ended when the record ends")
+    if unasked:
+        names = ", ".join(call.address for call in unasked[: 2 * _SEVERAL])
+        lines.append(f"recorded, and not asked for yet: {names}")
+    lines.append(
+        "when the trace is of a run that crashed, this is as far as it goes; otherwise the program "
+        "waits for something that it did not wait for then"
+    )
+    return "\n  ".join(lines)
+
+
+def unused(trace: Trace, calls: Sequence[Call | ToolUse]) -> str:
+    """Which recorded calls the program did not ask for."""
+    names = [f"{c.address}{f' ({c.where})' if c.where else ''}" for c in calls[: 2 * _SEVERAL]]
+    more = f", and {len(calls) - len(names)} more" if len(calls) > len(names) else ""
+    every = len(trace.calls) + len(trace.tools)
+    return (
+        f"{len(calls)} of {every} recorded calls were never asked for: "
+        f"{', '.join(names)}{more}\n  {CAUSES}"
+    )

@@ -1,0 +1,302 @@
+"""Answers a run from its trace in another order, and fails where a plan says: for nothing.
+
+Invariant: nothing is asked live and no tool runs; one seed is one run, whatever the machine does.
+
+A recorded answer is given to the call of its address even when the call asks something else now:
+that is what is looked for, and it is noted in ``changed``. What was never recorded, as in a branch
+that only another order takes, gets the answer of a like call; where there is none, the run ends
+with ``NoAnswer``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+from appl.backend import Emit, Profile, Request, Response
+from appl.errors import (
+    BackendBusy,
+    BackendError,
+    BackendTimeout,
+    BackendUnavailable,
+    MalformedResponse,
+)
+from appl.runtime.event import CallStarted, Event
+from appl.tracing.reading.tooluse import End, ToolUse
+from appl.tracing.reading.trace import Call, Trace
+from appl.tracing.replaying import explain
+from appl.tracing.replaying.explain import Site
+from appl.tracing.replaying.replayer import by_key, profile_from, turns_of
+
+FaultKind = Literal["busy", "timeout", "cut", "malformed", "garbled"]
+FAULTS: dict[FaultKind, str] = {
+    "busy": "a 429",
+    "timeout": "a timeout",
+    "cut": "a stream that breaks off",
+    "malformed": "an answer that breaks the protocol",
+    "garbled": "an answer that ends in the middle",
+}
+_OWN = frozenset(["done", "timeout", "deadline", "sleep", "cancelled"])
+_HARMLESS = frozenset(["now", "random", "uuid", "env"])
+_LAST = (1 << 62, 0)
+
+
+class NoAnswer(BackendError):
+    """Nothing that was recorded could answer this: how such a run goes on is not known."""
+
+
+class Clock(Protocol):
+    """A clock that goes on when it is told to: see ``appl.testing.VirtualClock``."""
+
+    def advance(self) -> bool:
+        """Go to the next timer; false when there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is done to a run: another ``order``, or a ``fault`` at an address, with a seed.
+
+    A ``lasting`` fault meets each attempt of the call, another one only the first.
+    """
+
+    seed: int
+    fault: FaultKind | None = None
+    address: str = ""
+    lasting: bool = False
+
+    @property
+    def told(self) -> str:
+        """The plan in words."""
+        if self.fault is None:
+            return "another order"
+        often = "at each attempt" if self.lasting else "once"
+        return f"{FAULTS[self.fault]} at {self.address}, {often}"
+
+
+def plan(trace: Trace, seed: int) -> Plan:
+    """The plan of *seed*: even ones are orders, odd ones faults."""
+    dice = random.Random(f"fuzz {seed}")
+    addresses = sorted(call.address for call in trace.calls if call.response is not None)
+    if seed % 2 == 0 or not addresses:
+        return Plan(seed)
+    kinds = list(FAULTS)
+    kind = kinds[seed // 2 % len(kinds)]
+    return Plan(seed, kind, dice.choice(addresses), dice.random() < 0.5)
+
+
+class Fuzzer:
+    """A backend, an instrument and the effects of a run, as a ``Replayer`` is."""
+
+    def __init__(self, trace: Trace, plan: Plan, clock: Clock) -> None:
+        self.trace, self.plan, self._clock = trace, plan, clock
+        self._turns = turns_of(trace)
+        self._seen = by_key(trace.observations)
+        self._sites: dict[str, Site] = {}
+        self._parked: dict[tuple[str, str, int], Callable[[], None]] = {}
+        self._gates: Counter[str] = Counter()
+        self._attempts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self.changed: dict[str, str] = {}
+        self.unknown: list[str] = []
+
+    @property
+    def backend(self) -> Fuzzer:
+        """What to give to the run as its backend."""
+        return self
+
+    @property
+    def effects(self) -> Fuzzer:
+        """What to give to the run as its effects."""
+        return self
+
+    @property
+    def profile(self) -> Profile:
+        """The recorded backend's."""
+        return profile_from(self.trace.header.get("profile"))
+
+    def on_event(self, event: Event) -> None:
+        """Remember where calls are issued from."""
+        if isinstance(event, CallStarted):
+            where = f"{event.file}:{event.line}" if event.file else ""
+            self._sites[event.request.address] = Site(where, event.edges)
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+    # -- answers
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        """The recorded answer, or a fault, when it is drawn."""
+        self._attempts[request.address] += 1
+        call = self._call(request)
+        fault = self._fault(request.address)
+        chunks = list(call.chunks()) if emit is not None else []
+        for chunk in chunks[: len(chunks) // 2] if fault == "cut" else chunks:
+            await self._gate(request.address)
+            assert emit is not None
+            emit(chunk)
+        await self._gate(request.address)
+        if fault is not None and fault != "garbled":
+            raise _error(fault, request.address)
+        if call.response is None:
+            raise call.error or NoAnswer(f"{request.address} has no recorded answer")
+        return _garbled(call.response) if fault == "garbled" else call.response
+
+    def _fault(self, address: str) -> FaultKind | None:
+        plan = self.plan
+        due = plan.lasting or self._attempts[address] == 1
+        return plan.fault if plan.address == address and due else None
+
+    def _call(self, request: Request) -> Call:
+        """The record that answers *request*; when it asks something else now, that is noted."""
+        found = self.trace.by_address.get(request.address)
+        if found is None or (found.started is not None and found.content != request.digest):
+            site = self._sites.get(request.address, Site())
+            text = explain.divergence(self.trace, request, site, ())
+            self.changed.setdefault(request.address, text)
+        if found is not None and (found.response is not None or found.outcome == "failed"):
+            return found
+        return self._like(request)
+
+    def _like(self, request: Request) -> Call:
+        """A recorded answer to the same question, or to one with the same options."""
+        options = request.sampling.canonical()
+        answered = [call for call in self.trace.calls if call.response is not None]
+        same = [call for call in answered if call.content == request.digest]
+        like = same or [c for c in answered if (c.sampling, c.n) == (options, request.n)]
+        if not like:
+            self.unknown.append(request.address)
+            raise NoAnswer(f"nothing that was recorded could answer {request.address}")
+        return like[self._dice(request.address).randrange(len(like))]
+
+    # -- the order
+
+    async def _gate(self, address: str) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        key = (address, "call", self._gates[address])
+        self._gates[address] += 1
+        self._park(key, lambda: _open(future))
+        try:
+            await future
+        finally:
+            with self._lock:
+                self._parked.pop(key, None)
+
+    def _park(self, key: tuple[str, str, int], go: Callable[[], None]) -> None:
+        with self._lock:
+            self._parked[key] = go
+
+    def on_quiet(self, final: bool = True) -> bool:
+        """Let something go on: by lot, or where a fault is planned, as it was recorded."""
+        with self._lock:
+            key = self._next() if self._parked else None
+            go = self._parked.pop(key) if key is not None else None
+        if go is None:
+            return self._clock.advance()
+        go()
+        return True
+
+    def _next(self) -> tuple[str, str, int]:
+        lot = self._lot if self.plan.fault is None else self._turn
+        return min(sorted(self._parked), key=lot)
+
+    def _lot(self, key: tuple[str, str, int]) -> tuple[float, int]:
+        """Each thing has its own: what else waits, and for how long, changes nobody's."""
+        return self._dice(*key).random(), 0
+
+    def _dice(self, *about: object) -> random.Random:
+        return random.Random(f"{self.plan.seed} {about}")
+
+    def _turn(self, key: tuple[str, str, int]) -> tuple[int, int]:
+        address, kind, number = key
+        if kind == "call":
+            return self._turns.get(address, _LAST)
+        seen = self._seen.get((address, number, kind))
+        return (seen.position, 0) if seen is not None else _LAST
+
+    # -- the effects
+
+    def turn(self, address: str, ordinal: int, kind: str, go: Callable[[], None]) -> bool:
+        """A timer rings when it is drawn; a deadline that did not pass never does.
+
+        Nor is a function ended from outside that nobody ended.
+        """
+        if kind not in ("deadline", "cancelled") or (address, ordinal, kind) in self._seen:
+            self._park((address, kind, ordinal), go)
+        return True
+
+    def leave(self, address: str, ordinal: int, kind: str) -> None:
+        """Nobody waits for that timer any more."""
+        with self._lock:
+            self._parked.pop((address, kind, ordinal), None)
+
+    def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
+        """What was seen then; of the order of things, what is so now. Raises ``NoAnswer``."""
+        if kind in _OWN:
+            return live()
+        seen = self._seen.get((address, ordinal, kind))
+        if seen is not None:
+            return seen.value
+        if kind in _HARMLESS:
+            return self._drawn(address, ordinal, kind, live)
+        self.unknown.append(address)
+        raise NoAnswer(f"{kind} at {address} was not recorded")
+
+    def _drawn(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
+        """What another order sees where none was recorded: the same for each run of the plan."""
+        dice = self._dice(address, ordinal, kind)
+        if kind == "random":
+            return dice.random()
+        if kind == "uuid":
+            return str(uuid.UUID(int=dice.getrandbits(128), version=4))
+        like = [seen.value for seen in self.trace.observations if seen.kind == kind]
+        return like[0] if like else live()
+
+    def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> bool:
+        """Give *end* the recorded result, or that of a like call. Raises ``NoAnswer``."""
+        used = self._used(address, name, arguments)
+        if at_once:
+            end(used.end())
+        else:
+            self._park((address, "tool", 0), lambda: end(used.end()))
+        return True
+
+    def _used(self, address: str, name: str, arguments: str) -> ToolUse:
+        ended = [used for used in self.trace.tools.values() if used.message or used.error]
+        here = self.trace.tools.get(address)
+        if here in ended and here is not None and here.differs(name, arguments) is None:
+            return here
+        like = [used for used in ended if used.name == name]
+        if not like:
+            self.unknown.append(address)
+            raise NoAnswer(f"the tool {name} at {address} was not recorded")
+        return next((used for used in like if used.arguments == arguments), like[0])
+
+
+def _open(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _error(fault: FaultKind, address: str) -> BackendError:
+    text = f"{FAULTS[fault]}, as the plan says, at {address}"
+    if fault == "busy":
+        return BackendBusy(text, status=429, retry_after=1.0)
+    if fault == "timeout":
+        return BackendTimeout(text, deadline="first token")
+    return BackendUnavailable(text) if fault == "cut" else MalformedResponse(text)
+
+
+def _garbled(response: Response) -> Response:
+    """*response* with its texts cut in the middle: bad JSON, half a sentence."""
+    samples = tuple(
+        replace(sample, text=sample.text[: len(sample.text) // 2], logprobs=None, tool_calls=())
+        for sample in response.samples
+    )
+    return replace(response, samples=samples)

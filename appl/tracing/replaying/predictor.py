@@ -1,0 +1,297 @@
+"""What running an edited program again would ask, found out without asking anybody.
+
+Invariant: no backend is asked and no tool runs. The fewest calls are live when every live answer
+comes out as it was recorded; the most, when each comes out different, as far as prompts carry it.
+Where the program goes on with an answer that will change, only what was asked before is certain.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from appl.backend import Request, Response, Sample, Usage
+from appl.prompt import Message
+from appl.runtime.event import (
+    CallStarted,
+    Delivered,
+    Event,
+    Observed,
+    ScopeEntered,
+    ToolStarted,
+)
+from appl.tracing.reading.spans import spans_of
+from appl.tracing.reading.tooluse import End
+from appl.tracing.reading.trace import Call
+from appl.tracing.replaying.replayer import DELIVERED, Go
+from appl.tracing.replaying.rerunner import LiveCall, Rerunner
+from appl.tracing.replaying.tally import Amount
+
+if TYPE_CHECKING:
+    from appl.runtime.answers.call import Call as Asked
+
+_INPUT = "input"
+_TELLING = 4  # a shorter answer stands in many prompts by chance
+_MOST_TEXTS = 2000
+
+
+@dataclass(slots=True)
+class Prediction:
+    """Which calls a run would ask: *fewest*, and beyond them ``further`` when answers change.
+
+    That holds where the program goes the same way. ``decides`` is the first call, of a model or a
+    tool, whose result may change and decide what comes after it, or the first block whose time
+    may, "" when there is none: only ``certain`` calls are live for sure then, and how many at most
+    is not known. ``every`` counts all calls of the run. ``cost`` is what the recorded answers to
+    the fewest took, ``cost_most`` to the most; of ``guessed`` calls nothing is recorded, so what
+    their answers lead to is a guess. ``tools`` would run. ``stopped`` says why the program could
+    not be followed to its end.
+    """
+
+    fewest: list[LiveCall] = field(default_factory=list)
+    further: list[LiveCall] = field(default_factory=list)
+    certain: int = 0
+    decides: str = ""
+    every: int = 0
+    cost: Amount = field(default_factory=Amount)
+    cost_most: Amount = field(default_factory=Amount)
+    recorded: Amount = field(default_factory=Amount)
+    guessed: list[str] = field(default_factory=list)
+    tools: list[str] = field(default_factory=list)
+    stopped: str = ""
+
+    @property
+    def live(self) -> tuple[int, int | None]:
+        """The fewest and the most calls that would be live; ``None`` when that is not known."""
+        return (self.certain, None) if self.decides else self.same_way
+
+    @property
+    def same_way(self) -> tuple[int, int]:
+        """The fewest and the most when the program goes the way that it went."""
+        return len(self.fewest), len(self.fewest) + len(self.further)
+
+    def as_data(self) -> dict[str, Any]:
+        """The prediction as JSON-ready data."""
+        fewest, most = self.live
+        return {
+            "live": {"fewest": fewest, "most": most},
+            "same_way": dict(zip(("fewest", "most"), self.same_way, strict=True)),
+            "decides": self.decides or None,
+            "calls": self.every,
+            "cost": {"fewest": self.cost.as_data(), "most": self.cost_most.as_data()},
+            "recorded": self.recorded.as_data(),
+            "asked": [each.as_data() for each in self.fewest],
+            "perhaps": [each.as_data() for each in self.further],
+            "guessed": self.guessed,
+            "tools": self.tools,
+            "stopped": self.stopped or None,
+        }
+
+    def lines(self, most: int = 20) -> list[str]:
+        """The prediction for a human."""
+        every = [("live", each) for each in self.fewest]
+        every += [("perhaps", each) for each in self.further]
+        lines = [f"{word}: {each.address}: {each.cause}" for word, each in every[:most]]
+        lines += [f"and {len(every) - most} more"] if len(every) > most else []
+        if self.tools:
+            lines.append(f"would run {len(self.tools)} tools: {', '.join(self.tools[:3])}")
+        if self.guessed:
+            some = ", ".join(self.guessed[:3]) + (", …" if len(self.guessed) > 3 else "")
+            lines.append(f"nothing is recorded of {len(self.guessed)} calls ({some}): a guess")
+        if self.decides:
+            lines.append(
+                f"what {self.decides} gives may change and decide what is asked after it: "
+                f"{_range(*self.same_way)} live if the program goes the same way"
+            )
+        if self.stopped:
+            lines.append(f"the program could not be followed to its end: {self.stopped}")
+        return [*lines, self._sums()]
+
+    def _sums(self) -> str:
+        number = _range(*self.live)
+        low, high = self.cost.shown(), self.cost_most.shown()
+        price = low if low == high else f"{low} to {high}"
+        return f"{number} of {self.every} calls would be live, {price} of {self.recorded.shown()}"
+
+
+def _range(fewest: int, most: int | None) -> str:
+    if most is None:
+        return f"at least {fewest}"
+    return str(fewest) if fewest == most else f"{fewest} to {most}"
+
+
+class Predictor(Rerunner):
+    """A rerun in which nobody is asked: what would be live is answered as it was recorded."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._asked: dict[str, LiveCall] = {}
+        self._touched: dict[str, str] = {}  # calls whose prompts hold live answers, and whose
+        self._guessed: list[str] = []
+        self._texts: dict[str, str] = {}  # recorded answers that may change, and whose
+        self._read = ""  # the first answer that may change and that the program was told
+        self._decides, self._certain = "", 0
+        self._limits: list[str] = []  # what has a time limit that was not reached then
+
+    # -- calls
+
+    def ask(self, call: Asked, go: Go, cause: str) -> None:
+        """Answer *call* as it was recorded in its place; where nothing was, with a guess."""
+        if call.outcome is not None:
+            return
+        site = self._sites.get(call.address)
+        told = LiveCall(call.address, cause, site.where if site else "")
+        self._asked[call.address] = told
+        self._note_text(call.address)
+        self._look_at_limits()
+        found = self.trace.by_address.get(call.address)
+        assert call.request is not None
+        answer = _fitting(found, call.request)
+        if answer is None:
+            self._guessed.append(call.address)
+            answer = _guess(call.request)
+
+        follows = call.home is None or bool(call.request.sampling.tools)
+
+        def end() -> None:
+            if follows:  # whether it is asked again, or goes on, depends on what is answered
+                self._may_turn(call.address)
+            if call.outcome is None:
+                call.answered(answer)
+
+        if found is not None:
+            self.claimed.add(found.address)
+        self.park(self._turns.get(call.address, (2 * self.trace.moments + 1, DELIVERED)), end)
+
+    def on_event(self, event: Event) -> None:
+        """See whose answers a prompt holds."""
+        super().on_event(event)
+        if isinstance(event, CallStarted):
+            address = event.request.address
+            told = next(filter(self._changes, _sources(event)), None)
+            source = told or self._holds(event)
+            if source is not None:
+                self._touched[address] = source
+                self._note_text(address)
+            if told is None:  # else it waited for that answer, whatever the program reads
+                self._may_turn(self._read)
+        elif isinstance(event, Delivered):
+            if not self._read and self._changes(event.address):
+                self._read = event.address
+        elif isinstance(event, ScopeEntered | ToolStarted | Observed):
+            self._may_turn(self._read)
+
+    def _look_at_limits(self) -> None:
+        """A live call takes its time: whether it is in time decides what comes after it."""
+        for limited in () if self._decides else self._limits:
+            if any(f"{at}/".startswith(f"{limited}/") for at in self._asked):
+                self._may_turn(limited)
+
+    def _may_turn(self, address: str) -> None:
+        """From here on the program may go another way, for what the call at *address* answers."""
+        if address and not self._decides:
+            self._decides, self._certain = address, len(self._asked)
+
+    def _note_text(self, address: str) -> None:
+        """The recorded answer of *address* may be another one."""
+        found = self.trace.by_address.get(address)
+        text = found.response.text if found is not None and found.response is not None else ""
+        if len(text) >= _TELLING:
+            self._texts.setdefault(text, address)
+
+    def _holds(self, event: CallStarted) -> str | None:
+        """Whose answer stands in a prompt that does not say where its text is from."""
+        if not self._texts or len(self._texts) > _MOST_TEXTS:
+            return None
+        said = "\n".join(message.content for message in event.request.messages or ())
+        return next((self._texts[text] for text in self._texts if text in said), None)
+
+    def _changes(self, address: str) -> bool:
+        """Whether the text of *address*, a call or function, comes of a live call."""
+        if address in self._asked or address in self._touched:
+            return True
+        below = f"{address}/"
+        return any(at.startswith(below) for at in (*self._asked, *self._touched))
+
+    # -- the world
+
+    def turn(self, address: str, ordinal: int, kind: str, go: Go) -> bool:
+        if super().turn(address, ordinal, kind, go):
+            return True
+        self._limits.append(address)
+        self._look_at_limits()
+        if kind == "sleep":  # time does not count
+            self.park((2 * self.trace.moments + 1, DELIVERED), go)
+            return True
+        return False
+
+    def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
+        if kind == _INPUT and (address, ordinal, kind) not in self._seen:
+            return ""
+        return super().perform(address, ordinal, kind, live)
+
+    def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> bool:
+        if super().tool(address, name, arguments, at_once, end):
+            return True
+        if address not in self._running:  # it is refused, and does not run
+            return False
+        self._may_turn(address)
+        used = self.trace.tools.get(address)
+        said = used.message.content if used is not None and used.message is not None else ""
+        self._running.discard(address)
+        end(Message("tool", said))
+        return True
+
+    # -- the end
+
+    def prediction(self, error: BaseException | None = None) -> Prediction:
+        """What was found out; *error* is what the program ended with."""
+        found = Prediction(fewest=list(self._asked.values()), tools=self.report.tools)
+        found.stopped = f"{type(error).__name__}: {error}" if error is not None else ""
+        found.guessed, found.every = self._guessed, len(self._sites)
+        found.decides, found.certain = self._decides, self._certain
+        for address, source in self._touched.items():
+            if address not in self._asked:
+                site = self._sites[address].where
+                found.further.append(LiveCall(address, f"holds text from {source}", site))
+        for call in self.trace.calls:
+            if call.source is None or call.response is not None:
+                found.recorded.add(call.response)
+        for each in found.fewest:
+            self._add(found.cost, each)
+        for each in (*found.fewest, *found.further):
+            self._add(found.cost_most, each)
+        return found
+
+    def _add(self, amount: Amount, live: LiveCall) -> None:
+        found = self.trace.by_address.get(live.address)
+        if found is not None:
+            amount.add(found.response)
+
+
+def _sources(event: CallStarted) -> dict[str, None]:
+    """The addresses of the calls and functions whose text the prompt of a call holds."""
+    found = dict.fromkeys(event.edges)
+    for spans in spans_of(event.request.messages):
+        found.update(dict.fromkeys(span.call for span in spans if span.call))
+    return found
+
+
+def _fitting(found: Call | None, request: Request) -> Response | None:
+    """The recorded answer, with as many samples as *request* wants."""
+    if found is None or found.response is None or not found.response.samples:
+        return None
+    samples = found.response.samples
+    more = (samples[-1],) * max(request.n - len(samples), 0)
+    return dataclasses.replace(found.response, samples=(*samples, *more)[: max(request.n, 1)])
+
+
+def _guess(request: Request) -> Response:
+    """Some answer to a question that was never asked."""
+    choices = request.sampling.choices
+    text = choices[0] if choices else "…"
+    scores = tuple(-float(at) for at in range(len(choices))) if choices else None
+    sample = Sample(text, "stop")
+    return Response((sample,) * max(request.n, 1), Usage(), scores=scores)

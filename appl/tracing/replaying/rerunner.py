@@ -1,0 +1,435 @@
+"""Runs a program again after an edit, and asks only what the earlier run does not answer.
+
+Invariant: an answer is given only to a call of its content, and once. Who owns a record by his
+place comes before who asks the same elsewhere: that is looked for only when nothing else can move.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from appl.backend import Request, Response, Sample, Usage
+from appl.runtime.event import CallEnded, Event, Observed, Source, ToolEnded, ToolStarted
+from appl.tracing.reading.tooluse import End, within
+from appl.tracing.reading.trace import Call, Observation, Trace
+from appl.tracing.replaying.amending import Amendments, matches
+from appl.tracing.replaying.causes import cause_of
+from appl.tracing.replaying.recall import Recall
+from appl.tracing.replaying.replayer import DELIVERED, Go, answers
+from appl.tracing.replaying.tally import Tally
+
+if TYPE_CHECKING:
+    from appl.runtime.answers.call import Call as Asked
+
+_STRIKES = ("deadline", "timeout")
+Kind = Literal["reused", "shifted", "moved", "pinned"]
+
+
+@dataclass(slots=True)
+class LiveCall:
+    """A call that was asked, or would be: why, and where the program issues it."""
+
+    address: str
+    cause: str
+    where: str = ""
+
+    def as_data(self) -> dict[str, str]:
+        """The call as JSON-ready data."""
+        return {"address": self.address, "cause": self.cause, "where": self.where}
+
+
+@dataclass(slots=True)
+class RerunReport:
+    """What became of the calls of a program that was run again.
+
+    ``live`` were asked; so many others were answered as recorded at their place (``reused``),
+    elsewhere in their frame (``shifted``), anywhere (``moved``), or by the user (``pinned``).
+    ``removed`` were recorded and not asked for. ``tools`` ran. ``tally`` is what it took, ``path``
+    where it is recorded.
+    """
+
+    live: list[LiveCall] = field(default_factory=list)
+    reused: int = 0
+    shifted: int = 0
+    moved: int = 0
+    pinned: int = 0
+    removed: list[str] = field(default_factory=list)
+    tools: list[str] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    path: Path | None = None
+
+    def as_data(self) -> dict[str, Any]:
+        """The report as JSON-ready data."""
+        names = ("reused", "shifted", "moved", "pinned", "removed", "tools")
+        data = {name: getattr(self, name) for name in names}
+        spent, saved = self.tally.live.as_data(), self.tally.reused.as_data()
+        live = [each.as_data() for each in self.live]
+        return {"live": live, **data, "spent": spent, "saved": saved}
+
+    def lines(self, most: int = 20) -> list[str]:
+        """The report for a human: each live call with its cause, then the sums."""
+        lines = [f"live: {each.address}: {each.cause}" for each in self.live[:most]]
+        lines += [f"live: {len(self.live) - most} more"] if len(self.live) > most else []
+        for name in ("shifted", "moved", "pinned"):
+            if getattr(self, name):
+                lines.append(f"{name}: {getattr(self, name)}")
+        if self.removed:
+            some = ", ".join(self.removed[:3]) + (", …" if len(self.removed) > 3 else "")
+            lines.append(f"not asked for any more: {len(self.removed)} ({some})")
+        return [*lines, self.tally.line()]
+
+
+class Rerunner(Recall):
+    """Answers a run from the trace of an earlier one, where it asks the same.
+
+    *pins* are answers by address, or pattern of addresses; *sets* options by ``CALL.option``, where
+    CALL is an address or a pattern and ``model`` an option too. A failure is asked again, unless
+    *keep_failures*. ``report`` says what happened.
+    """
+
+    patience_s = 0.25
+
+    def __init__(
+        self,
+        trace: Trace | str | os.PathLike[str],
+        *,
+        pins: Mapping[str, str] | None = None,
+        sets: Mapping[str, Any] | None = None,
+        keep_failures: bool = False,
+    ) -> None:
+        super().__init__(trace)
+        self._pins = dict(pins or {})
+        self.amendments = Amendments.of(self.trace, sets)
+        self._sets = dict(sets or {})
+        self._keep = keep_failures
+        self.report = RerunReport(tally=self.tally)
+        self._strays: list[tuple[Asked, Go, str]] = []
+        self._strikes: list[tuple[int, int, Go]] = []  # of times that were up then
+        self._tools_waiting: dict[str, Go] = {}  # cancelled then, and not yet now
+        self._in_time: dict[str, tuple[int, Go]] = {}
+        self._running: set[str] = set()  # live calls and tools
+        self._tools: set[str] = set()
+        self._changed: set[str] = set()  # not the call that is recorded in their place
+        self._cancelled: dict[str, Go] = {}  # too late, if they are what was recorded
+        self._used: set[str] = set()  # pins that some call matched
+        self._by_content: dict[bytes, list[Call]] = defaultdict(list)
+        for call in self.trace.calls:
+            if self._is_worth(call):
+                self._by_content[call.content].append(call)
+
+    def _is_worth(self, call: Call) -> bool:
+        """Whether what is recorded of *call* is an answer to be given again."""
+        kept = call.outcome == "answered" or (self._keep and call.outcome == "failed")
+        return kept and call.started is not None and not call.masked
+
+    # -- calls
+
+    def claim(self, call: Asked, go: Go) -> bool:
+        """Answer *call* from the record, wait for what may answer it, or let it go live."""
+        request = call.request
+        assert request is not None
+        self.moves()
+        pinned = self._pin_for(call.address)
+        found = self.trace.by_address.get(call.address)
+        if pinned is not None:
+            self._give_pinned(call, pinned)
+        elif found is not None and self._owns(call, found):
+            self._count("reused")
+            self.give(call, found)
+        elif found is not None and self._was_cancelled(found, request):
+            self._waiting[call.address] = (call, go)
+            self._held[call] = "again"
+        else:
+            self._changed.add(call.address)
+            self._go_on(call, go, found)
+        return True
+
+    def _go_on(self, call: Asked, go: Go, found: Call | None) -> None:
+        """With a call that the record of its place does not answer."""
+        assert call.request is not None
+        cause, end = self._cause(call, found), self._cancelled.pop(call.address, None)
+        if end is not None:
+            end()
+        elif self._twins(call.request):
+            self._strays.append((call, go, cause))
+            self._held[call] = "stray"
+        else:
+            self.ask(call, go, cause)
+
+    def _cause(self, call: Asked, found: Call | None) -> str:
+        assert call.request is not None
+        return cause_of(
+            self.trace, call.request, found, self.amendments.given.get(call.address, {})
+        )
+
+    def _owns(self, call: Asked, found: Call) -> bool:
+        request = call.request
+        assert request is not None
+        if found.address in self.claimed or not self._is_worth(found):
+            return False
+        return answers(self.trace, found, request)
+
+    def _was_cancelled(self, found: Call, request: Request) -> bool:
+        if found.outcome != "cancelled":
+            return False
+        return found.started is None or answers(self.trace, found, request)
+
+    def _twins(self, request: Request) -> list[Call]:
+        """Records of the same content that nobody has claimed."""
+        same = self._by_content.get(self.trace.content_of(request), ())
+        return [
+            call
+            for call in same
+            if call.address not in self.claimed
+            and call.n == request.n
+            and call.sample == request.sample
+        ]
+
+    def ask(self, call: Asked, go: Go, cause: str) -> None:
+        """Let *call* go live, for the reason *cause*; what is recorded of its samples is kept."""
+        self._held.pop(call, None)
+        if call.outcome is not None:
+            return
+        site = self._sites.get(call.address)
+        self.report.live.append(LiveCall(call.address, cause, site.where if site else ""))
+        self._running.add(call.address)
+        self._keep_samples(call)
+        go()
+
+    def _keep_samples(self, call: Asked) -> None:
+        """Of a call that wants more samples than were recorded, ask for those that are missing."""
+        request, found = call.request, self.trace.by_address.get(call.address)
+        if request is None or found is None or not self._is_worth(found):
+            return
+        same = found.content == self.trace.content_of(request) and found.sample == request.sample
+        if same and found.n < request.n and found.response and call.emit is None:
+            self.claimed.add(found.address)
+            call.given = found.response
+            call.request = dataclasses.replace(
+                request, n=request.n - found.n, sample=request.sample + found.n
+            )
+
+    # -- pins
+
+    def _pin_for(self, address: str) -> str | None:
+        for pattern, text in self._pins.items():
+            if matches(pattern, address):
+                self._used.add(pattern)
+                return text
+        return None
+
+    def _give_pinned(self, call: Asked, text: str) -> None:
+        self._count("pinned")
+        self.claimed.add(call.address)
+
+        self._held[call] = "recorded"
+
+        def answer() -> None:
+            self._held.pop(call, None)
+            if call.outcome is None:
+                call.source = Source("pinned", call.address)
+                samples = (Sample(text, "stop"),) * max(call.n, 1)
+                call.answered(Response(samples, Usage(0, 0, 0), cost=0))
+
+        turn = self._turns.get(call.address, (self.trace.moments, DELIVERED))
+        self.park(turn, answer)
+
+    def _count(self, kind: Kind) -> None:
+        setattr(self.report, kind, getattr(self.report, kind) + 1)
+
+    # -- when all programs wait
+
+    def on_quiet(self, final: bool = True) -> bool:
+        """Let go what is recorded; then look for strays elsewhere; then ask what is left."""
+        if self._strike() or self.release() or self._begin_timers():
+            return True
+        if self._running or not (self._strays or self._waiting or self._tools_waiting):
+            return False
+        if not (final or self.still(final)):
+            return False
+        self.moves()
+        return self._shift() or self._move() or self._ask_the_rest()
+
+    def _begin_timers(self) -> bool:
+        with self._lock:
+            actions, self._postponed = self._postponed, []
+        for action in actions:
+            action()
+        return bool(actions)
+
+    def _shift(self) -> bool:
+        """Answer strays from their own frames, each from the first record that is left there."""
+        self._strays = [each for each in self._strays if each[0].outcome is None]
+        self._strays.sort(key=lambda each: natural(each[0].address))
+        left = []
+        for call, go, cause in self._strays:
+            assert call.request is not None
+            frame = call.address.rpartition("/")[0]
+            mine = [c for c in self._twins(call.request) if c.address.rpartition("/")[0] == frame]
+            if mine:
+                self._give_other(call, min(mine, key=lambda each: each.ordinal), "shifted")
+            else:
+                left.append((call, go, cause))
+        found, self._strays = len(left) < len(self._strays), left
+        return found
+
+    def _move(self) -> bool:
+        """Answer the first stray that has its content anywhere: the record that began first."""
+        for index, (call, _, _) in enumerate(self._strays):
+            assert call.request is not None
+            twins = self._twins(call.request)
+            if twins:
+                del self._strays[index]
+                self._give_other(call, min(twins, key=lambda each: each.position), "moved")
+                return True
+        return False
+
+    def _give_other(self, call: Asked, found: Call, kind: Kind) -> None:
+        self._count(kind)
+        self.give(call, found, kind)
+
+    def _ask_the_rest(self) -> bool:
+        strays, self._strays = self._strays, []
+        waiting, self._waiting = self._waiting, {}
+        for call, go, cause in strays:
+            self.ask(call, go, cause)
+        for call, go in waiting.values():
+            self.ask(call, go, "was cancelled then")
+        tools, self._tools_waiting = self._tools_waiting, {}
+        for address, action in tools.items():
+            self._running.add(address)
+            action()
+        return bool(strays or waiting or tools)
+
+    def stands(self, address: str) -> bool:
+        return address not in self._running and address not in self._changed
+
+    def on_cancel(self, address: str, go: Go) -> bool:
+        """As then, if the call turns out to be the recorded one."""
+        self._tools_waiting.pop(address, None)
+        waits = super().on_cancel(address, go)
+        if waits and address not in self.claimed:
+            self._cancelled[address] = go
+        return waits
+
+    def on_failed(self, address: str, go: Go) -> bool:
+        return self._keep and super().on_failed(address, go)
+
+    # -- the effects
+
+    def later(self, action: Go, address: str = "") -> bool:
+        """Begin a timer when nothing recorded can be let go; a tool runs at once."""
+        used = self.trace.tools.get(address) if address in self._tools else None
+        if used is not None and used.outcome == "cancelled":
+            self._running.discard(address)
+            self._tools_waiting[address] = action
+            return True
+        if address in self._tools:
+            return False
+        in_time = self._in_time.pop(address, None)
+        if in_time is None:
+            return super().later(action, address)
+        position, go = in_time
+        self.park((position, DELIVERED), lambda: (go if address in self.claimed else action)())
+        return True
+
+    def turn(self, address: str, ordinal: int, kind: str, go: Go) -> bool:
+        seen = self._seen.get((address, ordinal, kind))
+        if seen is None:
+            return False
+        if self._was_in_time(seen):  # whether it is now depends on what is asked now
+            self._in_time[address] = seen.position, go
+            return False
+        if kind in _STRIKES:
+            with self._lock:
+                heapq.heappush(self._strikes, (seen.position, next(self._arrivals), go))
+            return True
+        return super().turn(address, ordinal, kind, go)
+
+    def _was_in_time(self, seen: Observation) -> bool:
+        """Whether what was waited for came in time."""
+        return seen.kind == "timeout" and seen.value is False
+
+    def _strike(self) -> bool:
+        """Tell that a time is up, as it was then, unless something is still on its way."""
+        with self._lock:
+            due = bool(self._strikes) and not self._running
+            if due and self._parked and self._parked[0][0][0] < self._strikes[0][0]:
+                due = False
+            go = heapq.heappop(self._strikes)[2] if due else None
+        if go is not None:
+            go()
+        return go is not None
+
+    def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
+        seen = self._seen.get((address, ordinal, kind))
+        if seen is not None and self._was_in_time(seen) and address not in self.claimed:
+            assert self._live is not None
+            return self._live.perform(address, ordinal, kind, live)
+        value = super().perform(address, ordinal, kind, live)
+        if seen is not None:  # the new trace says it too
+            self.run.emit(Observed(address, ordinal, kind, value, time.monotonic_ns()))
+        return value
+
+    def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> bool:
+        """Give *end* the recorded result of the same call at the same place; else the tool runs."""
+        used = self.trace.tools.get(address)
+        if used is None or used.outcome != "answered" or used.differs(name, arguments):
+            return False
+        self.check_masked(used)
+        if address in self._running:
+            self._running.discard(address)
+            self.report.tools.remove(address)
+        self.end_tool(used, at_once, end)
+        return True
+
+    def on_event(self, event: Event) -> None:
+        """Take note of what is on its way."""
+        super().on_event(event)
+        if isinstance(event, ToolStarted):
+            self._tools.add(event.address)
+            if event.effect not in ("program", "refused"):
+                self._running.add(event.address)
+                self.report.tools.append(event.address)
+        elif isinstance(event, CallEnded | ToolEnded) and event.address in self._running:
+            self._running.discard(event.address)
+            if self.run.quiet is not None:
+                self.run.quiet.soon()
+
+    # -- the end
+
+    def finish(self) -> RerunReport:
+        """The report, with what was not asked for any more."""
+        answered = {at for at in self.trace.tools if at in self.claimed}
+        self.report.removed = [
+            call.address
+            for call in self.trace.calls
+            if self._is_worth(call)
+            and call.delivered is not None
+            and call.address not in self.claimed
+            and not within(call.address, answered)
+            and call.address not in self._sites
+        ]
+        return self.report
+
+    def unused(self) -> list[str]:
+        """Pins and settings that no call matched."""
+        used = self._used | self.amendments.used
+        return [each for each in (*self._pins, *self._sets) if each not in used]
+
+
+def natural(address: str) -> list[tuple[str, int]]:
+    """A key that sorts addresses in program order, as far as they show it: ``f.9``, ``f.10``."""
+    parts = (part.rpartition(".") for part in address.split("/"))
+    return [
+        (name, int(count)) if count.isdecimal() else (f"{name}.{count}", 0)
+        for name, _, count in parts
+    ]

@@ -1,0 +1,65 @@
+"""What a run that goes on from a record asked, what it did not have to ask, and what that took.
+
+Invariant: plain sums; money and tokens count what is known, and ``unknown`` answers do not say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from appl.backend import Response
+from appl.tracing.explaining.costs import money
+
+
+@dataclass(slots=True)
+class Amount:
+    """Calls with what they took: ``cost`` in millionths of the currency unit, and tokens."""
+
+    calls: int = 0
+    cost: int = 0
+    tokens: int = 0
+    unpriced: int = 0
+
+    def add(self, response: Response | None) -> None:
+        """Count one call; one that failed has no *response*."""
+        self.calls += 1
+        if response is None:
+            return
+        usage = response.usage
+        self.tokens += (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
+        self.cost += response.cost or 0
+        self.unpriced += response.cost is None
+
+    def shown(self) -> str:
+        """The amount for a human: money where it is known, else tokens."""
+        return money(self.cost) if self.cost else f"{self.tokens} tokens"
+
+    def as_data(self) -> dict[str, Any]:
+        """The amount as JSON-ready data; a cost that nobody knows is null, not 0."""
+        known = not self.unpriced or self.cost
+        return {"calls": self.calls, "cost": self.cost if known else None, "tokens": self.tokens}
+
+
+@dataclass(slots=True)
+class Tally:
+    """Calls that were asked live, and those that a record answered."""
+
+    live: Amount = field(default_factory=Amount)
+    reused: Amount = field(default_factory=Amount)
+
+    def line(self) -> str:
+        """Both in one line: ``3 of 412 calls live, 0.02 of 1.90``."""
+        every = self.live.calls + self.reused.calls
+        return f"{self.live.calls} of {every} calls live, {self.price()}"
+
+    def price(self) -> str:
+        """What the live calls took of what all would have: money where it is known, else tokens."""
+        live, reused = self.live, self.reused
+        if live.cost or reused.cost:
+            return f"{money(live.cost)} of {money(live.cost + reused.cost)}"
+        return f"{live.tokens} of {live.tokens + reused.tokens} tokens"
+
+    def as_data(self) -> dict[str, Any]:
+        """The tally as JSON-ready data."""
+        return {"live": self.live.as_data(), "reused": self.reused.as_data()}

@@ -1,0 +1,207 @@
+"""What calls cost: exact, rounded one way, never more than was reserved, and free only if unworked."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import appl
+from appl import gen, ppl
+from appl.backend import Response, Sample, Usage
+from appl.backend_http import unreachable
+from appl.errors import (
+    AuthenticationFailed,
+    BackendBusy,
+    BackendError,
+    BackendRefused,
+    BackendTimeout,
+    BackendUnavailable,
+    InvalidOption,
+    MalformedResponse,
+)
+from appl.price import NOTHING, Price, limit_of, millionths, price_for, price_of, used_by
+from appl.runtime.run import Run
+from appl.runtime.scheduling.policy import Allowance, Policy, Retries
+from appl.testing import Late, VirtualClock
+from appl.tracing import Recorder, Trace, profile_data
+from appl.tracing.explaining import costs
+
+decimals = st.decimals(0, 100_000, places=6)
+counts = st.integers(0, 10**9)
+
+
+@settings(max_examples=40)
+@given(decimals, decimals, st.none() | decimals, counts, counts, st.none() | counts)
+def test_costs_are_exact_and_a_part_of_a_millionth_is_a_whole_one(
+    prompt: Fraction,
+    answer: Fraction,
+    cached: Fraction | None,
+    asked: int,
+    said: int,
+    held: int | None,
+) -> None:
+    price = Price(float(prompt), float(answer), None if cached is None else float(cached))
+    found = min(held or 0, asked)
+    of_cached = Fraction(prompt if cached is None else cached)
+    exact = (asked - found) * Fraction(prompt) + found * of_cached + said * Fraction(answer)
+    assert price.cost(Usage(asked, said, held)) == math.ceil(exact)
+
+
+@settings(max_examples=40)
+@given(decimals, decimals, decimals, counts, counts, counts)
+def test_no_usage_costs_more_than_the_most(
+    prompt: Fraction, answer: Fraction, cached: Fraction, asked: int, said: int, held: int
+) -> None:
+    price = Price(float(prompt), float(answer), float(cached))
+    cost = price.cost(Usage(asked, said, held))
+    assert cost is not None and cost <= price.most(asked, said)
+    assert price.most(asked, said) == -(-price.trillionths(asked, said) // 1_000_000)
+
+
+def test_what_is_not_said_makes_the_cost_unknown() -> None:
+    price = Price(1, 2)
+    assert price.cost(Usage(1, None)) is None and price.cost(Usage(None, 1)) is None
+    assert price.cost(Usage(100, 10)) == price.cost(Usage(100, 10, 60)) == 120
+
+
+@pytest.mark.parametrize(
+    ("units", "up", "down"),
+    [(0.0, 0, 0), (2.3, 2_300_000, 2_300_000), (100 * 3e-06, 300, 300), (1e-7, 1, 0)],
+)
+def test_amounts_of_others_have_no_noise_of_floats(units: float, up: int, down: int) -> None:
+    assert (millionths(units), limit_of(units)) == (up, down)
+
+
+@pytest.mark.parametrize("price", [-1.0, math.nan, math.inf])
+def test_a_price_is_an_amount_of_money(price: float) -> None:
+    with pytest.raises(InvalidOption, match="number of at least 0"):
+        Price(1.0, price)
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (3, "a table like"),
+        ({"prompt": 1.0}, "both needed"),
+        ({"prompt": 1.0, "answer": True}, "answer must be a number"),
+        ({"prompt": 1.0, "answer": 1.0, "cache": 1.0}, "did you mean 'cached'"),
+    ],
+)
+def test_a_row_that_is_no_price_says_why(row: object, problem: str) -> None:
+    with pytest.raises(InvalidOption, match=problem):
+        price_of(row)
+
+
+def test_the_price_of_every_other_model_is_the_last_that_counts() -> None:
+    prices = {"a": Price(1, 1), "": Price(2, 2)}
+    assert price_for(prices, "x", "a") == Price(1, 1)
+    assert price_for(prices, "x", "y") == Price(2, 2)
+    assert price_for({}, "x") is None
+
+
+UNSENT = BackendUnavailable("no route", worked=False)
+FREE = (
+    BackendBusy("429"), AuthenticationFailed("401"), BackendRefused("400"), UNSENT,
+    BackendTimeout("away", deadline="connect"), unreachable(OSError("refused"), "x"),
+)  # fmt: skip
+DOUBTFUL = (
+    BackendTimeout("late", deadline="first token"), BackendUnavailable("500"), MalformedResponse("?"),
+    unreachable(OSError("reset"), "x", begun=True), BackendRefused("filtered", worked=True),
+    RuntimeError("a bug"), BackendUnavailable("a forged count", usage=(1, -2, None)),
+)  # fmt: skip
+PAID = MalformedResponse("cut", usage=(18, 2, None)), BackendRefused("filtered", usage=(18, 2, 9))
+
+
+def test_one_function_says_what_failed_attempts_have_used() -> None:
+    assert [used_by(error) for error in FREE] == [NOTHING] * len(FREE)
+    assert [used_by(error) for error in DOUBTFUL] == [None] * len(DOUBTFUL)
+    assert [used_by(error) for error in PAID] == [Usage(18, 2), Usage(18, 2, 9)]
+
+
+@ppl
+def asks() -> str:
+    "Well?"
+    return str(gen(max_tokens=10))
+
+
+PRICES = {"": Price(2.0, 10.0, 3.0)}
+WORST = (18 * 3 + 10 * 10, 28, 1)
+
+
+def charged(path: Path, error: BaseException) -> tuple[tuple[int, ...], costs.Costs]:
+    """What a budget and the costs of the trace say of an attempt that fails, and one that does not."""
+    lines = iter([error, Response((Sample("yes", "stop"),), Usage(6, 4))])
+    backend = Late(lambda _: next(lines), VirtualClock())
+    policy = Policy(
+        clock=backend.clock, prices=PRICES, budget=Allowance(cost=1.0, tokens=1000),
+        retries=Retries(attempts=2, base_s=0),
+    )  # fmt: skip
+    recorder = Recorder(path, {"profile": profile_data(backend.profile)})
+    with (
+        Run(backend, instruments=[recorder], gate=recorder.gate, policy=policy),
+        appl.budget(cost=0.5) as block,
+        contextlib.suppress(BackendError, RuntimeError),
+    ):
+        asks()
+    recorder.close()
+    return block.spent, costs.of(Trace.open(path), PRICES)
+
+
+@pytest.mark.parametrize("error", FREE, ids=str)
+def test_what_is_free_is_free_in_budgets_and_in_costs(error: BackendError, tmp_path: Path) -> None:
+    spent, cost = charged(tmp_path / "one.trace", error)
+    assert spent == ((52, 10, 1) if error.retriable else (0, 0, 0))
+    assert cost.in_doubt.calls == 0 and cost.spent.calls == error.retriable
+
+
+@pytest.mark.parametrize("error", DOUBTFUL, ids=str)
+def test_what_is_in_doubt_is_charged_at_its_worst_and_shown_so(
+    error: BaseException, tmp_path: Path
+) -> None:
+    spent, cost = charged(tmp_path / "one.trace", error)
+    again = getattr(error, "retriable", False)
+    assert spent == tuple(a + b * again for a, b in zip(WORST, (52, 10, 1), strict=True))
+    assert (cost.in_doubt.calls, cost.spent.calls) == (1, int(again))
+    assert cost.in_doubt.cost == 10 * 3 + 10 * 10  # estimated without what is around a prompt
+
+
+@pytest.mark.parametrize("error", PAID, ids=str)
+def test_what_a_failed_attempt_says_is_what_it_costs(error: BackendError, tmp_path: Path) -> None:
+    spent, cost = charged(tmp_path / "one.trace", error)
+    own = PRICES[""].cost(Usage(*error.usage or ()))
+    assert own is not None
+    assert spent == (own + 52 * error.retriable, 20 + 10 * error.retriable, 1 + error.retriable)
+    assert (cost.spent.cost, cost.in_doubt.calls) == (spent[0], 0)
+
+
+class Unreachable(Late):
+    """A server that cannot be connected with the first time."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: Response((Sample("yes", "stop"),), Usage(6, 4)), VirtualClock())
+        self.errors = [BackendUnavailable("503")]
+
+    async def connect(self) -> None:
+        if self.errors:
+            raise self.errors.pop()
+
+
+def test_a_probe_that_failed_has_sent_no_request(tmp_path: Path) -> None:
+    backend = Unreachable()
+    recorder = Recorder(tmp_path / "one.trace", {"profile": profile_data(backend.profile)})
+    policy = Policy(clock=backend.clock)
+    with (
+        Run(backend, instruments=[recorder], gate=recorder.gate, policy=policy),
+        appl.budget(tokens=100) as block,
+    ):
+        assert asks() == "yes"
+    recorder.close()
+    found = costs.of(Trace.open(tmp_path / "one.trace"))
+    assert block.spent == (0, 10, 1)
+    assert (found.spent.calls, found.in_doubt.calls) == (1, 0)

@@ -1,0 +1,153 @@
+"""Conversations that go on by turns keep their place in a cache that does not hold all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import appl
+from appl import AIRole, gen, ppl
+from appl.prompt import UserMessage
+from appl.runtime.event import CallDispatched
+from appl.runtime.run import Run
+from appl.runtime.scheduling.policy import Policy
+from appl.runtime.scheduling.scheduler import Scheduler
+from appl.testing import Log, VirtualClock
+from appl.testing.radix import RadixServer
+
+SHARED, SEEN, ROUNDS, ACTION = 200, 120, 4, 8
+OWN = ROUNDS * (SEEN + ACTION) + ACTION
+
+
+def said(name: str, words: int) -> str:
+    return " ".join(f"{name}-{at}" for at in range(words))
+
+
+@ppl
+def agent(number: int, waits: bool) -> Any:
+    f"{said('shots', SHARED)}"
+    for step in range(ROUNDS):
+        action = gen(max_tokens=ACTION)
+        f"{str(action) if waits else action}"
+        f"{said(f'seen{number}.{step}', SEEN)}"
+    return gen(max_tokens=ACTION)
+
+
+def load(number: int, room: int, waits: bool, **policy: Any) -> tuple[RadixServer, Log]:
+    """*number* agents at once on a server with *room*."""
+    clock, log = VirtualClock(), Log()
+    server = RadixServer(clock, room)
+    with Run(server, policy=Policy(clock=clock, **policy), instruments=[log]):
+        found = appl.map(lambda at: str(agent(at, waits)), range(number), progress=False)
+        assert len(list(found)) == number
+    return server, log
+
+
+ROOM = SHARED + 8 * OWN
+
+
+def test_what_is_known_to_come_is_computed_once() -> None:
+    least = load(24, 10**6, waits=False)[0].computed
+    assert load(24, ROOM, waits=False)[0].computed <= 1.02 * least
+    naive = load(24, ROOM, waits=False, warm=False, order="fifo")[0]
+    assert naive.computed > 2 * least
+
+
+def test_agents_that_read_their_answers_are_seldom_computed_again() -> None:
+    least = load(48, 10**6, waits=True)[0].computed
+    naive = load(48, ROOM, waits=True, warm=False, order="fifo")[0].computed
+    assert naive > 2 * least
+    assert load(48, ROOM, waits=True)[0].computed < 0.9 * naive
+
+
+def test_where_all_have_room_nobody_waits() -> None:
+    @ppl
+    def chat(number: int) -> Any:
+        f"{said(f'chat{number}', SHARED)}"
+        for turn in range(ROUNDS):
+            with AIRole():
+                f"{gen(max_tokens=ACTION)}"
+            f"Turn {turn}."
+        return gen(max_tokens=ACTION)
+
+    times = []
+    for policy in ({}, {"warm": False, "order": "fifo"}):
+        clock = VirtualClock()
+        server = RadixServer(clock, int(1.6 * 16 * (SHARED + ROUNDS * (ACTION + 2) + ACTION)))
+        with Run(server, policy=Policy(clock=clock, **policy)):  # type: ignore[arg-type]
+            assert len(list(appl.map(chat, range(16), progress=False))) == 16
+        times.append(clock.now())
+    assert times[0] == pytest.approx(times[1])
+
+
+def test_those_that_began_first_end_first() -> None:
+    _, log = load(24, ROOM, waits=False)
+    asked = [each.address for each in log.of(CallDispatched)]
+    began = [each for each in asked if each.endswith("gen.0")]
+    ended = [each for each in asked if each.endswith(f"gen.{ROUNDS}")]
+    assert {each.split("/")[1] for each in ended[:4]} <= {each.split("/")[1] for each in began[:8]}
+
+
+@pytest.mark.parametrize("rest", [1, 12])
+def test_who_does_not_ask_again_keeps_nobody_waiting(rest: int) -> None:
+    @ppl(auto_prime=True)
+    def idle(number: int) -> Any:
+        f"{said(f'idle{number}', 4 * SEEN)}"
+        while True:
+            yield str(gen(max_tokens=ACTION))
+
+    clock = VirtualClock()
+    server = RadixServer(clock, 20 * SEEN)
+    with Run(server, policy=Policy(clock=clock)):
+        there = [idle(number) for number in range(4)]
+        assert all(next(each) for each in there)
+        before = clock.now()
+        found = appl.map(lambda at: str(agent(at, True)), range(rest), progress=False)
+        assert len(list(found)) == rest
+        assert clock.now() - before < 10
+        assert all(next(each) for each in there)
+
+
+def test_of_a_long_conversation_only_the_end_is_kept() -> None:
+    @ppl
+    def chat() -> None:
+        for turn in range(300):
+            f"{turn}"
+            with AIRole():
+                f"{gen(max_tokens=1)!s}"
+
+    clock = VirtualClock()
+    with Run(RadixServer(clock, 10**6), policy=Policy(clock=clock)) as run:
+        chat()
+        assert isinstance(run.scheduler, Scheduler) and run.scheduler._ahead is not None
+        assert len(run.scheduler._ahead._residents._youngest) < 80
+
+
+def test_one_long_question_does_not_keep_the_short_ones_beside_it_waiting() -> None:
+    @ppl
+    def ask() -> list[str]:
+        sizes = [SEEN, 60 * SEEN, *[SEEN] * 30]
+        texts = [said(f"{at}", size) for at, size in enumerate(sizes)]
+        asked = [gen(messages=[UserMessage(each)], max_tokens=ACTION) for each in texts]
+        return [str(each) for each in asked]
+
+    clock = VirtualClock()
+    server = RadixServer(clock, 120 * SEEN)
+    with Run(server, policy=Policy(clock=clock)):
+        assert len(ask()) == 32
+    assert server.steps <= 2 * ACTION
+
+
+def test_prompts_that_nobody_goes_on_with_keep_no_room() -> None:
+    @ppl
+    def single(number: int) -> str:
+        f"{said(f'single{number}', 5 * SEEN)}"
+        return str(gen(max_tokens=ACTION))
+
+    clock = VirtualClock()
+    server = RadixServer(clock, 30 * SEEN)
+    with Run(server, policy=Policy(clock=clock)):
+        assert len(list(appl.map(single, range(40), progress=False))) == 40
+    alone = 5 * SEEN / 35_000 + (ACTION + 1) * 0.009
+    assert clock.now() < 40 / 4 * 1.5 * alone
