@@ -18,7 +18,16 @@ from typing import Any, Protocol
 
 from appl.cli.terminal import TermSafe, err, say, term_safe
 from appl.errors import CallCancelled
-from appl.runtime.event import CallEnded, CallStarted, ChunkArrived, Event, RunEnded, Warned
+from appl.runtime.event import (
+    AttemptFailed,
+    CallDispatched,
+    CallEnded,
+    CallStarted,
+    ChunkArrived,
+    Event,
+    RunEnded,
+    Warned,
+)
 
 EVERY_NS = 5_000_000_000
 PANELS, LINES = 4, 6
@@ -26,7 +35,12 @@ PANELS, LINES = 4, 6
 
 @dataclass(slots=True)
 class Counts:
-    """How many calls run and are done, and how many tokens they took."""
+    """How many calls run, wait and are done, and how many tokens they took.
+
+    Of each of the ``open`` ones, which have begun and not ended, it holds the numbers of the
+    attempts that are with a backend: a call without one waits, in the queue, for a limit, or after
+    a failure.
+    """
 
     started: int = 0
     answered: int = 0
@@ -40,7 +54,7 @@ class Counts:
     began: int = field(default_factory=time.monotonic_ns)
     first: int | None = None
     last: int = 0
-    open: set[str] = field(default_factory=set)
+    open: dict[str, set[int]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, event: Event) -> None:
@@ -49,13 +63,19 @@ class Counts:
             with self._lock:
                 self.started += 1
                 self.first = self.first or event.at
-                self.open.add(event.request.address)
+                self.open[event.request.address] = set()
+        elif isinstance(event, CallDispatched):
+            with self._lock:
+                self.open.setdefault(event.address, set()).add(event.attempt)
+        elif isinstance(event, AttemptFailed):
+            with self._lock:
+                self.open.get(event.address, set()).discard(event.attempt)
         elif isinstance(event, CallEnded):
             with self._lock:
                 self._ended(event)
 
     def _ended(self, event: CallEnded) -> None:
-        self.open.discard(event.address)
+        self.open.pop(event.address, None)
         self.last = event.at
         if event.response is None:
             cancelled = isinstance(event.error, CallCancelled)
@@ -83,8 +103,12 @@ class Counts:
 
     def line(self) -> str:
         """The state of the run in one line."""
-        running = [f"{len(self.open)} running"] if self.open else []
-        parts = [*running, f"{self.answered} done"]
+        with self._lock:
+            running = sum(1 for attempts in self.open.values() if attempts)
+            waiting = len(self.open) - running
+        parts = [f"{running} running"] if running else []
+        parts += [f"{waiting} waiting"] if waiting else []
+        parts += [f"{self.answered} done"]
         parts += [f"{self.reused} of them from the record"] if self.reused else []
         parts += [f"{self.failed} failed"] if self.failed else []
         parts += [f"{self.cancelled} cancelled"] if self.cancelled else []
