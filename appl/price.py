@@ -1,4 +1,6 @@
-"""What calls cost: prices of tokens, one rule of rounding, and what a failed attempt has used.
+"""What calls cost: prices of tokens, one rule of rounding, and the most that a call may use.
+
+Also what a failed attempt has used. Budgets and the readers of traces ask here, so that they agree.
 
 Invariant: money is counted in integers. A price is exact to a trillionth of the currency unit for a
 token (six decimals for a million), sums of tokens are exact, and a part of a millionth counts as a
@@ -9,14 +11,18 @@ above it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from appl.backend import Usage
 from appl.errors import UNWORKED, BackendError, BackendTimeout, InvalidOption, nearest
+from appl.prompt import Messages
 
 KINDS = ("prompt", "answer", "cached")
+_AROUND = 8
+_MEDIUM = 1600
+"""Tokens of an image or a sound, about as many as the largest one that providers do not shrink."""
 _EXACT = 1_000_000
 """Trillionths in a millionth, and millionths in a unit."""
 
@@ -73,6 +79,22 @@ class Priced(Protocol):
         """The price of *model*, if it is known."""
 
 
+@dataclass(frozen=True, slots=True)
+class Overridden:
+    """The prices that a backend ``brought``, but for those models that the user's ``own`` name.
+
+    The user's price of every other model holds for those of which the backend knows none.
+    """
+
+    own: Prices
+    brought: Priced
+
+    def get(self, model: str, /) -> Price | None:
+        """The price of *model*, if it is known."""
+        price = self.own.get(model)
+        return self.brought.get(model) if price is None else price
+
+
 def price_for(prices: Priced, *models: str) -> Price | None:
     """The price of the first of *models* that has one, or the price of every other."""
     return next((price for name in (*models, "") if (price := prices.get(name)) is not None), None)
@@ -106,13 +128,53 @@ def limit_of(units: float) -> int:
     return _trillionths(units) // _EXACT
 
 
+def tokens_in(text: str) -> int:
+    """About how many tokens a piece of text takes with what is around it: a third of its bytes."""
+    return _AROUND + math.ceil(len(text.encode("utf-8", "surrogatepass")) / 3)
+
+
+def prompt_tokens(messages: Messages | None, tools: Sequence[str], schema: str) -> int:
+    """About how many tokens a prompt has, with the *tools* and the *schema* that go with it."""
+    return _said(messages) + sum(map(tokens_in, tools)) + tokens_in(schema)
+
+
+def _said(chain: Messages | None) -> int:
+    """What was found for a chain is kept with it, so that a growing chat is not read each time."""
+    key, fresh, link = _said, list[Messages](), chain
+    while link is not None and key not in link.cache:
+        fresh.append(link)
+        link = link.parent
+    total = 0 if link is None else int(str(link.cache[key]))
+    for each in reversed(fresh):
+        said = each.message
+        total += tokens_in(said.content) + _MEDIUM * len(said.media)
+        total += sum(tokens_in(call.arguments) for call in said.tool_calls)
+        each.cache[key] = total
+    return total
+
+
+def most_tokens(
+    prompt: int, n: int, choices: Sequence[str], max_tokens: int | None, context: int | None
+) -> tuple[int, int | None]:
+    """The most tokens of prompts and of answers that one attempt takes whose prompt has *prompt*.
+
+    Each of the *choices* may be scored behind a prompt of its own. The answers are ``None`` where
+    neither *max_tokens* nor the model's *context* limits them.
+    """
+    if choices:
+        return prompt * len(choices), sum(map(tokens_in, choices)) * max(n, 1)
+    if max_tokens is None and context is not None:
+        max_tokens = max(context - prompt, 0)
+    return prompt, None if max_tokens is None else max_tokens * max(n, 1)
+
+
 def used_by(error: BaseException) -> Usage | None:
     """What an attempt that failed with *error* has used, as it must be paid for.
 
     ``NOTHING`` where no model can have worked on the request: it was not sent, or turned away.
     ``None`` where nobody knows, so that anything up to its worst case may have to be paid.
     """
-    said = _said(getattr(error, "usage", None))
+    said = _told(getattr(error, "usage", None))
     if said is not None:
         return said
     return None if _may_have_worked(error) else NOTHING
@@ -121,7 +183,7 @@ def used_by(error: BaseException) -> Usage | None:
 NOTHING = Usage(0, 0, 0)
 
 
-def _said(usage: object) -> Usage | None:
+def _told(usage: object) -> Usage | None:
     """The *usage* that came with an error, which may have been read from a file."""
     if not isinstance(usage, tuple | list) or len(usage) != 3:
         return None

@@ -21,7 +21,7 @@ MAY = {
     "prompt": ["errors"],
     "backend": ["prompt", "errors"],
     "backend_http": ["prompt", "errors"],
-    "price": ["backend", "errors"],
+    "price": ["prompt", "backend", "errors"],
     "compiler": ["errors"],
     "runtime": ["prompt", "backend", "compiler.ir", "compiler", "price", "errors"],
     "tracing": ["prompt", "backend", "runtime.event", "price", "errors"],

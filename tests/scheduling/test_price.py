@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 import appl
 from appl import gen, ppl
-from appl.backend import Response, Sample, Usage
+from appl.backend import Request, Response, Sample, Usage
 from appl.backend_http import unreachable
 from appl.errors import (
     AuthenticationFailed,
@@ -25,7 +27,16 @@ from appl.errors import (
     InvalidOption,
     MalformedResponse,
 )
-from appl.price import NOTHING, Price, limit_of, millionths, price_for, price_of, used_by
+from appl.price import (
+    NOTHING,
+    Overridden,
+    Price,
+    limit_of,
+    millionths,
+    price_for,
+    price_of,
+    used_by,
+)
 from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Allowance, Policy, Retries
 from appl.testing import Late, VirtualClock
@@ -105,6 +116,39 @@ def test_the_price_of_every_other_model_is_the_last_that_counts() -> None:
     assert price_for({}, "x") is None
 
 
+def test_a_price_of_the_users_hides_none_of_the_others_that_a_backend_brings() -> None:
+    brought = {"a": Price(1, 1), "b": Price(3, 3), "": Price(5, 5)}
+    prices = Overridden({"a": Price(2, 2)}, brought)
+    assert [price_for(prices, name) for name in "abc"] == [Price(n, n) for n in (2, 3, 5)]
+    others = Overridden({"": Price(7, 7)}, {"b": Price(3, 3)})
+    assert [price_for(others, name) for name in "bc"] == [Price(3, 3), Price(7, 7)]
+    assert price_for(Overridden({}, {}), "a") is None
+
+
+class Listed(Late):
+    """A backend that knows what its models cost."""
+
+    prices = MappingProxyType({"dear": Price(20.0, 20.0), "mine": Price(20.0, 20.0)})
+
+
+def test_budgets_take_the_backends_price_of_a_model_that_the_user_does_not_name() -> None:
+    backend = Listed(lambda _: Response((Sample("a", "stop"),), Usage(10, 10)), VirtualClock())
+    policy = Policy(clock=backend.clock, prices={"mine": Price(1.0, 1.0)})
+
+    @ppl
+    def ask(model: str) -> str:
+        "Well?"
+        return str(gen(model, max_tokens=10))
+
+    spent = []
+    with Run(backend, policy=policy):
+        for model in ("mine", "dear"):
+            with appl.budget(cost=1.0) as block:
+                ask(model)
+            spent.append(block.spent.cost)
+    assert spent == [20, 400]
+
+
 UNSENT = BackendUnavailable("no route", worked=False)
 FREE = (
     BackendBusy("429"), AuthenticationFailed("401"), BackendRefused("400"), UNSENT,
@@ -132,6 +176,74 @@ def asks() -> str:
 
 PRICES = {"": Price(2.0, 10.0, 3.0)}
 WORST = (18 * 3 + 10 * 10, 28, 1)
+
+
+def weather(city: str) -> str:
+    """Say what the weather is.
+
+    Args:
+        city: Where.
+    """
+    return city
+
+
+@ppl
+def asks_with_tools() -> str:
+    "Well?"
+    return str(gen(max_tokens=10, tools=[weather]))
+
+
+@ppl
+def asks_for_a_number() -> str:
+    "Well?"
+    return str(gen(max_tokens=10, response_format=dict[str, int]))
+
+
+@ppl
+def chooses() -> str:
+    "Well?"
+    return str(gen(choices=["yes", "nö"]))
+
+
+@ppl
+def asks_for_all_there_is() -> str:
+    "Well?"
+    return str(gen())
+
+
+@ppl
+def asks_twice() -> str:
+    f"Well? {asks()}"
+    return str(gen(max_tokens=10))
+
+
+FORMS = asks_with_tools, asks_for_a_number, chooses, asks_for_all_there_is, asks_twice
+
+
+@pytest.mark.parametrize("program", FORMS, ids=lambda program: program.__name__)
+def test_costs_have_as_much_in_doubt_as_a_budget_reserved(
+    program: Callable[[], str], tmp_path: Path
+) -> None:
+    def answer(request: Request) -> Response | BaseException:
+        if "." in request.address.rpartition("/")[0].rpartition("/")[0]:  # the inner one
+            return Response((Sample("so", "stop"),), Usage(500, 1))  # denser than was thought
+        return MalformedResponse("?")
+
+    backend = Late(answer, VirtualClock(), context=700)
+    policy = Policy(clock=backend.clock, prices=PRICES, retries=Retries(attempts=1))
+    recorder = Recorder(tmp_path / "one.trace", {"profile": profile_data(backend.profile)})
+    with (
+        Run(backend, instruments=[recorder], gate=recorder.gate, policy=policy),
+        appl.budget(cost=0.5) as block,
+        pytest.raises(MalformedResponse),
+    ):
+        program()
+    recorder.close()
+    found = costs.of(Trace.open(tmp_path / "one.trace"), PRICES)
+    assert found.in_doubt.calls == 1 and not found.in_doubt.open_ended
+    assert found.in_doubt.cost + found.spent.cost == block.spent.cost
+    sums = found.in_doubt, found.spent
+    assert sum(s.prompt_tokens + s.completion_tokens for s in sums) == block.spent.tokens
 
 
 def charged(path: Path, error: BaseException) -> tuple[tuple[int, ...], costs.Costs]:
@@ -168,7 +280,7 @@ def test_what_is_in_doubt_is_charged_at_its_worst_and_shown_so(
     again = getattr(error, "retriable", False)
     assert spent == tuple(a + b * again for a, b in zip(WORST, (52, 10, 1), strict=True))
     assert (cost.in_doubt.calls, cost.spent.calls) == (1, int(again))
-    assert cost.in_doubt.cost == 10 * 3 + 10 * 10  # estimated without what is around a prompt
+    assert cost.in_doubt.cost == WORST[0]
 
 
 @pytest.mark.parametrize("error", PAID, ids=str)

@@ -15,13 +15,16 @@ from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, columns, out, term_safe
 from appl.cli.trace.named import run_path, takes_run
 from appl.cli.trace.places import place
-from appl.tracing import Call, Trace
+from appl.tracing import Call
 from appl.tracing.reading.passes import Passes
 
 if TYPE_CHECKING:
-    from appl.tracing.explaining.costs import Costs
+    from appl.tracing.explaining.costs import Costs, Terms
 
 _MOST, _GROUPS, _OTHERS = 20, 10_000, "(others)"
+_OPEN_ENDED = """
+in doubt is at least this: the record does not say how long each prompt was in these calls, or how
+long their answers may have been (max_tokens)"""
 _OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
 
 
@@ -32,8 +35,9 @@ def add(commands: Any) -> None:
         help="show what a run cost, by model, function or source line",
         description="Show tokens and money of a run in four kinds: spent (failed attempts that "
         "said what they used included), reused (what answers of an earlier run had cost), in doubt "
-        "(at most, for attempts of which nobody heard more) and estimated (answers that do not say "
-        "what they used). A + after a sum says that some calls do not say theirs.",
+        "(at most, for attempts of which nobody heard more: what a budget reserves for them) and "
+        "estimated (answers that do not say what they used). A + after a sum says that some calls "
+        "do not say theirs.",
     )
     takes_run(parser)
     parser.add_argument(
@@ -60,31 +64,34 @@ def command(given: argparse.Namespace) -> int:
             lines += _table(given.by, {key: groups[key] for key in kept}, costs)
             if len(order) > len(kept):
                 lines.append(f"… and {len(order) - len(kept)} more; --all shows them")
+            if whole.in_doubt.open_ended:
+                lines.append(_OPEN_ENDED)
             out(term_safe("\n".join(lines)))
     return failure.code
 
 
 def _spent(run: Passes, by: str, costs: Any) -> tuple[Costs, dict[str, Costs]]:
     """The costs of the run, and of its parts; prompts are read only where one is estimated."""
-    for prompts in (False, True):
-        whole, groups = _summed(run.records(prompts=prompts), _KEYS[by], run.trace, costs)
-        if not whole.estimated.calls and not whole.in_doubt.calls:
-            break
-    return whole, groups
+    terms = costs.terms_of(run.trace.header)
+    whole, groups = _summed(run.records(prompts=False), _KEYS[by], terms, costs)
+    if not whole.estimated.calls and not whole.in_doubt.calls:
+        return whole, groups
+    for call, _ in run.records():
+        terms.density.learn(call)
+    return _summed(run.records(), _KEYS[by], terms, costs)
 
 
 def _summed(
-    records: Iterable[tuple[Call, bool]], key: Callable[[Call], str], trace: Trace, costs: Any
+    records: Iterable[tuple[Call, bool]], key: Callable[[Call], str], terms: Terms, costs: Any
 ) -> tuple[Costs, dict[str, Costs]]:
-    prices = costs.prices_of(trace.header)
     groups: dict[str, Costs] = {}
-    whole: Costs = costs.Costs(prices)
+    whole: Costs = costs.Costs(terms)
     for call, _ in records:
         whole.add(call)
         name = key(call)
         if name not in groups:
             name = name if len(groups) < _GROUPS else _OTHERS
-            groups.setdefault(name, costs.Costs(prices))
+            groups.setdefault(name, costs.Costs(terms))
         groups[name].add(call)
     return whole, groups
 

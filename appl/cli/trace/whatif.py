@@ -118,8 +118,12 @@ def _costs(run: Passes, changes: Any, prices: dict[str, Price]) -> _Sums:
 
 def _summed(run: Passes, changes: Any, prices: dict[str, Price], *, prompts: bool) -> _Sums:
     costs = importlib.import_module("appl.tracing.explaining.costs")
-    known = costs.prices_of(run.trace.header)
-    sums = _Sums(costs.Costs(known), costs.Costs(known | prices))
+    known = costs.terms_of(run.trace.header)
+    if prompts:
+        for call, _ in run.records():
+            known.density.learn(call)
+    other = replace(known, prices={**known.prices, **prices})
+    sums = _Sums(costs.Costs(known), costs.Costs(other))
     for call, earlier in run.records(prompts=prompts):
         sums.before.add(call)
         if not earlier:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from appl.backend import Backend, Emit, PrefixCaching, Request, Response
 from appl.errors import BackendBusy, BackendError, CircuitOpen
+from appl.price import Overridden
 from appl.runtime.answers.samples import Samples
 from appl.runtime.event import AttemptFailed
 from appl.runtime.scheduling.accounts import ONE, Account, Amounts, Desk
@@ -68,8 +69,8 @@ class Attempts:
         self._traffic, self._clock, self._slots = traffic, traffic.clock, traffic.slots
         self._connecting = Connecting(backend, traffic.breaker)
         caching = backend if isinstance(backend, PrefixCaching) else None
-        prices = policy.prices or getattr(backend, "prices", None) or {}
-        self._meter = Meter(backend.profile, prices, caching)
+        self.prices = Overridden(policy.prices, getattr(backend, "prices", None) or {})
+        self._meter = Meter(backend.profile, self.prices, caching)
         self.desk = desk or Desk()
         self._admission = Admission(traffic, policy.retries, self.desk)
         self._hedge = Hedge(policy.hedge, self._clock) if policy.hedge is not None else None

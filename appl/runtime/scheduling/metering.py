@@ -10,13 +10,19 @@ import math
 
 from appl.backend import PrefixCaching, Profile, Request, Response, Usage
 from appl.errors import BudgetExceeded
-from appl.price import NOTHING, Price, Priced, price_for, used_by
+from appl.price import (
+    NOTHING,
+    Price,
+    Priced,
+    most_tokens,
+    price_for,
+    prompt_tokens,
+    tokens_in,
+    used_by,
+)
 from appl.runtime.scheduling.accounts import Account, Amounts
 
 _NONE = Amounts()
-_AROUND = 8
-_MEDIUM = 1600
-"""Tokens of an image or a sound, about as many as the largest one that providers do not shrink."""
 
 
 class Meter:
@@ -31,9 +37,16 @@ class Meter:
         limited = [any(level.limits[i] is not None for level in account.levels()) for i in (0, 1)]
         if not any(limited):
             return Amounts(0, 0, 1)
-        prompt = self.prompt_tokens(request)
-        prompt *= len(request.sampling.choices or (1,))  # each may be scored behind a prompt
-        answer = self._longest(request, prompt) * max(request.n, 1)
+        sampling, context = request.sampling, self._profile.context
+        prompt, answer = most_tokens(
+            self.prompt_tokens(request),
+            request.n,
+            sampling.choices or (),
+            sampling.max_tokens,
+            context,
+        )
+        if answer is None:
+            raise self._endless()
         cost = self._price(request.model).most(prompt, answer) if limited[0] else 0
         return Amounts(cost, prompt + answer, 1)
 
@@ -76,7 +89,7 @@ class Meter:
         if prompt is None:
             prompt = self.prompt_tokens(request)
         if answer is None:
-            answer = sum(_tokens(sample.text) for sample in response.samples)
+            answer = sum(tokens_in(sample.text) for sample in response.samples)
         price = price_for(self._prices, request.model)
         if cost is None and price is not None:
             cost = price.cost(Usage(prompt, answer, usage.cached_tokens))
@@ -98,15 +111,8 @@ class Meter:
         if self._caching is None and not any(m.media for m in request.messages or ()):
             self._ratio = max(self._ratio, tokens / estimated(request))
 
-    def _longest(self, request: Request, prompt: int) -> int:
-        sampling, context = request.sampling, self._profile.context
-        if sampling.choices:
-            return sum(_tokens(choice) for choice in sampling.choices)
-        if sampling.max_tokens is not None:
-            return sampling.max_tokens
-        if context is not None:
-            return max(context - prompt, 0)
-        raise BudgetExceeded(
+    def _endless(self) -> BudgetExceeded:
+        return BudgetExceeded(
             f"nobody says how long an answer of {self._profile.name!r} may be, so no budget of "
             "tokens or cost can hold; give max_tokens, to gen() or as a setting",
             limit="tokens",
@@ -132,15 +138,6 @@ def tokens_of(response: Response) -> int | None:
 
 
 def estimated(request: Request) -> int:
-    """How many tokens a prompt has: a third of its bytes, and some around each message."""
+    """How many tokens a prompt has, by the length of its texts."""
     sampling = request.sampling
-    size = sum(map(_tokens, sampling.tools)) + _tokens(sampling.schema or "")
-    for message in request.messages or ():
-        size += _tokens(message.content) + _MEDIUM * len(message.media)
-        size += sum(_tokens(call.arguments) for call in message.tool_calls)
-    return size
-
-
-def _tokens(text: str) -> int:
-    """What a piece of text takes with what is around it."""
-    return _AROUND + math.ceil(len(text.encode("utf-8", "surrogatepass")) / 3)
+    return prompt_tokens(request.messages, sampling.tools, sampling.schema or "")

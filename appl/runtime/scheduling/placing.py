@@ -97,8 +97,7 @@ class Way(Attempts):
 
     def price(self, model: str, request: Request) -> float:
         """What *request* may cost if *model* is asked, in trillionths; infinite if unknown."""
-        prices = self.policy.prices or getattr(self.backend, "prices", None) or {}
-        price = price_for(prices, model)
+        price = price_for(self.prices, model)
         if price is None:
             return math.inf
         longest = request.sampling.max_tokens

@@ -7,27 +7,37 @@ is for answers that do not say what they used, from the length of their texts.
 
 Invariant: a number that is not known is counted as unknown, never as 0. Money is in millionths of
 the currency unit of the prices, and comes from the answer itself or from the price of its tokens.
+What is in doubt is as much as a budget reserves for it, by the same estimate.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Response, Usage
 from appl.errors import InvalidOption
-from appl.price import NOTHING, Price, Prices, price_for, price_of, used_by
-from appl.prompt import Messages
-from appl.tracing.format.sampling import longest
+from appl.price import (
+    NOTHING,
+    Price,
+    Prices,
+    most_tokens,
+    price_for,
+    price_of,
+    prompt_tokens,
+    tokens_in,
+    used_by,
+)
+from appl.tracing.format.sampling import max_tokens, strings, withheld
 
 if TYPE_CHECKING:
-    from appl.tracing.reading.trace import Call, Trace
+    from appl.tracing.reading.trace import Attempt, Call, Trace
 
 COUNTED = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost")
 KINDS = ("spent", "reused", "in_doubt", "estimated")
-_AROUND, _MEDIUM = 8, 1600
 _MODELS, _OTHERS = 1000, "(others)"
 
 
@@ -50,6 +60,70 @@ def _price(row: object) -> Price | None:
         return price_of(row)
     except InvalidOption:  # whatever a file holds
         return None
+
+
+class Density:
+    """How many more tokens prompts had than was estimated, as the answers of a run showed it.
+
+    A budget's estimates grow with what is seen, in each process anew, and so must those of a
+    reader: what an attempt may take was reserved with what the answers before it had shown.
+    """
+
+    def __init__(self) -> None:
+        self._shown: dict[int, list[tuple[int, float]]] = {}
+        self._grown: dict[int, list[tuple[int, float]]] = {}
+
+    def learn(self, call: Call) -> None:
+        """Take note of what the answer to *call* says of its prompt."""
+        response = call.response
+        if response is None or call.source is not None or call.n != 1 or response.reused:
+            return
+        tokens, said = response.usage.prompt_tokens, call.messages
+        if tokens is None or response.usage.completion_tokens is None or call.ended is None:
+            return
+        if said is None or any(message.media for message in said):
+            return
+        ratio = tokens / _estimated(call)
+        if ratio > 1:
+            self._shown.setdefault(call.incarnation, []).append((call.ended, ratio))
+            self._grown.pop(call.incarnation, None)
+
+    def at(self, incarnation: int, at: int | None) -> float:
+        """The factor of the estimates of the process *incarnation* at the time *at*."""
+        if incarnation not in self._shown:
+            return 1.0
+        if incarnation not in self._grown:
+            most, grown = 1.0, []
+            for time, ratio in sorted(self._shown[incarnation]):
+                most = max(most, ratio)
+                grown.append((time, most))
+            self._grown[incarnation] = grown
+        found = self._grown[incarnation]
+        before = len(found) if at is None else bisect_right(found, (at, math.inf))
+        return found[before - 1][1] if before else 1.0
+
+
+@dataclass(slots=True)
+class Terms:
+    """What a record says about what its calls cost.
+
+    The ``prices``; how many tokens the model's ``context`` has; whether its texts are ``legible``,
+    and not digests in place of them; and how dense they were.
+    """
+
+    prices: Prices = field(default_factory=dict)
+    context: int | None = None
+    legible: bool = True
+    density: Density = field(default_factory=Density)
+
+
+def terms_of(header: Mapping[str, Any], *, opened: bool = False) -> Terms:
+    """What *header* says; *opened* where the record is private and was read with its key."""
+    profile = header.get("profile")
+    context = profile.get("context") if isinstance(profile, dict) else None
+    known = isinstance(context, int) and not isinstance(context, bool)
+    legible = opened or "privacy" not in header
+    return Terms(prices_of(header), context if known else None, legible)
 
 
 @dataclass(slots=True)
@@ -76,6 +150,11 @@ class Amount:
             else:
                 setattr(self, name, getattr(self, name) + value)
 
+    @property
+    def open_ended(self) -> bool:
+        """Whether the tokens of a call are not known, so that the sums are too small."""
+        return any(self.unknown[name] for name in COUNTED[:2])
+
     def known(self, name: str) -> int | None:
         """The sum of *name* (of ``COUNTED``), ``None`` when no call says anything about it."""
         if self.calls and self.unknown[name] == self.calls:
@@ -98,10 +177,10 @@ class Costs:
 
     Of very many models those after the first count together, as ``(others)``.
     ``samples`` are samples that a cache gave beside paid ones, at no cost. What is ``in_doubt`` is
-    at least nothing and at most what it says.
+    at least nothing and at most what it says, unless that is open-ended.
     """
 
-    prices: Prices = field(default_factory=dict)
+    terms: Terms = field(default_factory=Terms)
     spent: Amount = field(default_factory=Amount)
     reused: Amount = field(default_factory=Amount)
     in_doubt: Amount = field(default_factory=Amount)
@@ -115,8 +194,8 @@ class Costs:
         own = self.models.get(model)
         if own is None:
             model = model if len(self.models) < _MODELS else _OTHERS
-            own = self.models.setdefault(model, Costs(self.prices))
-        for kind, usage, cost in entries(call, self.prices):
+            own = self.models.setdefault(model, Costs(self.terms))
+        for kind, usage, cost in entries(call, self.terms):
             for each in (self, own):
                 getattr(each, kind).add(usage, cost)
         if call.response is not None and call.response.reused:
@@ -145,12 +224,17 @@ def of(trace: Trace, prices: Prices | None = None) -> Costs:
 
     *prices* replace those that the run's settings held.
     """
-    return of_calls((*trace.earlier, *trace.calls), prices_of(trace.header) | dict(prices or {}))
+    terms = terms_of(trace.header, opened=trace.opened)
+    terms.prices = {**terms.prices, **(prices or {})}
+    return of_calls((*trace.earlier, *trace.calls), terms)
 
 
-def of_calls(calls: Iterable[Call], prices: Prices | None = None) -> Costs:
+def of_calls(calls: Sequence[Call], terms: Terms | None = None) -> Costs:
     """The costs of *calls*."""
-    costs = Costs(prices or {})
+    costs = Costs(terms or Terms())
+    if any(len(call.attempts) > (call.response is not None) for call in calls):
+        for call in calls:
+            costs.terms.density.learn(call)
     for call in calls:
         costs.add(call)
     return costs
@@ -160,22 +244,28 @@ Entry = tuple[str, Usage, int | None]
 """A kind of ``KINDS``, what was used, and its cost if that is known."""
 
 
-def entries(call: Call, prices: Prices) -> Iterable[Entry]:
+def entries(call: Call, terms: Terms) -> Iterable[Entry]:
     """What *call* adds to the four kinds, one entry for each attempt that may have cost."""
-    price = _price_of(call, prices)
+    price = _price_of(call, terms.prices)
     if call.source is not None:
         yield _again(call, price)
         return
-    yield from _failed(call, price)
+    yield from _failed(call, price, terms)
     response = call.response
     if response is None or response.reused >= len(response.samples):
         return
     usage = response.usage
     if usage.prompt_tokens is None and usage.completion_tokens is None and response.cost is None:
-        guess = Usage(_prompt_tokens(call.messages), _said_tokens(response))
+        guess = _guessed(call, response, terms)
         yield "estimated", guess, price.cost(guess) if price else None
         return
     yield "spent", usage, _cost(response, price)
+
+
+def _guessed(call: Call, response: Response, terms: Terms) -> Usage:
+    """What an answer has used that does not say it, by the length of the texts."""
+    said = _said_tokens(response) if terms.legible else None
+    return Usage(_prompt_tokens(call, terms), said)
 
 
 def _cost(response: Response, price: Price | None) -> int | None:
@@ -191,71 +281,74 @@ def _again(call: Call, price: Price | None) -> Entry:
     return "reused", call.response.usage, _cost(call.response, price)
 
 
-def _failed(call: Call, price: Price | None) -> Iterable[Entry]:
+def _failed(call: Call, price: Price | None, terms: Terms) -> Iterable[Entry]:
     """The attempts that gave no answer: those that say what they used, and those in doubt."""
-    silent = sum(1 for attempt in call.attempts if attempt.error is None)
+    silent = [attempt for attempt in call.attempts if attempt.error is None]
     for attempt in call.attempts:
         if attempt.error is not None:
-            yield from _attempt(call, attempt.error, price)
+            yield from _attempt(call, attempt, attempt.error, price, terms)
     if call.response is not None:  # a backend may be asked for each sample by itself
-        silent -= max(len(call.response.samples) - call.response.reused, 1)
-    elif call.outcome == "failed" and call.error is not None and silent > 0:
-        silent -= 1
-        yield from _attempt(call, call.error, price)
-    for _ in range(silent):
-        yield _doubtful(call, price)
+        del silent[: max(len(call.response.samples) - call.response.reused, 1)]
+    elif call.outcome == "failed" and call.error is not None and silent:
+        yield from _attempt(call, silent.pop(0), call.error, price, terms)
+    for attempt in silent:
+        yield _doubtful(call, attempt, price, terms)
 
 
-def _attempt(call: Call, error: BaseException, price: Price | None) -> Iterable[Entry]:
+def _attempt(
+    call: Call, attempt: Attempt, error: BaseException, price: Price | None, terms: Terms
+) -> Iterable[Entry]:
     used = used_by(error)
     if used is None:
-        yield _doubtful(call, price)
+        yield _doubtful(call, attempt, price, terms)
     elif used != NOTHING:
         yield "spent", used, price.cost(used) if price else None
 
 
-def _doubtful(call: Call, price: Price | None) -> Entry:
-    """The most that one attempt may have used."""
-    prompt, most = _prompt_tokens(call.messages), longest(call.sampling)
-    if most is None:
-        return "in_doubt", Usage(prompt), None
-    answer = most * max(call.n, 1)
-    return "in_doubt", Usage(prompt, answer), price.most(prompt, answer) if price else None
+def _doubtful(call: Call, attempt: Attempt, price: Price | None, terms: Terms) -> Entry:
+    """The most that one attempt may have used, as a budget reserves it.
+
+    Where the record does not say how long the prompt was, or how long the answer may have been,
+    that is unknown, and the cost with it.
+    """
+    given, context = call.sampling, terms.context
+    prompt = _prompt_tokens(call, terms, attempt.at)
+    if prompt is None:  # what of the context is left for the answer is not known either
+        context = None
+    choices = strings(given, "choices")
+    asked, answer = most_tokens(prompt or 0, call.n, choices, max_tokens(given), context)
+    used = Usage(None if prompt is None else asked, None if withheld(given) else answer)
+    if price is None or used.prompt_tokens is None or used.completion_tokens is None:
+        return "in_doubt", used, None
+    return "in_doubt", used, price.most(used.prompt_tokens, used.completion_tokens)
 
 
 def _price_of(call: Call, prices: Prices) -> Price | None:
     return price_for(prices, call.model, call.response.model if call.response else "")
 
 
-def _prompt_tokens(chain: Messages | None) -> int:
-    """About how many tokens a prompt has: a third of its bytes, and some around each message.
+def _prompt_tokens(call: Call, terms: Terms, at: int | None = None) -> int | None:
+    """About how many tokens the prompt of *call* has, as was thought at the time *at*.
 
-    What was found for a chain is kept with it, so that a growing chat is not read again each time.
+    ``None`` where its text is not there: it was not read, or digests stand in its place.
     """
-    key, fresh, link = _prompt_tokens, list[Messages](), chain
-    while link is not None and key not in link.cache:
-        fresh.append(link)
-        link = link.parent
-    total = 0 if link is None else int(str(link.cache[key]))
-    for each in reversed(fresh):
-        said = each.message
-        total += _tokens(said.content) + _MEDIUM * len(said.media)
-        total += sum(_tokens(call.arguments) for call in said.tool_calls)
-        each.cache[key] = total
-    return total
+    if call.messages is None or not terms.legible:
+        return None
+    return math.ceil(_estimated(call) * terms.density.at(call.incarnation, at))
+
+
+def _estimated(call: Call) -> int:
+    schema = "".join(strings(call.sampling, "schema"))
+    return prompt_tokens(call.messages, strings(call.sampling, "tools"), schema)
 
 
 def _said_tokens(response: Response) -> int:
     return sum(
-        _tokens(sample.text)
-        + _tokens(sample.reasoning or "")
-        + sum(_tokens(call.arguments) for call in sample.tool_calls)
+        tokens_in(sample.text)
+        + (tokens_in(sample.reasoning) if sample.reasoning else 0)
+        + sum(tokens_in(call.arguments) for call in sample.tool_calls)
         for sample in response.samples
     )
-
-
-def _tokens(text: str) -> int:
-    return _AROUND + math.ceil(len(text.encode("utf-8", "surrogatepass")) / 3) if text else 0
 
 
 def money(millionths: int | None) -> str:
@@ -271,7 +364,9 @@ def shown(amount: Amount, kind: str = "spent") -> str:
     """*amount* for a human: money where it is known, and tokens."""
     if not amount.calls:
         return "nothing"
-    most = "at most " if kind == "in_doubt" else "about " if kind == "estimated" else ""
+    most = "about " if kind == "estimated" else ""
+    if kind == "in_doubt":
+        most = "at least " if amount.open_ended else "at most "
     words = [f"{_plus(amount, name)} {name.replace('_', ' ')}" for name in COUNTED[:2]]
     if amount.known("cost") is not None:
         words.insert(0, _plus(amount, "cost"))

@@ -84,7 +84,7 @@ class _Maker:
     def __init__(self, trace: Trace, content: bool, inference: bool) -> None:
         self._trace, self._content, self._inference = trace, content, inference
         self._id = trace_id(trace)
-        self._prices = costs.prices_of(trace.header)
+        self._terms = costs.terms_of(trace.header, opened=trace.opened)
         self._masker = Masker()
         self._known: dict[str, Span] = {}
         self._last = max(
@@ -289,7 +289,7 @@ class _Maker:
         """What the answer cost in units of currency, where that is known and it was paid here."""
         known = [
             cost
-            for kind, usage, cost in costs.entries(call, self._prices)
+            for kind, usage, cost in costs.entries(call, self._terms)
             if kind == "spent" and call.response is not None and usage is call.response.usage
         ]
         return known[-1] / 1e6 if known and known[-1] is not None else None

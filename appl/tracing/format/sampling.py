@@ -30,10 +30,19 @@ def parameters(sampling: str) -> dict[str, Any]:
     return dict(_read(sampling))
 
 
-def longest(sampling: str) -> int | None:
+def max_tokens(sampling: str) -> int | None:
     """How many tokens an answer may have, ``None`` where nobody limited it."""
-    given = _read(sampling)
-    choices, found = given.get("choices"), given.get("max_tokens")
-    if isinstance(choices, list) and choices:
-        return sum(8 + len(str(choice)) for choice in choices)
+    found = _read(sampling).get("max_tokens")
     return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def strings(sampling: str, name: str) -> tuple[str, ...]:
+    """The texts of the parameter *name*: the choices, the tools, or the schema as the only one."""
+    found = _read(sampling).get(name)
+    each = found if isinstance(found, list) else [] if found is None else [found]
+    return tuple(map(str, each))
+
+
+def withheld(sampling: str) -> bool:
+    """Whether a parameter is not said that was given, as in a private trace."""
+    return "redacted" in _read(sampling)

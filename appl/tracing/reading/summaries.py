@@ -187,7 +187,7 @@ def summary_of(
 def _of_trace(trace: Trace, most: int) -> Summary:
     """The summary of a run that is in memory."""
     made = Summary(trace, most)
-    made.costs.prices = costs.prices_of(trace.header)
+    made.costs.terms = costs.terms_of(trace.header)
     for scope in trace.scopes[: 4 * most]:
         made.scopes[scope.address] = scope
     every: list[Call | ToolUse] = [*trace.calls, *trace.tools.values()]
@@ -304,7 +304,7 @@ class _Passing(Builder):
     def _header(self, header: Any) -> None:
         super()._header(header)
         self._counted(header)
-        self._summary.costs.prices = costs.prices_of(self._trace.header)
+        self._summary.costs.terms = costs.terms_of(self._trace.header)
 
     def _long(self, value: Any) -> Any:
         if not isinstance(value, dict):

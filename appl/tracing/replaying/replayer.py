@@ -454,6 +454,7 @@ def profile_data(profile: Profile) -> dict[str, Any]:
         "options": sorted(profile.options),
         "models": list(profile.models),
         "default_model": profile.default_model,
+        **({} if profile.context is None else {"context": profile.context}),
     }
 
 
