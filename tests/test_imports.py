@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 import builtins
+import pkgutil
 import resource
 import statistics
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
+import anyio
+import hypothesis
 import pytest
 
 import appl
@@ -125,6 +129,19 @@ def test_importing_has_no_effects() -> None:
         "print(before == after)"
     )
     assert python(code).strip() == "True"
+
+
+@pytest.mark.parametrize("package", [anyio, appl, hypothesis], ids=lambda module: module.__name__)
+def test_no_test_has_an_import_rewritten_in_its_midst(package: ModuleType) -> None:
+    """pytest rewrites what brings it plugins: ``tests/conftest.py`` has imported all of it."""
+    below = {each.name for each in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")}
+    assert below - {"hypothesis.extra"} <= set(sys.modules)
+
+
+def test_what_the_suite_imports_beforehand_loads_no_client_and_no_cluster() -> None:
+    code = "import tests.conftest as all_tests; all_tests.pytest_sessionstart()"
+    loaded = set(python(f"{code}; import sys; print(*sys.modules)").split())
+    assert not (HEAVY | {"ray"}) & loaded and "hypothesis.internal.conjecture.engine" in loaded
 
 
 def test_the_command_line_needs_neither_numpy_nor_rich_to_start() -> None:

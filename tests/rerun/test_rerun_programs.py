@@ -64,13 +64,14 @@ class Eager(Rerunner):
         super().park((0, 0), go)
 
 
-def test_without_the_order_calls_are_asked_again(tmp_path: Path) -> None:
-    asked = 0
+def test_without_the_order_runs_come_out_otherwise(tmp_path: Path) -> None:
+    wrong = 0
     for seed in range(1, 60, 2):
         path = tmp_path / f"{seed}.trace"
-        rehearsal.record(seed, path)
+        values, _ = rehearsal.record(seed, path)
         try:
-            asked += bool(rerun(seed, path, tmp_path / f"{seed}.again.trace", Eager)[2].live)
+            found, live, _ = rerun(seed, path, tmp_path / f"{seed}.again.trace", Eager)
+            wrong += found != values or bool(live.asked)
         except Exception:
-            asked += 1
-    assert asked > 5
+            wrong += 1
+    assert wrong > 10, f"{wrong} of 30"

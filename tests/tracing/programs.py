@@ -299,19 +299,26 @@ async def _group(step: Tree, log: list[str]) -> list[Any]:
     return [task.result() for task in tasks]
 
 
+async def _ended(tasks: list[asyncio.Task[Any]]) -> list[Any]:
+    """Cancel what still runs of *tasks*, and take note of how each ended, so that nobody else has to."""
+    for task in tasks:
+        task.cancel()
+    return await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def _first(step: Tree, log: list[str]) -> list[Any]:
     """Take the first two finishers, cancel the rest."""
     waiting = [asyncio.ensure_future(abranch(below, log)) for below in step["below"]]
     taken: list[Any] = []
     rest = set(waiting)
-    while rest and len(taken) < 2:
-        done, rest = await asyncio.wait(rest, return_when=asyncio.FIRST_COMPLETED)
-        found = [task.result() for task in waiting if task in done]
-        taken += found
-        log.append(f"{len(found)} at once: {found}")
-    for task in waiting:
-        task.cancel()
-    await asyncio.gather(*waiting, return_exceptions=True)
+    try:
+        while rest and len(taken) < 2:
+            done, rest = await asyncio.wait(rest, return_when=asyncio.FIRST_COMPLETED)
+            found = [task.result() for task in waiting if task in done]
+            taken += found
+            log.append(f"{len(found)} at once: {found}")
+    finally:
+        await _ended(waiting)
     return taken
 
 
@@ -319,18 +326,21 @@ async def _completed(step: Tree, log: list[str]) -> list[Any]:
     """Tasks, not coroutines: ``as_completed`` starts coroutines in the order of a set."""
     found = []
     tasks = [asyncio.ensure_future(abranch(below, log)) for below in step["below"]]
-    for each in asyncio.as_completed(tasks):
-        found.append(await each)
-        log.append(f"completed {len(found)}")
+    try:
+        for each in asyncio.as_completed(tasks):
+            found.append(await each)
+            log.append(f"completed {len(found)}")
+    finally:
+        await _ended(tasks)
     return found
 
 
 async def _acancel(step: Tree, log: list[str]) -> Any:
     tasks = [asyncio.ensure_future(abranch(below, log)) for below in step["below"]]
-    first = await tasks[0]
-    for task in tasks[1:]:
-        task.cancel()
-    rest = await asyncio.gather(*tasks[1:], return_exceptions=True)
+    try:
+        first = await tasks[0]
+    finally:
+        rest = await _ended(tasks[1:])
     log.append(str([type(r).__name__ for r in rest]))
     return first
 
@@ -343,10 +353,10 @@ async def _race(step: Tree, log: list[str]) -> str:
         return "slept"
 
     tasks = [asyncio.ensure_future(abranch(step["below"][0], log)), asyncio.ensure_future(nap())]
-    done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in rest:
-        task.cancel()
-    await asyncio.gather(*rest, return_exceptions=True)
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _ended(tasks)
     won = str([str(task.result()) for task in tasks if task in done])
     log.append(won)
     return won
@@ -364,6 +374,7 @@ async def _adice(step: Tree, log: list[str]) -> list[Any]:
 
 @ppl
 async def _astream(step: Tree, log: list[str]) -> list[str]:
+    """A plain function waits for what it is given: first, so that no reader is made in vain."""
     f"{step['text']}"
     answers = [gen(stream=True, temperature=float(i)) for i in range(step["n"])]
 
@@ -374,6 +385,8 @@ async def _astream(step: Tree, log: list[str]) -> list[str]:
             log.append(piece)
         return "".join(said)
 
+    for answer in answers:
+        await answer
     return list(await asyncio.gather(*(reader(answer) for answer in answers)))
 
 
