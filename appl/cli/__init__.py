@@ -8,7 +8,7 @@ import sys
 
 from appl.cli import check, ctl, graph, plan, render, run, serve, settings, trace
 from appl.cli.exits import DESCRIPTION
-from appl.cli.failure import interrupted_stream
+from appl.cli.failure import interrupted_stream, missing
 from appl.cli.terminal import out
 from appl.session import version
 
@@ -32,7 +32,8 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    top.set_defaults(command=missing(top))
+    commands = top.add_subparsers(title="commands", metavar="COMMAND")
     run.add(commands)
     graph.add(commands)
     plan.add(commands)

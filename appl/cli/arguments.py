@@ -131,8 +131,10 @@ def _option(group: argparse._ArgumentGroup, name: str, annotation: Any, default:
             f"--no-{dashed}", dest=dest, action="store_const", const="off", help=argparse.SUPPRESS
         )
         return
-    metavar = _type_name(annotation).replace("%", "%%")
-    action = "append" if _is_many(annotation) else "store"
+    many = _is_many(annotation)
+    metavar = _type_name(_element(annotation) if many else annotation).replace("%", "%%")
+    action = "append" if many else "store"
+    shown = f"may be repeated; {shown}" if many else shown
     group.add_argument(*flags, dest=dest, action=action, metavar=metavar, help=shown)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,7 @@ from appl.errors import ControlError
 
 _EVERY_S = 1.0
 _RUN = "the beginning of a live run's name, what follows its time stamp, its process, or last"
-_AMOUNTS = {"calls": int, "tokens": int, "cost": float}
+_AMOUNTS: dict[str, Callable[[str], float]] = {"calls": int, "tokens": int, "cost": float}
 _DESCRIPTION = """\
 Show which runs of yours are live, what their calls and programs wait for, and act on them: over a
 socket that only you can open, on this machine. A run can be reached from its first call on, if it
@@ -56,7 +57,9 @@ def add(commands: Any) -> None:
     cancel.add_argument("call", metavar="CALL", help="an address, as show prints it")
     cancel.add_argument("--run", metavar="RUN", help=_RUN)
     setting = _add(own, "set", _set, "change a limit: set concurrency N, set budget calls=N …")
-    setting.add_argument("what", choices=("concurrency", "budget"))
+    setting.add_argument(
+        "what", metavar="LIMIT", choices=("concurrency", "budget"), help="concurrency or budget"
+    )
     setting.add_argument(
         "values", nargs="+", metavar="VALUE",
         help="N; or calls=N, tokens=N, cost=X (none for no limit)",
@@ -79,7 +82,7 @@ def _add(
     aliases: Sequence[str] = (),
 ) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = own.add_parser(
-        word, help=text, description=text, aliases=aliases
+        word, help=text, description=f"{text[0].upper()}{text[1:]}.", aliases=aliases
     )
     _common(parser, watch, argparse.SUPPRESS)  # what was given before the word stands
     parser.set_defaults(command=command, word=word)
@@ -106,6 +109,8 @@ def _listed(given: argparse.Namespace) -> int:
 
 def _shown(given: argparse.Namespace) -> int:
     with guarded(given.json) as failure:
+        if given.limit < 0:
+            raise UsageError(f"--limit is a number of calls, got {given.limit}")
         live = _control().find(_run_of(given))
 
         def look() -> Any:
@@ -192,13 +197,13 @@ def _view_lines(view: dict[str, Any]) -> Iterator[str]:
             yield from _content(call)
     more = view.get("more") or {}
     if more.get("calls"):
-        yield f"… and {more['calls']} calls more (--limit)"
+        yield f"… and {_counted(more['calls'], 'call')} more (--limit)"
     programs = view.get("programs") or []
     if programs:
         yield ""
         yield from columns((words.program(p), words.source(p)) for p in programs)
     if more.get("programs"):
-        yield f"… and {more['programs']} programs more (--limit)"
+        yield f"… and {_counted(more['programs'], 'program')} more (--limit)"
     if view.get("content") == "redacted":
         yield "the run is recorded without its texts, so none is shown"
 
@@ -214,15 +219,19 @@ def _content(call: dict[str, Any]) -> Iterator[str]:
 
 def _turned(given: argparse.Namespace) -> int:
     def told(found: Any) -> str:
-        going = found["counts"]["worker"] if found["state"] == "paused" else 0
-        still = f"; {_calls(going)} on their way still" if going else ""
+        going = found["sent"] if found["state"] == "paused" else 0
+        still = f"; {_counted(going, 'call')} on {_their(going)} way still" if going else ""
         return f"{found['run']}: {found['state']}{still}"
 
     return _done(given, given.word, {}, told)
 
 
-def _calls(number: int) -> str:
-    return f"{number} call{'' if number == 1 else 's'}"
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _their(number: int) -> str:
+    return "its" if number == 1 else "their"
 
 
 def _run_of(given: argparse.Namespace) -> str | None:
@@ -271,8 +280,9 @@ def _done(
 
 
 def _concurrency(values: list[str]) -> dict[str, Any]:
-    if len(values) != 1 or not values[0].isdecimal():
-        raise UsageError(f"write appl ctl set concurrency N, got {' '.join(values)!r}")
+    if len(values) != 1 or not values[0].isdecimal() or not int(values[0]):
+        got = " ".join(values)
+        raise UsageError(f"write appl ctl set concurrency N, a number from 1 on, got {got!r}")
     return {"most": int(values[0])}
 
 
@@ -286,12 +296,19 @@ def _amounts(values: list[str]) -> dict[str, Any]:
     for each in values:
         name, _, value = each.partition("=")
         try:
-            found[name] = None if value == "none" else _AMOUNTS[name](value)
+            found[name] = None if value == "none" else _amount(name, value)
         except (KeyError, ValueError):
             raise UsageError(
                 f"write calls=N, tokens=N or cost=X (none for no limit), got {each!r}"
             ) from None
     return found
+
+
+def _amount(name: str, text: str) -> float:
+    amount = _AMOUNTS[name](text)
+    if not 0 <= amount < math.inf:
+        raise ValueError(text)
+    return amount
 
 
 def _budget_told(found: Any) -> str:

@@ -101,11 +101,15 @@ class Counts:
         span = self.last - (self.first or self.last)
         return self.completion / (span / 1e9) if span > 0 else 0.0
 
-    def line(self) -> str:
-        """The state of the run in one line."""
+    def present(self) -> tuple[int, int]:
+        """How many calls run and how many wait."""
         with self._lock:
             running = sum(1 for attempts in self.open.values() if attempts)
-            waiting = len(self.open) - running
+            return running, len(self.open) - running
+
+    def line(self) -> str:
+        """The state of the run in one line."""
+        running, waiting = self.present()
         parts = [f"{running} running"] if running else []
         parts += [f"{waiting} waiting"] if waiting else []
         parts += [f"{self.answered} done"]
@@ -115,7 +119,9 @@ class Counts:
         if self.completion or (self.answered > self.reused and not self.unknown):
             share = f" of {self.prompt}" if self.prompt else ""
             parts.append(f"{self.cached}{share} prompt tokens cached")
-            parts.append(f"{self.completion} tokens, {self.rate():.0f} a second")
+        if self.completion:
+            tokens = "1 token" if self.completion == 1 else f"{self.completion} tokens"
+            parts.append(f"{tokens}, {self.rate():.0f} a second")
         return ", ".join(parts)
 
     def as_data(self) -> dict[str, Any]:
@@ -234,10 +240,21 @@ class Plain:
         if self.wants_chunks:
             self._answers.on_event(event)
             return
-        if event.at >= self._next and not isinstance(event, RunEnded | Warned):
+        if event.at >= self._next and not self._between(event):
             self._next = event.at + EVERY_NS
             if not self._quiet:
                 say(f"appl: {self.counts.seconds():.0f} s: {self.counts.line()}")
+
+    def _between(self, event: Event) -> bool:
+        """Whether *event* says little of where the run is.
+
+        When a call has ended, one that waits takes its place in a moment; a run in which none does
+        is told of after the time of one more line.
+        """
+        if isinstance(event, RunEnded | Warned):
+            return True
+        ended = isinstance(event, CallEnded | AttemptFailed)
+        return ended and self.counts.present()[1] > 0 and event.at < self._next + EVERY_NS
 
     def tell(self, line: str) -> None:
         """Show a line."""

@@ -6,11 +6,12 @@ command are told in a sentence, without one. No secret of the environment is tol
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +29,7 @@ from appl.errors import (
     ConfigError,
     ControlError,
     DivergenceError,
+    ExportError,
     ModelNotFound,
     PromptSyntaxError,
     SecretInRecord,
@@ -40,7 +42,7 @@ from appl.tracing.recording.secret import Masker
 _OURS = (str(Path(__file__).parents[1]), str(Path(greenlet.__file__).parent), "<frozen")
 _BACKENDS = "/appl_backends/"
 _PYTHON = sysconfig.get_paths()["stdlib"]
-_PLAIN = (UsageError, ConfigError, TraceError, ControlError)
+_PLAIN = (UsageError, ConfigError, TraceError, ControlError, ExportError)
 _USAGE = (UsageError, ConfigError, ModelNotFound, BackendNotFound)
 _SOURCE = (PromptSyntaxError, SourceUnavailable)
 
@@ -83,7 +85,7 @@ def _tell(error: BaseException, failure: Failure) -> None:
     masker = Masker()
     say(masker.text(_headed(error), []))
     if failure.session is not None:
-        _tell_run(failure.session, failure.counts)
+        _tell_run(error, failure.session, failure.counts)
     if failure.json:
         data = {"error": describe(error), "exit_code": failure.code}
         out(as_json(masker.cleaned(data)))
@@ -97,10 +99,29 @@ def _headed(error: BaseException) -> str:
     return text(error)
 
 
-def _tell_run(session: Session, counts: Counts | None) -> None:
+def _tell_run(error: BaseException, session: Session, counts: Counts | None) -> None:
     where = f"; recorded in {shown(session.path)}" if session.path else ""
     if counts is not None and (counts.started or where):
         say(f"appl: {counts.line()}{where}")
+    if isinstance(error, KeyboardInterrupt) and session.path and counts and counts.started:
+        at_home = session.path.parent == session.config.home / "runs"
+        name = session.path.stem if at_home else shown(session.path)
+        say(f"appl: `appl trace resume {name}` goes on with it")
+
+
+def missing(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
+    """What *parser* does when no command is given: it says which there are."""
+
+    def tell(_: argparse.Namespace) -> int:
+        say(parser.format_help().rstrip())
+        return exits.USAGE
+
+    return tell
+
+
+def not_written(path: object, error: OSError) -> UsageError:
+    """What the user is told when the file *path*, which they named, cannot be written."""
+    return UsageError(f"{path} cannot be written: {error.strerror or error}")
 
 
 def describe(error: BaseException) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from typing import Any
 from appl.cli.target import UsageError
 from appl.config import KEYS
 from appl.config import load as load_config
+from appl.config.schedule import TABLES
+from appl.errors import nearest
 from appl.tracing import Trace
 from appl.tracing.keeping.trust import is_trusted
 
@@ -42,6 +44,15 @@ def settings_of(given: argparse.Namespace) -> dict[str, Any]:
 def budget_of(given: argparse.Namespace) -> dict[str, Any]:
     """The budget that was given, as the settings have it."""
     limits = pairs(given.budget or (), "--budget", "LIMIT=AMOUNT")
+    keys = TABLES["budget"]
+    for name, amount in limits.items():
+        if name not in keys:
+            known = ", ".join(keys)
+            raise UsageError(f"--budget knows no {name!r}{nearest(name, keys)} (known: {known})")
+        try:
+            keys[name].read(amount)
+        except ValueError as error:
+            raise UsageError(f"--budget {name} must be {error}, got {amount!r}") from None
     return {"budget": limits} if limits else {}
 
 

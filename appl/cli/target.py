@@ -45,9 +45,11 @@ def parse(text: str) -> Target:
     place, colon, function = text.rpartition(":")
     if not colon:
         place, function = text, "main"
-    if not place or not all(part.isidentifier() for part in function.split(".")):
+    target = Target(place, function)
+    words = [] if target.is_file else place.split(".")
+    if not place or not all(part.isidentifier() for part in (*words, *function.split("."))):
         raise UsageError(f"write the program as file.py:function, got {text!r}")
-    return Target(place, function)
+    return target
 
 
 def load(target: Target, *, to_call: bool = False) -> Callable[..., Any]:
@@ -102,6 +104,8 @@ def _by_name(name: str) -> ModuleType:
 
 def _from_file(path: Path) -> ModuleType:
     file = path.resolve()
+    if file.is_dir():
+        raise UsageError(f"{path} is a folder; write a program in it as file.py:function")
     if not file.is_file():
         raise UsageError(f"there is no file {path}")
     sys.path.insert(0, str(file.parent))  # as `python file.py` does

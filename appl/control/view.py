@@ -52,8 +52,7 @@ class About:
 
 def summary(run: Run, about: About) -> dict[str, Any]:
     """One line about *run*."""
-    counts = Counter(holding.stage for holding in run.holdings())
-    return {**_about(run, about), "counts": _counts(counts)}
+    return {**_about(run, about), **_counted(run.holdings())}
 
 
 def _about(run: Run, about: About) -> dict[str, Any]:
@@ -67,21 +66,26 @@ def _about(run: Run, about: About) -> dict[str, Any]:
     }
 
 
-def _counts(counts: Counter[Any]) -> dict[str, int]:
-    return {stage: counts[stage] for stage in ("worker", "queue", "prompt", "record")}
+def _counted(holdings: Iterable[Holding]) -> dict[str, Any]:
+    """How many calls are where, and how many of those with a worker are with the backend."""
+    stages, sent = Counter[str](), 0
+    for holding in holdings:
+        stages[holding.stage] += 1
+        sent += holding.stage == "worker" and holding.why == "asked"
+    counts = {stage: stages[stage] for stage in ("worker", "queue", "prompt", "record")}
+    return {"counts": counts, "sent": sent}
 
 
 def view(run: Run, about: About, limit: int, content: bool) -> dict[str, Any]:
     """All that *run* waits for and works on: at most *limit* calls and *limit* programs."""
     holdings = run.holdings()
-    counts = Counter(holding.stage for holding in holdings)
     programs = programs_of(run)
     limit = min(max(limit, 0), MOST_CALLS)
     shown = content and about.content
     account = run.root.account
     return {
         **_about(run, about),
-        "counts": _counts(counts),
+        **_counted(holdings),
         "backends": [_load(load) for load in run.scheduler.loads()],
         "budget": _budget(account) if account is not None else None,
         "calls": [_call(each, about, shown) for each in holdings[:limit]],

@@ -133,8 +133,12 @@ def _here(file: str) -> str:
 def counts(about: Data) -> str:
     """How many calls are where."""
     found = about.get("counts") or {}
+    sent = about.get("sent", found.get("worker", 0))
+    held = found.get("worker", 0) - sent
     return (
-        f"{found.get('worker', 0)} running, {found.get('queue', 0)} in the queue, "
+        f"{sent} running, "
+        + (f"{held} out of the queue but not sent, " if held else "")
+        + f"{found.get('queue', 0)} in the queue, "
         f"{found.get('prompt', 0)} waiting for parts"
         + (f", {found['record']} held back by the record" if found.get("record") else "")
     )

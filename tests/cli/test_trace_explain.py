@@ -82,16 +82,16 @@ def test_the_tree_of_a_known_run(project: Project, trip: str) -> None:
         == """\
 trip: finished, 2023-11-14 22:13:20 UTC, 4.9 s
   program  trip
-  answers  fake/m, seed 1, git -
+  answers  fake/m, seed 1
   calls    4 answered; 40 prompt tokens, 16 of them cached, 20 generated
   cost     spent 0.0006, 40 prompt tokens, 20 completion tokens
 
-CALL             TIME    TOKENS  CACHED  COST  LINE
-/trip.0          3.00 s  30+15   12      550   program.py:1   3 calls
-  about.0/gen.0  1.00 s  10+5    4       120   program.py:6   Snow.
-  about.1/gen.0  2.00 s  10+5    4       130   program.py:6   Pasta.
-  gen.0          1.00 s  10+5    4       300   program.py:13  Rome.
-/motto.0/gen.0   1.50 s  10+5    4       50    program.py:19  Go far.
+CALL             TIME    TOKENS  CACHED  COST     LINE
+/trip.0          3.00 s  30+15   12      0.00055  program.py:1   3 calls
+  about.0/gen.0  1.00 s  10+5    4       0.00012  program.py:6   Snow.
+  about.1/gen.0  2.00 s  10+5    4       0.00013  program.py:6   Pasta.
+  gen.0          1.00 s  10+5    4       0.0003   program.py:13  Rome.
+/motto.0/gen.0   1.50 s  10+5    4       0.00005  program.py:19  Go far.
 """
     )
 

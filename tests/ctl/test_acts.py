@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from appl.control import words
 from appl.errors import ControlError
 from appl.session import replayed
 from appl.tracing import Trace
@@ -320,7 +321,11 @@ def test_a_raised_budget_lets_waiting_calls_go_on(tmp_path: Path) -> None:
         first, second, third = (f"/answer.{i}/gen.0" for i in range(3))
         made.backend.has(first, second)
         eventually(lambda: stages(made).get(third) == "budget")
-        budget = made.ask("show")["budget"]
+        shown = made.ask("show")
+        budget = shown["budget"]
+        running = shown["counts"]["worker"] - 1  # one has left the queue, and is not sent
+        assert shown["sent"] == made.ask("run")["sent"] == running
+        assert words.counts(shown).startswith(f"{running} running, 1 out of the queue but not sent")
         assert (budget["limits"]["calls"], budget["reserved"]["calls"]) == (2, 2)
         assert made.ask("budget", calls=3)["counts_from_now"] is False
         made.backend.has(third)

@@ -301,7 +301,10 @@ def test_what_waits_for_what(other: Any) -> None:
         (["show", "x"], "no run is live"),
         (["cancel", "/x"], "no run is live"),
         (["pause"], "no run is live"),
-        (["set", "concurrency", "many"], "write appl ctl set concurrency N, got 'many'"),
+        (
+            ["set", "concurrency", "many"],
+            "write appl ctl set concurrency N, a number from 1 on, got 'many'",
+        ),
         (["set", "budget", "call=5"], "write calls=N, tokens=N or cost=X"),
     ],
 )

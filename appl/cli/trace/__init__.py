@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from appl.cli.failure import missing
 from appl.cli.trace import (
     bisect,
     cost,
@@ -35,7 +36,13 @@ _COMMANDS = (
 
 def add(commands: Any) -> None:
     """Add the command, with its own commands, to the parser of ``appl``."""
-    parser = commands.add_parser("trace", help="work with recorded runs: list, show, replay, …")
-    own = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parser = commands.add_parser(
+        "trace",
+        help="work with recorded runs: list, show, replay, …",
+        description="Work with recorded runs. Where a command takes RUN, that is a path, the "
+        "beginning of a run's name, or last; most take the last run when it is left out.",
+    )
+    parser.set_defaults(command=missing(parser))
+    own = parser.add_subparsers(title="commands", metavar="COMMAND")
     for each in _COMMANDS:
         each.add(own)

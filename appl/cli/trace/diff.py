@@ -14,7 +14,7 @@ from appl.cli import exits
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, term_safe
-from appl.cli.trace.named import run_path
+from appl.cli.trace.named import LAST, RUN, run_path
 from appl.cli.trace.places import place
 from appl.tracing import Trace
 from appl.tracing.reading.passes import Passes
@@ -34,12 +34,11 @@ def add(commands: Any) -> None:
         help="show what differs between two runs, first causes first",
         description="Compare two runs: calls are aligned by their addresses, and what differs is "
         "told in the order in which it came about. A call whose prompt differs only where it holds "
-        "another call's answer is listed as a consequence of that call. RUN is a path, the "
-        "beginning of a run's name, or 'last'.",
+        "another call's answer is listed as a consequence of that call.",
         epilog="exit codes: 0 nothing differs; 1 something differs; 2 the runs cannot be compared",
     )
-    parser.add_argument("a", metavar="A", help="the run before")
-    parser.add_argument("b", metavar="B", nargs="?", default="last", help="the run after")
+    parser.add_argument("a", metavar="A", help=f"the run before: {RUN}")
+    parser.add_argument("b", metavar="B", nargs="?", default="last", help=f"the run after; {LAST}")
     parser.add_argument(
         "--ignore", action="append", default=[], metavar="ASPECT,…",
         help="leave out: program, settings, answers (and what follows from them alone), tools, "

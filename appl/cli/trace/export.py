@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.cli import exits
-from appl.cli.failure import guarded
+from appl.cli.failure import guarded, not_written
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, say
 from appl.cli.terminal import out as print_out
@@ -39,6 +39,7 @@ def add(commands: Any) -> None:
         commands,
         "export",
         "write or send a run in the form of other tools",
+        description="Write or send a run in the form of other tools, several at once if wanted.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -155,6 +156,8 @@ def _write(trace: Trace, form: str, name: str, given: argparse.Namespace) -> str
         fd = os.open(path, flags, 0o600)
     except FileExistsError:
         raise _taken(path) from None
+    except OSError as error:
+        raise not_written(path, error) from None
     with os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
         for line in lines:
             file.write(line + "\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import inspect
 import os
 import pprint
@@ -62,7 +63,11 @@ def command(given: argparse.Namespace) -> int:
         path = tape.beside(file, test)
         _check(file, path, given.force)
         replayer = Replayer(trace)
-        with to_stderr(given.json or program.kind == "script"), sessions.checked(replayer):
+        with (
+            _noted(trace),
+            to_stderr(given.json or program.kind == "script"),
+            sessions.checked(replayer),
+        ):
             value = program.run(
                 lambda: sessions.replay_session(replayer, instruments=[Plain(quiet=True)])
             )
@@ -74,6 +79,19 @@ def command(given: argparse.Namespace) -> int:
         else:
             say(f"appl: wrote {shown(file)} and {shown(path)}; run it with `pytest {shown(file)}`")
     return failure.code
+
+
+@contextlib.contextmanager
+def _noted(trace: Trace) -> Iterator[None]:
+    """Has a failure of the program tell that there is no test for it."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(
+            f"appl: no test is written of {trace.path.stem}: the program does not run to its end "
+            "when it is answered from there"
+        )
+        raise
 
 
 def _need_text(trace: Trace) -> None:

@@ -121,6 +121,8 @@ def _plans(trace: Trace, given: argparse.Namespace) -> list[Plan]:
     if given.fault is None:
         if given.call is not None:
             raise UsageError("--call says where a fault is: write which, with --fault KIND")
+        if given.seeds < 1:
+            raise UsageError(f"--seeds is a number of runs from 1 on, got {given.seeds}")
         seeds = range(given.seeds) if given.seed is None else [given.seed]
         return [plan(trace, seed) for seed in seeds]
     if given.call is not None and given.call not in trace.by_address:

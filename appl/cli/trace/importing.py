@@ -11,6 +11,7 @@ from typing import Any
 
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, out, say
+from appl.cli.trace.named import need_trace
 from appl.cli.trace.several import command_of
 from appl.config import load
 from appl.tracing.keeping.importing import take_in
@@ -38,6 +39,8 @@ def command(given: argparse.Namespace) -> int:
     """Import the files; the exit code."""
     with guarded(given.json) as failure:
         home = load().home
+        for file in given.files:
+            need_trace(Path(file))
         made = [
             take_in(Path(file), home, trust=given.trust, salvage=given.salvage)
             for file in given.files

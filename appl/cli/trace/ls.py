@@ -59,6 +59,8 @@ def command(given: argparse.Namespace) -> int:
     with guarded(given.json) as failure:
         home = load().home
         wanted = _wanted(given)
+        if given.n < 0:
+            raise UsageError(f"-n is a number of runs, 0 for all, got {given.n}")
         every = index.rows(home)
         runs = found(every, wanted, given.sort, given.reverse)
         runs = runs[: given.n] if given.n > 0 else runs

@@ -20,6 +20,7 @@ from appl.cli.terminal import as_json, one_line, out, say, show
 from appl.cli.trace import again
 from appl.cli.trace.named import run_path, takes_another_program, takes_program
 from appl.config import load as load_config
+from appl.errors import InvalidOption
 from appl.session import Entry, Session
 from appl.tracing import Trace
 from appl.tracing.replaying.predictor import Predictor
@@ -111,6 +112,8 @@ def _predict(predictor: Predictor, program: again.Program, given: argparse.Names
             program.run(lambda: sessions.prediction_session(predictor, settings_of(given)))
     except Exception as stopped:  # a guess may not suit the program
         error = stopped
+    if isinstance(error, InvalidOption) and given.sets:
+        raise UsageError(str(error)) from None  # what was to be set, and no guess, is wrong
     found = predictor.prediction(error)
     _check_used(predictor)
     if given.json:

@@ -13,6 +13,7 @@ from typing import Any
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, say
 from appl.cli.terminal import out as print_out
+from appl.cli.trace.named import RUN
 from appl.cli.trace.several import command_of, confirmed, counted, run_paths, with_yes
 from appl.config import load
 from appl.tracing.format import keys
@@ -21,7 +22,13 @@ from appl.tracing.keeping import index, removing
 
 def add(commands: Any) -> None:
     """Add both commands to those of ``appl trace``."""
-    rm = command_of(commands, "rm", "remove recorded runs")
+    rm = command_of(
+        commands,
+        "rm",
+        "remove recorded runs",
+        description="Remove recorded runs, and with a private one its key. It is asked first, "
+        "unless --yes is given.",
+    )
     shred = command_of(
         commands,
         "shred",
@@ -31,7 +38,7 @@ def add(commands: Any) -> None:
         "promise on this file system.",
     )
     for parser, command in ((rm, _rm), (shred, _shred)):
-        parser.add_argument("runs", nargs="+", metavar="RUN", help="as for appl trace show")
+        parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
         with_yes(parser)
         parser.set_defaults(command=command)
 

@@ -20,6 +20,7 @@ from appl.cli.terminal import as_json, one_line, out, term_safe
 from appl.cli.trace import document, tree
 from appl.cli.trace.named import run_path
 from appl.cli.trace.places import place, seconds
+from appl.cli.trace.several import counted
 from appl.errors import nearest
 from appl.prompt import Message
 from appl.runtime.prompts.rendering import options_shown
@@ -105,6 +106,8 @@ def _call(run: Passes, address: str) -> Call | ToolUse:
             return each
     every = itertools.chain[Call | ToolUse](run.calls(prompts=False), run.tools())
     hint = nearest(address, [each.address for each in itertools.islice(every, _HINTED)])
+    if not address.startswith("/"):
+        raise UsageError(f"CALL begins with a slash, as in /main.0/gen.0, got {address!r}{hint}")
     raise UsageError(f"{run.trace.path.name} has no call {address!r}{hint}")
 
 
@@ -116,7 +119,8 @@ def _run_lines(found: Summary) -> Iterator[str]:
     yield term_safe(f"{trace.path.stem}: {_state(trace)}, {when}, {took / 1e6:.1f} s")
     yield term_safe(f"  program  {_program(head)}")
     yield term_safe(
-        f"  answers  {_who(head)}, seed {head.get('seed')}, git {head.get('git') or '-'}"
+        f"  answers  {_who(head)}, seed {head.get('seed')}"
+        + (f", git {head['git']}" if head.get("git") else "")
     )
     yield f"  calls    {_sums(found.totals.as_data())}"
     if found.costs.reused.calls or found.totals.cost:
@@ -125,7 +129,9 @@ def _run_lines(found: Summary) -> Iterator[str]:
         failed = f", {found.tools_failed} failed" if found.tools_failed else ""
         yield f"  tools    {found.tools} called{failed}"
     if len(trace.incarnations) > 1:
-        yield f"  resumed  {len(trace.incarnations) - 1} times"
+        yield f"  resumed  {counted(len(trace.incarnations) - 1, 'time')}"
+    if trace.error is not None and trace.state == "finished" and trace.reason != "interrupted":
+        yield f"  error    {one_line(_error(trace.error), 200)}"
     if trace.torn:
         yield "  note     the end of the file was torn; what is shown is all that was committed"
     for address, message in trace.warnings:
@@ -136,6 +142,10 @@ def _run_lines(found: Summary) -> Iterator[str]:
     if found.more:
         yield f"… and {found.more} more calls; --all shows them. By function:"
         yield from tree.by_function(found)
+
+
+def _error(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _state(trace: Trace) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from appl.cli.terminal import columns, one_line
 from appl.cli.trace.places import place, seconds
 from appl.tracing import Call, ToolUse
+from appl.tracing.explaining.costs import money
 
 if TYPE_CHECKING:
     from appl.tracing.reading.summaries import Sum, Summary
@@ -86,13 +87,14 @@ def _used(call: Call) -> tuple[str, str, str]:
         return "-", "-", "-"
     used, cost = call.response.usage, call.response.cost
     tokens = f"{_count(used.prompt_tokens)}+{_count(used.completion_tokens)}"
-    return tokens, _count(used.cached_tokens), "?" if cost is None else str(cost)
+    return tokens, _count(used.cached_tokens), money(cost)
 
 
 def _totals(total: Sum) -> tuple[str, str, str]:
     if not total.calls:
         return "-", "-", "-"
-    cost = "?" if total.unknown == total.calls else f"{total.cost}{'+' if total.unknown else ''}"
+    cost = "?" if total.unknown == total.calls else money(total.cost)
+    cost += "+" if total.unknown and cost != "?" else ""
     return f"{total.prompt}+{total.answer}", str(total.cached), cost
 
 
@@ -114,7 +116,7 @@ def _spent(total: Sum) -> str:
 
 def _without_empty(rows: list[Row]) -> list[Row]:
     """*rows* without the columns, of those about tokens and cost, that say nothing."""
-    unsaid = {"-", "?", "0", "0+0", "?+?"}
+    unsaid = {"-", "?", "0", "0.00", "0+0", "?+?"}
     kept = [
         i for i in range(len(rows[0])) if i not in (2, 3, 4) or {r[i] for r in rows[1:]} - unsaid
     ]

@@ -13,7 +13,7 @@ from appl.cli import exits
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say, term_safe
-from appl.cli.trace.named import run_path
+from appl.cli.trace.named import LAST, RUN, run_path
 from appl.cli.trace.several import bytes_shown, command_of, counted, run_paths
 from appl.config import load
 from appl.errors import TraceError
@@ -23,7 +23,7 @@ from appl.tracing.keeping.verifying import Verdict, compare, verify
 _SHOWN = 20
 _REPLAYS = {
     "whole": "replays to its end",
-    "prefix": "replays as far as it goes",
+    "prefix": "replays as far as it goes; appl trace resume goes on with it",
     "none": "does not replay",
 }
 
@@ -38,15 +38,21 @@ def add(commands: Any) -> None:
         "blocks, references, digests of prompts and parameters computed again. Exit code 0: "
         "nothing is wrong (a last group that a crash cut off is no damage); 4: something is.",
     )
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="as for appl trace show")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help=f"{RUN}; {LAST}")
     parser.add_argument(
         "--against",
         metavar="RUN",
         help="check too that this run asked and was answered the same; exit code 1 if not",
     )
     parser.set_defaults(command=_verify)
-    copy = command_of(commands, "salvage", "copy what is before the damage into a new trace")
-    copy.add_argument("run", metavar="RUN")
+    copy = command_of(
+        commands,
+        "salvage",
+        "copy what is before the damage into a new trace",
+        description="Copy the blocks of a damaged trace that lie before the damage into a new one, "
+        "which can be shown, replayed and resumed. The damaged one is left as it is.",
+    )
+    copy.add_argument("run", metavar="RUN", help=RUN)
     copy.add_argument("-o", "--out", metavar="FILE", help="default: RUN.salvaged.trace beside it")
     copy.set_defaults(command=_salvage)
 
@@ -86,9 +92,11 @@ def _lines(verdict: Verdict) -> list[str]:
     if verdict.torn:
         lines.append(f"  torn     {verdict.torn} bytes of a last group that a crash cut off")
     if verdict.good:
-        checked = f"{verdict.digests} of {counted(verdict.calls, 'call')} computed again"
+        every = counted(verdict.digests + verdict.masked, "call")
+        checked = f"{verdict.digests} of {every} computed again"
         lines.append(f"  digests  {checked}; {verdict.masked} masked")
-        lines.append(f"  state    {verdict.state}, {_REPLAYS[verdict.replay]}")
+        state = verdict.reason or verdict.state
+        lines.append(f"  state    {state}, {_REPLAYS[verdict.replay]}")
     if verdict.against is not None:
         same = verdict.against
         told = f"{counted(same.calls, 'call')}: {same.contents} asked the same"

@@ -35,9 +35,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "view",
         help="show a run in the browser, or write it as one HTML file",
-        description="Show a run in the browser: calls, timeline, graph, prompts, shared prefixes, "
-        "critical path, cost, search, and what differs from another run. RUN is a path, the "
-        "beginning of a run's name, or 'last'.",
+        description="Show a run in the browser: calls, timeline, graph, prompts, shared prefixes,\n"
+        "critical path, cost, search, and what differs from another run.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -54,6 +53,8 @@ def add(commands: Any) -> None:
 def command(given: argparse.Namespace) -> int:
     """Serve the run until Ctrl-C, or write it; the exit code."""
     with guarded(given.json) as failure:
+        if not 0 <= given.port < 1 << 16:
+            raise UsageError(f"--port is a number from 0 to 65535, got {given.port}")
         viewer = importlib.import_module("appl.tracing.viewer")  # for this command only
         with contextlib.ExitStack() as held:
             runs = [given.run, *([given.diff] if given.diff else [])]

@@ -16,7 +16,7 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, out, term_safe
 from appl.cli.trace.named import run_path, takes_run
 from appl.cli.trace.places import seconds
-from appl.errors import nearest
+from appl.errors import InvalidOption, nearest
 from appl.price import Price
 from appl.tracing import Call, Trace
 from appl.tracing.reading.passes import Passes
@@ -122,16 +122,28 @@ def _summed(run: Passes, changes: Any, prices: dict[str, Price], *, prompts: boo
     if prompts:
         for call, _ in run.records():
             known.density.learn(call)
+    asked = {""}
     other = replace(known, prices={**known.prices, **prices})
     sums = _Sums(costs.Costs(known), costs.Costs(other))
     for call, earlier in run.records(prompts=prompts):
         sums.before.add(call)
+        asked |= {call.model, call.response.model if call.response else ""}
         if not earlier:
             sums.calls += 1
             if not changes.removes(call.address):
                 sums.kept += 1
                 sums.after.add(_priced(call, prices))
+    _need_asked(set(prices), asked)
     return sums
+
+
+def _need_asked(priced: set[str], asked: set[str]) -> None:
+    unknown, known = sorted(priced - asked), sorted(asked - {""})
+    if unknown:
+        has = f"it asked {', '.join(known[:8])}" if known else "=IN/OUT is for the default model"
+        raise UsageError(
+            f"--price: the run asked no model {unknown[0]!r}{nearest(unknown[0], known)} ({has})"
+        )
 
 
 def _priced(call: Call, prices: dict[str, Price]) -> Call:
@@ -182,7 +194,7 @@ def _price(words: str) -> tuple[str, Price]:
     prompt, _, answer = price.partition("/")
     try:
         return model, Price(float(prompt), float(answer))
-    except ValueError:
+    except (ValueError, InvalidOption):
         raise UsageError(
             f"--price is MODEL=IN/OUT for a million tokens, as small=0.15/0.60, got {words!r}"
         ) from None

@@ -51,7 +51,7 @@ class _Transcript:
         yield f"* calls: {len(trace.calls)}, tools: {len(trace.tools)}"
         yield f"* cost: {costs.of(trace).line()}"
         if trace.error is not None:
-            yield f"* failed: {_code(self._error(trace.error))}"
+            yield f"* ended by: {_code(self._error(trace.error).removesuffix(': '))}"
 
     def _call(self, call: Call) -> Iterator[str]:
         facts = [f"model {_code(call.model)}" if call.model else "the default model"]

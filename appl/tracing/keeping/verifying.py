@@ -26,6 +26,7 @@ class Verdict:
     """What was checked, and what is wrong with it.
 
     ``digests`` counts contents that were computed again, ``masked`` calls whose content cannot be.
+    ``state`` is that of the file, ``reason`` how a run that is over ended.
     ``replay`` is ``whole``, ``prefix`` (of a run that is running, crashed or stopped), or ``none``.
     ``torn`` is the size in bytes of a cut-off last group, which is no damage.
     """
@@ -39,6 +40,7 @@ class Verdict:
     masked: int = 0
     torn: int = 0
     state: str = ""
+    reason: str = ""
     replay: str = "none"
     wrong: list[str] = field(default_factory=list)
     against: Agreement | None = None
@@ -139,14 +141,16 @@ def _tape(path: Path, verdict: Verdict) -> Verdict:
     except TraceError as error:
         verdict.wrong.append(str(error))
         return verdict
-    verdict.records, verdict.calls, verdict.state = trace.records, len(trace.calls), trace.state
+    verdict.records, verdict.calls = trace.records, len(trace.calls)
+    verdict.state, verdict.reason = trace.state, trace.reason if trace.state == "finished" else ""
     verdict.wrong += [*_contents(trace, verdict), *_edges(trace)][:_SHOWN]
     verdict.replay = _replay(trace) if verdict.good else "none"
     return verdict
 
 
 def _judge(trace: Trace, verdict: Verdict) -> None:
-    verdict.records, verdict.calls, verdict.state = trace.records, len(trace.calls), trace.state
+    verdict.records, verdict.calls = trace.records, len(trace.calls)
+    verdict.state, verdict.reason = trace.state, trace.reason if trace.state == "finished" else ""
     if not trace.incarnations or not trace.header:
         verdict.wrong.append("the file does not begin with a header and who wrote it")
     problems = [*_contents(trace, verdict), *_edges(trace)]
@@ -198,4 +202,5 @@ def _replay(trace: Trace) -> str:
     if any(call.masked for call in trace.calls) or any(t.masked for t in trace.tools.values()):
         return "none"
     ended = all(call.outcome is not None for call in trace.calls)
-    return "whole" if trace.state == "finished" and ended else "prefix"
+    over = trace.state == "finished" and trace.reason != "interrupted"
+    return "whole" if over and ended else "prefix"

@@ -19,6 +19,7 @@ from appl.tracing.reading.trace import State, Trace
 from appl.tracing.recording.recorder import home
 
 SUFFIX = ".trace"
+_TOLD = 4
 
 
 def folder(at: Path | None = None) -> Path:
@@ -58,8 +59,12 @@ def resolve(name: str = "last", at: Path | None = None) -> Path:
         if len(matches) == 1:
             return matches[0]
         if matches:
-            some = ", ".join(path.stem for path in matches[-4:])
-            raise NotATrace(f"{name!r} is the beginning of {len(matches)} runs: {some}")
+            some = ", ".join(path.stem for path in matches[-_TOLD:])
+            which = "the latest are " if len(matches) > _TOLD else ""
+            raise NotATrace(
+                f"{name!r} is the beginning of {len(matches)} runs: {which}{some}; write more of "
+                "one's name"
+            )
     raise NotATrace(
         f"there is no run {name!r} in {folder(at)}{nearest(name, [p.stem for p in known])}; "
         "`appl trace ls` lists them"

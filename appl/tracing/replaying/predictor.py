@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from appl.runtime.answers.call import Call as Asked
 
 _INPUT = "input"
+_TOKENS = " tokens"
 _TELLING = 4  # a shorter answer stands in many prompts by chance
 _MOST_TEXTS = 2000
 
@@ -111,9 +112,11 @@ class Prediction:
 
     def _sums(self) -> str:
         number = _range(*self.live)
-        low, high = self.cost.shown(), self.cost_most.shown()
+        low, high, all_ = (a.shown() for a in (self.cost, self.cost_most, self.recorded))
+        if all(text.endswith(_TOKENS) for text in (low, high, all_)):
+            low, high = low.removesuffix(_TOKENS), high.removesuffix(_TOKENS)
         price = low if low == high else f"{low} to {high}"
-        return f"{number} of {self.every} calls would be live, {price} of {self.recorded.shown()}"
+        return f"{number} of {self.every} calls would be live, {price} of {all_}"
 
 
 def _range(fewest: int, most: int | None) -> str:
