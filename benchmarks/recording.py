@@ -3,9 +3,10 @@
 ``python benchmarks/recording.py`` paces the events of 2,000 calls a second on an asyncio loop for
 some seconds, with and without a recorder, and notes how late each tick of the loop comes and how
 long a call keeps the loop. What recording costs is the difference of both, the writer thread
-included. The load is chats of 10 turns with 5 kB that all share. A calibration
-loop says how fast the machine was meanwhile. The table goes to
-``benchmarks/results/recording.txt``.
+included. The load is chats of 10 turns with 5 kB that all share. Then a program of such chats runs
+at the same rate against answers that take 100 ms, with and without a recorder; the difference of
+its processor time is what recording costs a user. A calibration loop says how fast the machine was
+meanwhile. The table goes to ``benchmarks/results/recording.txt``.
 """
 
 from __future__ import annotations
@@ -23,14 +24,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from trace import WORDS, of_call, text  # type: ignore[import-not-found]
 
-from appl.backend import Request, Sampling
+from appl import AIRole, gen, ppl
+from appl.backend import Emit, Request, Response, Sample, Sampling, Usage
 from appl.prompt import Message, Messages
 from appl.runtime.event import Event, ScopeEntered
+from appl.runtime.run import Run
+from appl.testing import Instant
 from appl.tracing import Recorder
 
 RESULTS = Path(__file__).parent / "results" / "recording.txt"
 RATE, SECONDS, TURNS, REPEATS = 2_000, 5, 10, 5
 TICK = 0.005
+LATENCY = 0.1
 
 
 def loads() -> list[list[Event]]:
@@ -106,6 +111,59 @@ def _at(values: list[float], percent: int) -> float:
     return sorted(values)[len(values) * percent // 100]
 
 
+class Slow(Instant):
+    """Answers after ``LATENCY`` with a text of its own."""
+
+    def __init__(self, answers: list[str]) -> None:
+        super().__init__()
+        self._answers = iter(answers)
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        answer = next(self._answers)
+        await asyncio.sleep(LATENCY)
+        return Response((Sample(answer, "stop"),), Usage(100, 20, 80), request.model)
+
+
+@ppl
+async def chat(shared: str, questions: list[str]) -> int:
+    f"{shared}"
+    for question in questions:
+        f"{question}"
+        with AIRole():
+            answer = gen()
+            f"{answer}"
+        await answer
+    return len(questions)
+
+
+async def chats(shared: str, asked: list[list[str]]) -> int:
+    """A new chat every so often that there are ``RATE`` calls a second."""
+    loop = asyncio.get_running_loop()
+    began, running = loop.time(), list[asyncio.Future[int]]()
+    for number, questions in enumerate(asked):
+        await asyncio.sleep(max(0.0, began + number * TURNS / RATE - loop.time()))
+        running.append(asyncio.ensure_future(chat(shared, questions)))
+    return sum(await asyncio.gather(*running))
+
+
+def whole(recording: bool) -> float:
+    """Microseconds of processor time a call, of a program of chats."""
+    dice, calls = random.Random(1), RATE * SECONDS
+    shared = text(dice, 5_000 // 6)[:5_000]
+    asked = [[prose(dice, 450) for _ in range(TURNS)] for _ in range(calls // TURNS)]
+    backend = Slow([prose(dice, 900) for _ in range(calls)])
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(Path(folder) / "a.trace", {"program": "chats"}) if recording else None
+        watching = [recorder] if recorder is not None else []
+        gate = recorder.gate if recorder is not None else None
+        before = time.process_time()
+        with Run(backend, instruments=watching, gate=gate):
+            assert asyncio.run(chats(shared, asked)) == calls
+        if recorder is not None:
+            recorder.close()
+        return (time.process_time() - before) / calls * 1e6
+
+
 def calibration() -> float:
     """Milliseconds for a fixed loop of Python."""
     began = time.perf_counter()
@@ -145,6 +203,14 @@ def table() -> Iterator[str]:
     extra = shares[True] - shares[False]
     yield ""
     yield f"recording: {extra:.1%} of a core, {extra / RATE * 1e6:.0f} µs of CPU a call"
+    pairs = [(whole(False), whole(True)) for _ in range(REPEATS)]
+    without, recorded = (statistics.median(column) for column in zip(*pairs, strict=True))
+    took = statistics.median(b - a for a, b in pairs)
+    yield ""
+    yield (
+        f"a program at that rate: {without:.0f} µs of CPU a call, {recorded:.0f} recorded: "
+        f"{recorded / without:.2f} times, {took:.0f} µs a call, {took * RATE / 1e6:.1%} of a core"
+    )
 
 
 if __name__ == "__main__":

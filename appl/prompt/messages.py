@@ -114,9 +114,9 @@ class Messages:
         return self._trail
 
     @property
-    def is_roped(self) -> bool:
-        """Whether the last message is kept as a rope."""
-        return self._kept is None
+    def kept(self) -> Message | None:
+        """The last message as it is, ``None`` where it is kept as a rope."""
+        return self._kept
 
     @property
     def size(self) -> int:

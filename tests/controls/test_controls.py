@@ -74,21 +74,21 @@ CONTROLS = {
     "a list that is swapped in place of a deque": Control(
         "tracing/format/store.py",
         "        while self._queue and size < GROUP_BYTES:\n"
-        "            head = self._queue.popleft()\n"
-        "            if isinstance(head, bytes):\n"
-        "                if calls:\n"
-        "                    self._queue.appendleft(head)\n"
-        "                    break\n"
-        "                items.append(head)\n"
-        "                size += len(head)\n"
+        "            head = item, weight = self._queue.popleft()\n"
+        "            if weight == _CALL:\n"
+        "                calls.append(item)\n"
+        "            elif calls:\n"
+        "                self._queue.appendleft(head)\n"
+        "                break\n"
         "            else:\n"
-        "                calls.append(head)\n",
-        "        for head in list(self._queue):\n"
-        "            if isinstance(head, bytes):\n"
-        "                items.append(head)\n"
-        "                size += len(head)\n"
+        "                items.append(item)\n"
+        "                size += weight\n",
+        "        for item, weight in list(self._queue):\n"
+        "            if weight == _CALL:\n"
+        "                calls.append(item)\n"
         "            else:\n"
-        "                calls.append(head)\n"
+        "                items.append(item)\n"
+        "                size += weight\n"
         "        self._queue = deque()\n",
         "tracing/test_store.py::test_what_is_appended_while_the_writer_takes_is_not_lost",
     ),
@@ -105,7 +105,7 @@ CONTROLS = {
         "tracing/test_store.py::test_a_failed_write_leaves_a_readable_file_and_stops_new_calls",
     ),
     "another field in a record": Control(
-        "tracing/recording/recorder.py",
+        "tracing/recording/encoder.py",
         '        self._put("V", self._call(event.address), ',
         '        self._put("V", self._call(event.address), 0, ',
         "traces/test_golden.py::test_records_written_today_look_like_the_golden_ones",

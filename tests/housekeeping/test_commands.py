@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from appl.tracing import Recorder, Trace
+from appl.tracing.format import codec
 from appl.tracing.keeping.trust import is_trusted
 
 from .conftest import Project, made
@@ -118,7 +119,7 @@ def broken(path: Path) -> Path:
     recorder = Recorder(path, {"program": "long"}, durability="process")
     for _ in range(3):
         recorder.barrier()
-        recorder._put("W", "/a", "a warning", 1)
+        recorder._writer.append(codec.pack(("W", "/a", "a warning", 1)))
     recorder.close()
     data = bytearray(path.read_bytes())
     first = 8 + 17 + int.from_bytes(data[8:12], "little")

@@ -244,7 +244,7 @@ def test_any_answer_comes_back(found: list[Sample]) -> None:
 )
 def test_a_damaged_record_is_a_trace_error(fields: tuple[object, ...], tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "a.trace")
-    recorder._put(*fields)
+    recorder._writer.append(codec.pack(fields))
     recorder.close()
     with pytest.raises(TraceCorrupt, match="is not valid"):
         Trace.open(tmp_path / "a.trace")

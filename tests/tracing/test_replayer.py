@@ -26,6 +26,7 @@ from appl.runtime.run import Run
 from appl.testing import Echo, Fake, Scripted
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 from appl.tracing.explaining.textdiff import visible
+from appl.tracing.format import codec
 from appl.tracing.format.record import response_data
 
 
@@ -139,7 +140,8 @@ async def test_a_streamed_call_is_streamed_in_the_recorded_chunks_each_in_its_tu
 def test_lengths_that_do_not_add_up_make_the_trace_corrupt(path: Path, lengths: Any) -> None:
     recorder = Recorder(path, {})
     start(recorder, asked("/p.0/gen.0", "q"))
-    recorder._put("E", "/p.0/gen.0", 0, response_data(answer("answer 0")), 1, lengths)
+    ended = "E", "/p.0/gen.0", 0, response_data(answer("answer 0")), 1, lengths
+    recorder._writer.append(codec.pack(ended))
     recorder.close()
     with pytest.raises(TraceCorrupt):
         Trace.open(path)

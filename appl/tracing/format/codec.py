@@ -97,24 +97,24 @@ def _refuse(code: int, data: bytes) -> Any:
     raise ValueError(f"extension type {code} is not plain data")
 
 
-def plain(value: Any, big: Big | None = None, depth: int = MAX_DEPTH) -> Any:
-    """*value* in the types that ``pack`` takes, with tags where those are too few.
+def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """*value* in the types that ``pack`` takes, with tags where those are too few: a copy.
 
-    *big* is asked about every ``str`` and ``bytes``, and returns what stands in its place. Raises
-    ``TypeError`` for what is not plain data and ``ValueError`` for what is nested too deeply.
+    Raises ``TypeError`` for what is not plain data and ``ValueError`` for what is nested too
+    deeply.
     """
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, int):
         return int(value) if -_WORD <= value < _WORD else {_INT: hex(value)}
     if isinstance(value, str | bytes):
-        return big(value) if big else value
+        return value
     if depth <= 0:
         raise ValueError(f"a value nested more than {MAX_DEPTH} deep cannot be recorded")
     if isinstance(value, dict):
-        return _plain_dict(value, big, depth - 1)
+        return _plain_dict(value, depth - 1)
     if isinstance(value, list | tuple):
-        items = [plain(item, big, depth - 1) for item in value]
+        items = [plain(item, depth - 1) for item in value]
         return {_TUPLE: items} if isinstance(value, tuple) else items
     raise TypeError(
         f"a value of type {type(value).__qualname__} cannot be recorded: a trace holds None, bool, "
@@ -122,11 +122,22 @@ def plain(value: Any, big: Big | None = None, depth: int = MAX_DEPTH) -> Any:
     )
 
 
-def _plain_dict(value: dict[Any, Any], big: Big | None, depth: int) -> dict[str, Any]:
+def _plain_dict(value: dict[Any, Any], depth: int) -> dict[str, Any]:
     if all(type(key) is str and key[:1] != "$" and len(key) < 4096 for key in value):
-        return {key: plain(item, big, depth) for key, item in value.items()}
-    pairs = [[plain(k, big, depth), plain(v, big, depth)] for k, v in value.items()]
+        return {key: plain(item, depth) for key, item in value.items()}
+    pairs = [[plain(k, depth), plain(v, depth)] for k, v in value.items()]
     return {_MAP: pairs}
+
+
+def shortened(value: Any, big: Big) -> Any:
+    """What ``plain`` made, with what *big* returns in place of every ``str`` and ``bytes``."""
+    if isinstance(value, str | bytes):
+        return big(value)
+    if isinstance(value, list):
+        return [shortened(item, big) for item in value]
+    if isinstance(value, dict) and _INT not in value:
+        return {key: shortened(item, big) for key, item in value.items()}
+    return value
 
 
 def revive(value: Any, big: Callable[[Any], str | bytes] | None = None, depth: int = 0) -> Any:

@@ -56,7 +56,7 @@ from typing import Any
 from appl import errors
 from appl.backend import Response, Sample, TokenLogprob, Usage
 from appl.prompt import ToolCall
-from appl.tracing.format.codec import Big, plain
+from appl.tracing.format.codec import Big, plain, shortened
 
 FORMAT = 1
 ANSWERED, FAILED, CANCELLED = 0, 1, 2
@@ -175,18 +175,24 @@ _FACTS = (
 )  # fmt: skip
 
 
-def error_data(error: BaseException, big: Big = _passes) -> tuple[Any, ...]:
+def error_data(error: BaseException) -> tuple[Any, ...]:
     """An error as plain data: its type, the nearest that a replay knows, message, arguments."""
     names = [kind.__name__ for kind in type(error).__mro__ if _ERRORS.get(kind.__name__) is kind]
     kind = type(error)
     try:
-        args = [plain(arg, big) for arg in error.args[:_MAX_TRACEBACK_ARGS]]
+        args = [plain(arg) for arg in error.args[:_MAX_TRACEBACK_ARGS]]
     except (TypeError, ValueError):
-        args = [big(str(error))]
+        args = [str(error)]
     known = names[0] if names else "BackendError"
-    data = f"{kind.__module__}.{kind.__qualname__}", known, big(str(error)), args
+    data = f"{kind.__module__}.{kind.__qualname__}", known, str(error), args
     facts = {name: value for name in _FACTS if (value := getattr(error, name, None)) is not None}
     return (*data, facts) if facts and isinstance(error, errors.ApplError) else data
+
+
+def error_with(data: tuple[Any, ...], big: Big) -> tuple[Any, ...]:
+    """The error that *data* describes; *big* may put a reference in place of a long text."""
+    actual, known, message, args, *facts = data
+    return actual, known, big(message), [shortened(arg, big) for arg in args], *facts
 
 
 def error_from(data: Any, revive: Any = _passes, big: Any = _passes) -> BaseException:

@@ -19,14 +19,14 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 from appl.errors import NotATrace, TraceError, TraceLocked, TraceWriteError
 from appl.tracing.format import block, codec
 
 Durability = Literal["process", "system", "strict"]
 Fault = Callable[[str], None]
-Filter = Callable[[list[bytes]], list[bytes]]
+Filter = Callable[[list[Any]], list[bytes]]
 Committed = Callable[[Exception | None], None]
 
 GROUP_SECONDS = 0.005
@@ -35,6 +35,8 @@ QUEUE_BYTES = 64 << 20
 _SYNC_SECONDS = 1.0
 _BUSY = 8
 """Items in a group after which more are expected soon."""
+_CALL = -1
+"""The weight of a callback, which is no item."""
 _PIECE = 1 << 20
 _LOCK_TRIES, _LOCK_PAUSE = 20, 0.005
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -216,7 +218,8 @@ class Writer:
 
     *fault* is called with ``event``, ``before-write``, ``inside-write``, ``after-write`` and
     ``before-sync`` where these happen, for tests that kill or fail the process there. *filter*
-    sees the records of each group before they are written.
+    makes of the items of each group, on the writer's thread and once, the records that are written;
+    without one the items are records.
     """
 
     def __init__(
@@ -235,7 +238,8 @@ class Writer:
         self.forked = False
         self.pending = 0
         self._filter, self._fault = filter, fault
-        self._queue: deque[bytes | Committed] = deque()
+        self._queue: deque[tuple[Any, int]] = deque()
+        self._ready: list[bytes] = []
         self._count = threading.Lock()
         self._bell, self._room = _Bell(), threading.Event()
         self._awake = self._hurry = self._closing = self._dirty = self._broken = False
@@ -272,15 +276,20 @@ class Writer:
 
     # -- producers -------------------------------------------------------------------------
 
-    def append(self, data: bytes) -> None:
-        """Queue one item: records that are written together or not at all. Never blocks."""
+    def append(self, item: Any, weight: int | None = None) -> None:
+        """Queue one item, whose records are written together or not at all. Never blocks.
+
+        It counts *weight* bytes until it is written, by default its length.
+        """
         if self.forked:
             return
         if self._fault is not None:
             self._fault("event")
+        if weight is None:
+            weight = len(item)
         with self._count:
-            self._queue.append(data)
-            self.pending = pending = self.pending + len(data)
+            self._queue.append((item, weight))
+            self.pending = pending = self.pending + weight
         if not self._awake:
             self._awake = True
             self._bell.ring()
@@ -300,7 +309,7 @@ class Writer:
         if self.failed is not None or self.forked:
             done(self.failed or self._fork_error())
             return
-        self._queue.append(done)
+        self._queue.append((done, _CALL))
         self._rush()
         if self.failed is not None:
             self._refuse_waiting()
@@ -308,10 +317,10 @@ class Writer:
     def _refuse_waiting(self) -> None:
         """Tell those who wait for a commit that it will not come."""
         with self._count:
-            calls = [item for item in self._queue if not isinstance(item, bytes)]
-            for call in calls:
-                self._queue.remove(call)
-        for call in calls:
+            calls = [each for each in self._queue if each[1] == _CALL]
+            for each in calls:
+                self._queue.remove(each)
+        for call, _ in calls:
             _tell(call, self.failed)
 
     def barrier(self, timeout: float | None = None) -> None:
@@ -353,9 +362,10 @@ class Writer:
         self._queue = deque()
         self._let_go()
 
-    def unsaved(self) -> list[bytes]:
-        """The items that are queued and not written."""
-        return [item for item in list(self._queue) if isinstance(item, bytes)]
+    def unsaved(self) -> list[Any]:
+        """The items that are queued and not written, and records that could not be written."""
+        waiting = [item for item, weight in list(self._queue) if weight != _CALL]
+        return [*self._ready, *waiting]
 
     def close(self) -> None:
         """Write what is queued, and let go of the file. Raises ``TraceWriteError``."""
@@ -423,47 +433,63 @@ class Writer:
     def _drain(self) -> int:
         """Write all that is queued, in blocks of about ``GROUP_BYTES``; how many items it was."""
         count = 0
-        while self._queue and self.failed is None:
+        while (self._queue or self._ready) and self.failed is None:
             items, calls, size = self._take()
             count += len(items)
             try:
-                if items:
-                    self._commit(items)
-                    with self._count:
-                        self.pending -= size
+                self._ready += self._records(items)
+                while self._ready:
+                    self._commit()
+                with self._count:
+                    self.pending -= size
             except Exception as error:
-                self._fail(error, items)
+                self._fail(error)
             for call in calls:
                 _tell(call, self.failed)
             if not self._room.is_set():
                 self._room.set()
         return count
 
-    def _take(self) -> tuple[list[bytes], list[Committed], int]:
-        """The next items for one block, the callbacks that wait for exactly these, and the size."""
-        items: list[bytes] = []
+    def _take(self) -> tuple[list[Any], list[Committed], int]:
+        """The next items for one group, the callbacks that wait for exactly these, and the size."""
+        items: list[Any] = []
         calls: list[Committed] = []
         size = 0
         while self._queue and size < GROUP_BYTES:
-            head = self._queue.popleft()
-            if isinstance(head, bytes):
-                if calls:
-                    self._queue.appendleft(head)
-                    break
-                items.append(head)
-                size += len(head)
+            head = item, weight = self._queue.popleft()
+            if weight == _CALL:
+                calls.append(item)
+            elif calls:
+                self._queue.appendleft(head)
+                break
             else:
-                calls.append(head)
+                items.append(item)
+                size += weight
         return items, calls, size
 
-    def _commit(self, items: list[bytes]) -> None:
-        if self._filter is not None:
-            items = self._filter(items)
-        raw = b"".join(items)
-        if not raw:  # the filter left nothing
-            return
+    def _records(self, items: list[Any]) -> list[bytes]:
+        if self._filter is None:
+            return items
+        try:
+            return self._filter(items)
+        except Exception:
+            self._broken = True  # they are lost, and nothing may follow them
+            raise
+
+    def _commit(self) -> None:
+        """Write a block of the records that are ready, as many as are about ``GROUP_BYTES``."""
+        count = size = 0
+        while count < len(self._ready) and size < GROUP_BYTES:
+            size += len(self._ready[count])
+            count += 1
+        raw = b"".join(self._ready[:count])
         if len(raw) > codec.MAX_RAW:
             raise ValueError(f"a record of {len(raw)} bytes is larger than a block may be")
+        if raw:  # the filter may have left nothing
+            self._write_block(raw)
+        del self._ready[:count]
+
+    def _write_block(self, raw: bytes) -> None:
         data = self._encoder.block(raw)
         self._point("before-write")
         self._write((block.MAGIC if self.good == 0 else b"") + data)
@@ -502,9 +528,8 @@ class Writer:
             self._broken = True
             self.failed = self._explain(error, "what was written last may not be on the disk")
 
-    def _fail(self, error: Exception, items: list[bytes]) -> None:
-        """Cut what was written in part, keep what is unsaved, and take note of the error."""
-        self._queue.extendleft(reversed(items))
+    def _fail(self, error: Exception) -> None:
+        """Cut what was written in part, and take note of the error; what is unsaved is kept."""
         self._encoder.sequence, self._encoder.previous = self.blocks, self.last
         try:
             os.ftruncate(self._fd, self.good)

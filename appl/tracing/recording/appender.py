@@ -19,7 +19,9 @@ from appl.runtime.event import (
     ScopeEntered,
     Warned,
 )
-from appl.tracing.recording.recorder import Recorder, Sums
+from appl.tracing.recording.encoder import Begun
+from appl.tracing.recording.recorder import Recorder
+from appl.tracing.recording.sums import Sums
 from appl.tracing.replaying.resumer import Resumer
 
 _QUIET = (ScopeEntered, CallStarted, Delivered, ChunksDelivered, Warned)
@@ -39,7 +41,7 @@ class Appender(Recorder):
         self._kept: list[Event] = []
         super().__init__(resumer.trace.path, append=True, reason="resume", **options)
         resumer.on_again = self._record
-        self._totals = Sums.of(resumer.trace)
+        self._encoder.totals = Sums.of(resumer.trace)
 
     @property
     def begun(self) -> bool:
@@ -77,7 +79,7 @@ class Appender(Recorder):
         """A call that is begun again is not counted as it ended then."""
         before = self._resumer.trace.by_address.get(address)
         if before is not None and before.started is not None:
-            self._totals.forget(before)
+            self._writer.append(Begun(before), 0)
 
     def _begin(self) -> None:
         if not self._begun:

@@ -68,7 +68,7 @@ def _refused(word: str) -> Any:
 
 def plain(value: Any) -> Any:
     """*value* in the types of JSON, with tags where those are too few. Raises ``TypeError``."""
-    return _finite(codec.plain(value, _text))
+    return _finite(codec.shortened(codec.plain(value), _text))
 
 
 def _text(value: str | bytes) -> Any:

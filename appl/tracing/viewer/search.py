@@ -59,7 +59,7 @@ class Search:
         return call.messages is not None and any(map(self._message, call.messages.links()))
 
     def _message(self, link: Messages) -> bool:
-        held: object = link if link.is_roped else link.message
+        held: object = link.kept or link
         known = self._seen.get(id(held))
         if known is None:
             known = self._seen[id(held)] = self._in(link.message.shown)

@@ -33,7 +33,7 @@ class Texts:
 
     def number(self, link: Messages) -> int:
         """The number of the last message of *link*."""
-        held: object = link if link.is_roped else link.message
+        held: object = link.kept or link
         number = self._numbers.get(id(held))
         if number is None:
             number = self._numbers[id(held)] = len(self._links)

@@ -1,0 +1,621 @@
+"""From events to the records of a trace, in the order in which they happened.
+
+Invariant: all that a record refers to was encoded before it; for one thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from appl.backend import Request, Response, Sampling
+from appl.errors import CallCancelled
+from appl.prompt import (
+    Media,
+    Message,
+    Messages,
+    Origin,
+    Rope,
+    Spans,
+    ToolCall,
+    digest_of,
+    joined,
+    line_of,
+)
+from appl.runtime.event import (
+    AttemptFailed,
+    CallDispatched,
+    CallEnded,
+    CallStarted,
+    ChunksDelivered,
+    Delivered,
+    Event,
+    Observed,
+    ScopeEntered,
+    ToolEnded,
+    ToolStarted,
+    Warned,
+)
+from appl.tracing.format import chunks, codec, record
+from appl.tracing.recording.memo import Memo, Ropes, Said
+from appl.tracing.recording.privacy import Redact
+from appl.tracing.recording.secret import MASKED, Masker
+from appl.tracing.recording.sums import Sums
+
+if TYPE_CHECKING:
+    from appl.tracing.reading.trace import Call
+
+LONG_TEXT = 1 << 20
+_SHORT_TEXT = 1 << 12
+"""Characters up to which a text is known again by itself: to digest it takes five times as long."""
+_MAX_EDGES = 100_000
+_PIECE = 1 << 20
+"""Characters of text after which records are packed, so that a block may be made of them."""
+_CANCELLED = CallCancelled("cancelled")
+"""What stands for the error that is not told."""
+
+
+@dataclass(slots=True)
+class WithError:
+    """An event whose error was told when it happened, as plain data."""
+
+    event: AttemptFailed | CallEnded | ToolEnded
+    error: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Begun:
+    """A call of an earlier process is begun again: how it ended then does not count."""
+
+    call: Call
+
+
+@dataclass(slots=True)
+class Closing:
+    """The run is closed."""
+
+    reason: str
+    error: tuple[Any, ...] | None
+    at: int
+
+
+Item = Event | WithError | Begun | Closing
+
+
+def held(event: Event) -> Event | WithError:
+    """*event* as it is now, whatever the program does to what it holds until it is encoded.
+
+    Raises ``TypeError`` or ``ValueError`` where something observed is no plain data.
+    """
+    hold = _HOLDS.get(type(event))
+    return event if hold is None else hold(event)
+
+
+def _attempt(event: AttemptFailed) -> WithError:
+    return WithError(event, record.error_data(event.error))
+
+
+def _end(event: CallEnded) -> CallEnded | WithError:
+    return event if event.response is not None else _with_error(event)
+
+
+def _tool_end(event: ToolEnded) -> ToolEnded | WithError:
+    return event if event.message is not None else _with_error(event)
+
+
+def _with_error(event: CallEnded | ToolEnded) -> WithError:
+    return WithError(event, record.error_data(event.error or _CANCELLED))
+
+
+def _observation(event: Observed) -> Observed:
+    return replace(event, value=codec.plain(event.value))
+
+
+def _scope(event: ScopeEntered) -> ScopeEntered:
+    if not event.metadata:
+        return event
+    try:
+        about = codec.plain(event.metadata)
+    except (TypeError, ValueError):  # it was only meant to be looked at
+        about = repr(event.metadata)
+    return replace(event, metadata=about)
+
+
+_HOLDS: dict[type, Callable[[Any], Event | WithError]] = {
+    AttemptFailed: _attempt,
+    CallEnded: _end,
+    ToolEnded: _tool_end,
+    Observed: _observation,
+    ScopeEntered: _scope,
+}
+
+
+class EventEncoder:
+    """Turns events into records, for one trace.
+
+    *began* is the monotonic clock when the incarnation began, in nanoseconds. *redact* sees each
+    message before it is stored, answers too; where texts are *whole* no message is stored by what
+    is added to another.
+    """
+
+    def __init__(self, began: int, masker: Masker, redact: Redact | None, whole: bool) -> None:
+        self._began, self._masker, self.redact, self._whole = began, masker, redact, whole
+        self.totals = Sums()
+        self._packed: list[bytes] = []
+        self._records: list[tuple[Any, ...]] = []
+        self._size = 0
+        self._ids = itertools.count(1)
+        self._texts, self._messages, self._nodes = Memo(), Said(), Memo()
+        self._media, self._ropes = Memo(), Ropes()
+        self._sites: dict[tuple[int, int], tuple[Any, int]] = {}
+        self._firsts: dict[str, int] = {}
+        self._lines: dict[tuple[str, int], int] = {}
+        self._params, self._scopes, self._calls = Memo(), Memo(), Memo(1 << 17)
+        self._last_params: tuple[Sampling | None, str, int] = (None, "", 0)
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            ScopeEntered: self._scope,
+            CallStarted: self._started,
+            CallDispatched: self._dispatched,
+            ChunksDelivered: self._chunks_delivered,
+            CallEnded: self._call_ended,
+            Delivered: self._delivered,
+            ToolStarted: self._tool_started,
+            ToolEnded: self._tool_ended,
+            Observed: self._observed,
+            Warned: self._warned,
+            WithError: self._with_error,
+            Begun: self._begun,
+            Closing: self._closing,
+        }
+
+    def encode(self, items: list[Any], failed: Callable[[str, Exception], None]) -> list[bytes]:
+        """The records of *items*, those that are encoded already included, as they are.
+
+        What cannot be encoded is left out, and *failed* is told its name.
+        """
+        found, handlers = list[bytes](), self._handlers
+        self._packed = found
+        for item in items:
+            if type(item) is bytes:
+                self._flush(failed)
+                found.append(item)
+                continue
+            try:
+                handlers[type(item)](item)
+                if self._size > _PIECE:
+                    self._flush(failed)
+            except Exception as error:
+                failed(type(item).__name__, error)
+        self._flush(failed)
+        return found
+
+    def _flush(self, failed: Callable[[str, Exception], None] | None = None) -> None:
+        """Pack the records that were made: to pack those of many events at once costs least."""
+        if not self._records:
+            return
+        try:
+            self._packed.append(codec.pack_all(self._records))
+        except Exception:
+            self._packed += self._each(self._records, failed)
+        self._records.clear()
+        self._size = 0
+
+    def _each(
+        self, made: list[tuple[Any, ...]], failed: Callable[[str, Exception], None] | None
+    ) -> Iterator[bytes]:
+        """Each of the records that can be packed; one of them cannot."""
+        for fields in made:
+            try:
+                yield codec.pack(fields)
+            except Exception as error:
+                if failed is None:
+                    raise
+                failed(f"a record {fields[0]}", error)
+
+    def first_chunk(self, address: str, at: int) -> None:
+        """A chunk came; they are written when the call has ended, as they may yet be a secret."""
+        self._firsts.setdefault(address, at)
+
+    def addresses(self) -> dict[int, str]:
+        """The addresses of calls by the numbers that records have for them."""
+        return {
+            number: each for m in (self._calls.old, self._calls.young) for each, number in m.items()
+        }
+
+    # -- one method per event --------------------------------------------------------------
+
+    def _put(self, *fields: Any) -> None:
+        self._records.append(fields)
+
+    def _at(self, nanoseconds: int) -> int:
+        return (nanoseconds - self._began) // 1000
+
+    def _call(self, address: str) -> int | str:
+        calls = self._calls
+        return calls.young.get(address) or calls.get(address) or address
+
+    def _scope(self, event: ScopeEntered) -> None:
+        number = next(self._ids)
+        parent: int | str = self._scopes.get(event.parent) or event.parent
+        name = event.address.rpartition("/")[2] if event.parent else event.address
+        if f"{event.parent}/{name}" != event.address:
+            parent, name = "", event.address
+        file = self._file(event.file)
+        at = self._at(event.at)
+        masks = list[str]()
+        big = partial(self._long, masks=masks)
+        about = (codec.shortened(event.metadata, big),) if event.metadata else ()
+        fields = ("X", number, parent, name, event.name, file, event.line, at, *about)
+        self._records.append(_masked(fields, masks))
+        self._scopes.put(event.address, number)
+
+    def _file(self, file: str | None) -> int | None:
+        """The number of *file*."""
+        if file is None:
+            return None
+        number = self._texts.get(file)
+        if number is None:
+            number = next(self._ids)
+            self._put("T", number, file)
+            self._texts.put(file, number)
+        return number
+
+    def _started(self, event: CallStarted) -> None:
+        request = event.request
+        address, scopes = request.address, self._scopes
+        prompt = self._prompt(request.messages)
+        if self._last_params[0] is request.sampling and self._last_params[1] == request.model:
+            params = self._last_params[2]
+        else:
+            params = self._parameters(request)
+        file = self._file(event.file)
+        scope, _, name = address.rpartition("/")
+        edges = [self._call(each) for each in event.edges[:_MAX_EDGES]] if event.edges else ()
+        number = next(self._ids)
+        self._records.append((
+            "S", number, scopes.young.get(scope) or scopes.get(scope) or scope, name,
+            request.ordinal, event.kind, prompt, params, request.n, request.sample, request.digest,
+            edges, file, event.line, (event.at - self._began) // 1000, request.timeout,
+        ))  # fmt: skip
+        self._calls.put(address, number)
+        self.totals.calls += 1
+
+    def _prompt(self, chain: Messages | None) -> int | None:
+        """The number of *chain*, which may be new."""
+        known, fresh = self._nodes, list[tuple[Messages, tuple[bytes, int]]]()
+        link, number = chain, None
+        while link is not None:
+            key = link.digest, link.trail
+            number = known.young.get(key) or known.get(key)
+            if number is not None:
+                break
+            fresh.append((link, key))
+            link = link.parent
+        for link, key in reversed(fresh):
+            said = link.kept
+            if said is not None:
+                message = self._message(said)
+                spans = link.spans
+                of = self._origins(spans) if spans else ()
+            else:
+                message = self._message(link.message) if self._whole else self._longer(link)
+                of = ()
+            parent, number = number, next(self._ids)
+            self._records.append(("N", number, parent, message, key[0], *of))
+            known.put(key, number)
+        return number
+
+    def _longer(self, link: Messages) -> int:
+        """The number of a message that goes on, of which only what was added is stored."""
+        rope, later = link.rope, list[Rope]()
+        while rope.base is not None and rope not in self._ropes:
+            later.append(rope)
+            rope = rope.base
+        later.reverse()
+        added = "".join(each.added for each in later)
+        if self._straddles(rope, added):
+            return self._message(link.message)
+        base = self._ropes.get(rope)
+        if base is None:
+            first = Message(link.outline.role, str(rope), name=link.outline.name)
+            base = self._message(first)
+            self._ropes.put(rope, base)
+            later.insert(0, rope)  # of the message that goes on, the origins are told here
+        masks = list[str]()
+        more = self._more(link.outline, masks) if not link.outline.bare else {}
+        for origins in self._origins(joined((len(r.added), r.spans) for r in later)):
+            more["from"] = origins
+        number, stored = next(self._ids), self._long(added, masks)
+        fields = ("L", number, base, stored, more) if more else ("L", number, base, stored)
+        self._records.append(_masked(fields, masks))
+        self._ropes.put(link.rope, number)
+        return number
+
+    def _origins(self, spans: Spans) -> tuple[list[Any], ...]:
+        """What the records say of *spans*: lengths and numbers in turn, or nothing."""
+        if len(spans) == 2:
+            one = self._origin(spans[1])
+            return () if one is None else ([spans[0], one],)
+        found: list[Any] = []
+        for length, origin in zip(spans[::2], spans[1::2], strict=True):
+            number = self._origin(origin)
+            if found and found[-1] == number:
+                found[-2] += length
+            else:
+                found += (length, number)
+        return (found,) if len(found) > 2 or (found and found[1] is not None) else ()
+
+    def _origin(self, origin: Origin) -> int | str | None:
+        if not isinstance(origin, tuple):
+            return self._call(origin) if origin is not None else None
+        key = (id(origin[0]), origin[1])
+        known = self._sites.get(key)
+        if known is None:
+            file, line = line_of(origin) or ("", 0)
+            known = origin[0], self._line(file, line)  # held, so that its id stays its own
+            self._sites[key] = known
+        return known[1]
+
+    def _line(self, file: str, line: int) -> int:
+        number = self._lines.get((file, line))
+        if number is None:
+            of = self._file(file)
+            number = next(self._ids)
+            self._put("U", number, of, line)
+            self._lines[file, line] = number
+        return number
+
+    def _straddles(self, rope: Rope, added: str) -> bool:
+        """Whether a secret begins in *rope* and ends in *added*: no record alone would show it."""
+        longest = self._masker.longest
+        seam = rope.tail(longest) + added[:longest]
+        return bool(longest) and self._masker.finds(seam.encode("utf-8", "surrogatepass"))
+
+    def _message(self, message: Message) -> int:
+        role, content = message.role, message.content
+        short = len(content) <= _SHORT_TEXT and message.bare
+        key: Any = (role, content) if short else (digest_of(*message.fields()),)
+        number = self._messages.get(key)
+        if number is None:
+            number = next(self._ids)
+            if short and self.redact is None:
+                self._records.append(("M", number, role, content))
+            else:
+                self._records.append(self._unusual(number, message))
+            self._messages.put(key, number)
+        return number
+
+    def _unusual(self, number: int, message: Message) -> tuple[Any, ...]:
+        """The record of a *message* that is long, has more than a text, or is redacted."""
+        masks = list[str]()
+        self._size += len(message.content)
+        shown = self.redacted(message, masks)
+        more = [self._more(shown, masks)] if not shown.bare else ()
+        stored = self._long(shown.content, masks)
+        return _masked(("M", number, message.role, stored, *more), masks)
+
+    def _more(self, message: Message, masks: list[str]) -> dict[str, Any]:
+        """What a message has besides role and text."""
+        found: dict[str, Any] = {}
+        if message.media:
+            found["media"] = [(offset, self._medium(medium)) for offset, medium in message.media]
+        if message.tool_calls:
+            calls = message.tool_calls
+            found["calls"] = record.calls_data(calls, lambda text: self._long(text, masks))
+        for key, value in (
+            ("of", message.tool_call_id), ("name", message.name), ("error", message.has_error),
+        ):  # fmt: skip
+            if value:
+                found[key] = value
+        return found
+
+    def _medium(self, medium: Media) -> int:
+        """The number of an image or a sound, which is written once however often it is said."""
+        number = self._media.get(medium.digest)
+        if number is None:
+            masks = list[str]()
+            data = self._long(medium.data, masks)
+            number = next(self._ids)
+            fields = ("G", number, medium.kind, medium.url, data, medium.mime, medium.detail)
+            self._records.append(_masked(fields, masks))
+            self._media.put(medium.digest, number)
+        return number
+
+    def redacted(self, message: Message, masks: list[str]) -> Message:
+        if self.redact is None:
+            return message
+        try:
+            shown = self.redact(message)
+            record.checked(str, shown.content)
+        except Exception as error:
+            shown = Message(message.role, f"[redaction failed: {type(error).__name__}]")
+        if shown.fields() != message.fields():
+            masks.append("redact")
+        return shown
+
+    def _long(self, text: str | bytes, masks: list[str]) -> Any:
+        """*text*, or what stands for it when it is long: then it is written in pieces before."""
+        if len(text) <= LONG_TEXT:
+            return text
+        is_text = isinstance(text, str)
+        if isinstance(text, str):
+            data = self._masker.text(text, masks).encode("utf-8", "surrogatepass")
+        else:
+            data = self._masker._clean_bytes(text, masks)
+        number = next(self._ids)
+        for index, start in enumerate(range(0, len(data), LONG_TEXT)):
+            self._put("B", number, index, data[start : start + LONG_TEXT])
+            self._flush()
+        return {"$blob": [number, len(data), is_text]}
+
+    def _parameters(self, request: Request) -> int:
+        key = (request.model, request.sampling.canonical())
+        number = self._params.get(key)
+        if number is None:
+            number, masks = next(self._ids), list[str]()
+            stored = self._long(key[1], masks)
+            self._records.append(_masked(("P", number, request.model, stored), masks))
+            self._params.put(key, number)
+        self._last_params = request.sampling, request.model, number
+        return number
+
+    def _dispatched(self, event: CallDispatched) -> None:
+        more = self._waited(event.waited) if event.waited else ()
+        self._put("D", self._call(event.address), event.attempt, self._at(event.at), *more)
+
+    def _waited(self, nanoseconds: Mapping[str, int]) -> tuple[dict[str, int], ...]:
+        waited = {why: took // 1000 for why, took in nanoseconds.items() if took >= 1000}
+        return (waited,) if waited else ()
+
+    def _with_error(self, item: WithError) -> None:
+        event, masks = item.event, list[str]()
+        error = record.error_with(item.error, partial(self._long, masks=masks))
+        if isinstance(event, CallEnded):
+            self._call_failed(event, error, masks)
+        elif isinstance(event, ToolEnded):
+            cancelled = isinstance(event.error or _CANCELLED, CallCancelled)
+            status = record.CANCELLED if cancelled else record.FAILED
+            self._tool_result(event, status, error, masks)
+        else:
+            assert isinstance(event, AttemptFailed)
+            wait, at = round(event.wait_s * 1e6), self._at(event.at)
+            fields = ("A", self._call(event.address), event.attempt, error, at, wait)
+            self._records.append(_masked(fields, masks))
+            self.totals.attempts_failed += 1
+
+    def _call_ended(self, event: CallEnded) -> None:
+        response = event.response
+        assert response is not None
+        if self.redact is not None or not _is_short(response):
+            self._ended_otherwise(event, response)
+            return
+        self._count(event, response)
+        for sample in response.samples:
+            self._size += len(sample.text)
+        data = record.response_data(response)
+        later = (chunks.lengths(event.chunks),) if event.chunks else ()
+        if self._firsts or event.source is not None:
+            later = (*later, *self._about_end(event))
+        at = (event.at - self._began) // 1000
+        self._records.append(("E", self._call(event.address), record.ANSWERED, data, at, *later))
+
+    def _ended_otherwise(self, event: CallEnded, response: Response) -> None:
+        """An answer that is long, or is redacted."""
+        self._count(event, response)
+        masks = list[str]()
+        data = record.response_data(response, lambda text: self._answer(text, masks))
+        if masks and self.redact is not None:
+            untold = [(text, reason, None, *more) for text, reason, _, *more in data[0]]
+            data = (untold, *data[1:])
+        later = (chunks.lengths(event.chunks),) if event.chunks else ()
+        self._end(event, record.ANSWERED, data, (*later, *self._about_end(event)), masks)
+
+    def _call_failed(self, event: CallEnded, error: Any, masks: list[str]) -> None:
+        """What was said until then is kept, as there is no answer that holds it."""
+        status, why = record.FAILED, event.error or _CANCELLED
+        if isinstance(why, CallCancelled):
+            self.totals.cancelled += 1
+            # from outside: the program does not cancel it again in a replay, but hears of it again
+            status = record.FAILED if why.outside else record.CANCELLED
+        elif event.source is not None:
+            self.totals.recall(None)
+        else:
+            self.totals.failed += 1
+        later: tuple[Any, ...] = ()
+        if event.chunks:
+            said = [
+                (sample, kind, self._answer(text, masks))
+                for (sample, kind), text in chunks.texts(event.chunks).items()
+            ]
+            later = chunks.lengths(event.chunks), said
+        self._end(event, status, error, (*later, *self._about_end(event)), masks)
+
+    def _end(
+        self, event: CallEnded, status: int, value: Any, later: tuple[Any, ...], masks: list[str]
+    ) -> None:
+        fields = ("E", self._call(event.address), status, value, self._at(event.at), *later)
+        self._records.append(_masked(fields, masks))
+
+    def _about_end(self, event: CallEnded) -> tuple[dict[str, Any], ...]:
+        """What else there is to say about a call that ended."""
+        about: dict[str, Any] = {}
+        first = self._firsts.pop(event.address, None)
+        if first is not None:
+            about["first"] = self._at(first)
+        if event.source is not None:
+            about |= {"source": event.source.kind, "of": event.source.of}
+        return (about,) if about else ()
+
+    def _count(self, event: CallEnded, response: Response) -> None:
+        if event.source is None:
+            self.totals.add(response)
+        else:
+            self.totals.recall(response)
+
+    def _chunks_delivered(self, event: ChunksDelivered) -> None:
+        self._put("C", self._call(event.address), event.count, self._at(event.at))
+
+    def _answer(self, text: str | bytes, masks: list[str]) -> Any:
+        assert isinstance(text, str)
+        return self._long(self.redacted(Message("assistant", text), masks).content, masks)
+
+    def _delivered(self, event: Delivered) -> None:
+        self._put("V", self._call(event.address), self._at(event.at))
+
+    def _tool_started(self, event: ToolStarted) -> None:
+        masks = list[str]()
+        scope, _, leaf = event.address.rpartition("/")
+        file, number = self._file(event.file), next(self._ids)
+        arguments = self._long(self._arguments(event, masks), masks)
+        fields = (
+            "F", number, self._scopes.get(scope) or scope, leaf, event.name, arguments,
+            event.effect, file, event.line, self._at(event.at),
+        )  # fmt: skip
+        self._records.append(_masked(fields, masks))
+        self._calls.put(event.address, number)
+
+    def _arguments(self, event: ToolStarted, masks: list[str]) -> str:
+        """The arguments as they may be stored: part of what the model said."""
+        call = ToolCall("", event.name, event.arguments)
+        shown = self.redacted(Message("assistant", "", tool_calls=(call,)), masks)
+        return shown.tool_calls[0].arguments if shown.tool_calls else shown.content
+
+    def _tool_ended(self, event: ToolEnded) -> None:
+        assert event.message is not None
+        self._tool_result(event, record.ANSWERED, self._message(event.message), [])
+
+    def _tool_result(self, event: ToolEnded, status: int, value: Any, masks: list[str]) -> None:
+        fields = ("R", self._call(event.address), status, value, self._at(event.at))
+        self._records.append(_masked(fields, masks))
+
+    def _observed(self, event: Observed) -> None:
+        masks = list[str]()
+        value = codec.shortened(event.value, partial(self._long, masks=masks))
+        fields = ("O", event.address, event.ordinal, event.kind, value, self._at(event.at))
+        self._records.append(_masked(fields, masks))
+
+    def _warned(self, event: Warned) -> None:
+        self._put("W", event.address, event.message, self._at(event.at))
+
+    def _begun(self, item: Begun) -> None:
+        self.totals.forget(item.call)
+
+    def _closing(self, item: Closing) -> None:
+        self._put("Z", item.reason, item.error, self._at(item.at), self.totals.as_data())
+
+
+def _is_short(response: Response) -> bool:
+    if len(response.samples) != 1:
+        return False
+    sample = response.samples[0]
+    size = len(sample.text)
+    if sample.tool_calls:
+        size += sum(len(call.arguments) for call in sample.tool_calls)
+    return size + len(sample.reasoning or "") <= LONG_TEXT
+
+
+def _masked(fields: tuple[Any, ...], masks: list[str]) -> tuple[Any, ...]:
+    return (MASKED, sorted(set(masks)), fields) if masks else fields
