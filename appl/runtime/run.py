@@ -183,7 +183,8 @@ class Run:
         self.ways[name] = attempts
         caching = _caching(backend, policy)
         order = order or _order(policy, caching is not None)
-        return Scheduler(attempts, order, caching), attempts
+        whose = backend if place.traffic is None else place.traffic
+        return Scheduler(attempts, order, caching, whose if policy.share else None), attempts
 
     # -- what happens
 
@@ -449,6 +450,7 @@ class Run:
     def _is_over(self, error: BaseException | None) -> None:
         self.over = True
         self.caches.close()
+        self.scheduler.end()
         if self.quiet is not None:
             self.quiet.ends()
         if self.watched:

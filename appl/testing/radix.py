@@ -16,12 +16,14 @@ from typing import Any
 from appl.backend import Emit, Profile, Request, Response, Sample, Usage
 from appl.errors import PromptTooLong
 from appl.prompt import Messages
+from appl.runtime.concurrency.quiet import Quiet
 from appl.testing.clock import VirtualClock
 
 __all__ = ["RadixServer"]
 
 _BLOCK = 32
 _CHUNK = 8192
+_GLANCE_S = 0.001
 
 
 @dataclass(eq=False, slots=True)
@@ -47,8 +49,8 @@ class RadixServer:
     first is computed first, in chunks of 8,192 tokens, and what was used least recently gives way.
     *prefill* tokens of prompts are computed in a second; a step that makes one token of each answer
     takes *step_s* and *each_s* for each of them (defaults: an 8B model on one H200). In a run the
-    clock is moved when no program can go on. ``computed`` counts the tokens that were not in the
-    cache, ``steps`` those of decoding.
+    clock is moved when no program can go on, and none of another run that asks this server.
+    ``computed`` counts the tokens that were not in the cache, ``steps`` those of decoding.
     """
 
     def __init__(
@@ -69,6 +71,8 @@ class RadixServer:
         self._running: list[_Asked] = []
         self._numbers = itertools.count(1)
         self._stepping = False
+        self._quiets: list[Quiet] = []
+        self._glances = False
         self.computed = self.steps = 0
 
     # -- as a backend
@@ -88,9 +92,25 @@ class RadixServer:
         await self._ask(ids, list(map(hash, words)))
         return Response((Sample(" ".join(words), "stop"),), Usage(len(ids), len(words), None))
 
+    def watched_by(self, quiet: Quiet) -> None:
+        """*quiet* is the watch over a run."""
+        self._quiets.append(quiet)
+
     def on_quiet(self, final: bool = True) -> bool:
-        """Move the clock; false when nothing waits for it."""
-        return self.clock.advance()
+        """Move the clock; false when nothing waits for it, or another run goes on."""
+        rest = not final or all(quiet.rests for quiet in self._quiets)
+        if rest and self.clock.advance():
+            return True
+        self._quiets = [quiet for quiet in self._quiets if not quiet.over]
+        if len(self._quiets) > 1 and not self._glances:  # who is told may be another than who moves
+            self._glances = True
+            asyncio.get_running_loop().call_later(_GLANCE_S, self._look_again)
+        return False
+
+    def _look_again(self) -> None:
+        self._glances = False
+        for quiet in self._quiets:
+            quiet.soon()
 
     async def aclose(self) -> None:
         """There is nothing to let go of."""

@@ -111,17 +111,19 @@ def test_who_does_not_ask_again_keeps_nobody_waiting(rest: int) -> None:
 
 def test_of_a_long_conversation_only_the_end_is_kept() -> None:
     @ppl
-    def chat() -> None:
+    def chat() -> str:
         for turn in range(300):
             f"{turn}"
             with AIRole():
-                f"{gen(max_tokens=1)!s}"
+                answer = str(gen(max_tokens=1))
+                f"{answer}"
+        return answer
 
     clock = VirtualClock()
     with Run(RadixServer(clock, 10**6), policy=Policy(clock=clock)) as run:
-        chat()
+        assert str(chat())
         assert isinstance(run.scheduler, Scheduler) and run.scheduler._ahead is not None
-        assert len(run.scheduler._ahead._residents._youngest) < 80
+        assert len(run.scheduler._ahead._room.residents._youngest) < 80
 
 
 def test_one_long_question_does_not_keep_the_short_ones_beside_it_waiting() -> None:

@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import random
 from collections import Counter
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Any, cast
 
 import pytest
 
@@ -14,9 +16,12 @@ import appl
 from appl import gen, ppl
 from appl.backend import Emit, Request, Response
 from appl.errors import ApplError, BackendUnavailable
+from appl.price import Price
+from appl.runtime.answers.models import Model, Models
 from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.event import CallEnded, CallStarted
 from appl.runtime.run import Run
+from appl.runtime.scheduling import Place, Placing
 from appl.runtime.scheduling.policy import Limits, Policy, Retries
 from appl.runtime.scheduling.scheduler import Scheduler
 from appl.runtime.scheduling.warming import PrefixFirst
@@ -31,10 +36,9 @@ def said(name: str, words: int) -> str:
 class Moody(RadixServer):
     """Fails as *dice* say, and now and then its room or what may be asked at once changes."""
 
-    scheduler: Scheduler
-
     def __init__(self, clock: VirtualClock, dice: random.Random) -> None:
         super().__init__(clock, dice.choice([150, 500, 2_000, 20_000]))
+        self.schedulers: list[Scheduler | Placing] = []
         self._dice, self._most = dice, self.cache_tokens
         self._share = dice.choice([0.0, 0.0, 0.1, 0.4])
         self._restless = dice.random() < 0.3
@@ -58,9 +62,10 @@ class Moody(RadixServer):
 
     def _change(self) -> None:
         self.cache_tokens = self._dice.randint(self._most // 2, self._most)
-        self.scheduler.resize(self._dice.randint(1, 9))
-        self.scheduler.pause()
-        self.clock.at(self.clock.now() + 0.1, self.scheduler.resume)
+        scheduler = self._dice.choice(self.schedulers)
+        scheduler.resize(self._dice.randint(1, 9))
+        scheduler.pause()
+        self.clock.at(self.clock.now() + 0.1, scheduler.resume)
 
 
 def one_of(calls: list[Any], dice: random.Random) -> str:
@@ -120,44 +125,99 @@ def started(name: str, dice: random.Random) -> list[Any]:
     return [kind(name, dice)]
 
 
-def storm(seed: int, most: int, threads: bool) -> None:
-    """At most so many random programs at once on a server as moody as *seed* has it.
+class Crash(Exception):
+    """A program fails, and its run with it."""
 
-    Without *threads*, those that read their answers go one after the other.
+
+class Storm:
+    """At most so many random programs at once, on servers as moody as *seed* has it.
+
+    Without *threads*, those that read their answers go one after the other. Several *runs* ask one
+    server; of several *places* a run asks the next one when one fails, or is slow.
     """
-    dice, clock, log = random.Random(seed), VirtualClock(), Log()
-    server = Moody(clock, random.Random(seed))
-    policy = Policy(
-        clock=clock,
-        order=dice.choice(["program", "prefix", "fifo"]),
-        limits=Limits(concurrency=dice.choice([None, 1, 3, 20])),
-        retries=Retries(attempts=dice.choice([1, 3])),
-    )
 
-    def program(number: int) -> None:
-        own = random.Random(seed * 1_000 + number)
-        calls: list[Any] = []
-        for at in range(2 if threads else most):
-            with contextlib.suppress(ApplError):
-                calls += started(f"{number}.{at}", own)
+    def __init__(self, seed: int, most: int, threads: bool, runs: int = 1, places: int = 1) -> None:
+        self.seed, self.most, self.threads = seed, most, threads
+        self.dice, self.clock = random.Random(seed), VirtualClock()
+        servers = [Moody(self.clock, random.Random(seed + at)) for at in range(places)]
+        policy = Policy(
+            clock=self.clock,
+            order=self.dice.choice(["program", "prefix", "fifo"]),
+            limits=Limits(concurrency=self.dice.choice([None, 1, 3, 20])),
+            retries=Retries(attempts=self.dice.choice([1, 3])),
+            prices={"": Price(1.0, 2.0)},
+        )
+        self.runs = [self.made(servers, policy) for _ in range(runs)]
+        for server in servers:
+            server.schedulers += [run.scheduler for run in self.runs]
+
+    def made(self, servers: list[Moody], policy: Policy) -> Run:
+        first, *others = servers
+        if not others:
+            return Run(first, policy=policy, instruments=[Log()])
+        names = [f"at{number}" for number in range(len(servers))]
+        rest = tuple(Model(name, None) for name in names[1:])
+        prefer = self.dice.choice(["order", "latency", "cost"])
+        default = Model(names[0], None, others=rest, prefer=prefer)
+        known = {name: server.profile for name, server in zip(names[1:], others, strict=True)}
+        places = {
+            name: Place(server, policy) for name, server in zip(names[1:], others, strict=True)
+        }
+        models = Models(first.profile, default, {}, names[0], known)
+        return Run(first, policy=policy, instruments=[Log()], models=models, places=places)
+
+    def program(self, number: int) -> None:
+        own = random.Random(self.seed * 1_000 + number)
+        calls = self.begun(number, 2 if self.threads else self.most, own)
         one_of(calls, own)
 
-    run = Run(server, policy=policy, instruments=[log])
-    assert isinstance(run.scheduler, Scheduler)
-    server.scheduler = run.scheduler
-    with contextlib.suppress(ApplError), run:  # of calls that failed and nobody looked at
-        if threads:
-            list(appl.map(program, range(dice.randint(1, most)), progress=False))
-        else:
-            program(0)
-    at_rest(run.scheduler, clock)
-    ends = Counter(each.address for each in log.of(CallEnded))
-    assert all(count == 1 for count in ends.values())
-    assert {each.request.address for each in log.of(CallStarted)} <= ends.keys()
+    def begun(self, number: int, most: int, own: random.Random) -> list[Any]:
+        calls: list[Any] = []
+        for at in range(most):
+            with contextlib.suppress(ApplError):
+                calls += started(f"{number}.{at}", own)
+        return calls
+
+    def rage(self, at: int) -> None:
+        """In the run number *at*; without threads, in the next one meanwhile."""
+        crash = len(self.runs) > 1 and self.dice.random() < 0.2
+        with contextlib.suppress(ApplError, Crash), self.runs[at]:  # of what nobody looked at
+            if self.threads:
+                many = range(self.dice.randint(1, self.most))
+                list(appl.map(lambda each: self.program(at * 100 + each), many, progress=False))
+            else:
+                own = random.Random(self.seed * 1_000 + at)
+                calls = self.begun(at, self.most, own)
+                if at + 1 < len(self.runs):
+                    self.rage(at + 1)
+                if not crash:
+                    one_of(calls, own)
+            if crash:
+                raise Crash
 
 
-def at_rest(scheduler: Scheduler, clock: VirtualClock) -> None:
+def storm(seed: int, most: int, threads: bool, runs: int = 1, places: int = 1) -> None:
+    weather = Storm(seed, most, threads, runs, places)
+    if threads:
+        with ThreadPoolExecutor(runs) as pool:
+            list(pool.map(weather.rage, range(runs)))
+    else:
+        weather.rage(0)
+    for run in weather.runs:
+        at_rest(run.scheduler, weather.clock)
+        log = cast(Log, run.instruments[0])
+        ends = Counter(each.address for each in log.of(CallEnded))
+        assert all(count == 1 for count in ends.values())
+        assert {each.request.address for each in log.of(CallStarted)} <= ends.keys()
+
+
+def at_rest(scheduler: Scheduler | Placing, clock: VirtualClock) -> None:
     """Nothing waits, nothing is under way, and no room is kept."""
+    if isinstance(scheduler, Placing):
+        for each in scheduler._schedulers.values():
+            at_rest(each, clock)
+        assert not scheduler._foreseen
+        return
 
     async def look() -> None:
         for _ in range(500):
@@ -168,11 +228,15 @@ def at_rest(scheduler: Scheduler, clock: VirtualClock) -> None:
         assert not list(scheduler.holdings())
         assert not (ahead.waiting or ahead.gathering or ahead._tasks or scheduler._workers)
         assert not (ahead._late or ahead._held or ahead._unseen or ahead._prints)
-        assert ahead._with_server == 0
-        ahead._residents.let_go()
-        prefixes = ahead._prefixes
-        assert not (prefixes._used or prefixes._waiting or prefixes._latest or prefixes._tails)
+        assert ahead.admitted == 0 and not ahead._parked
+        if ahead._joined:
+            room = ahead._room
+            assert ahead._prefixes.empty and room.cache.empty
+            assert not (room._guests or room._waiting or room.residents._kept)
 
+    arrived = Event()
+    io_thread().send(arrived.set)  # behind what the ends of runs have sent
+    assert arrived.wait(20)
     asyncio.run_coroutine_threadsafe(look(), io_thread().loop).result(20)
 
 
@@ -181,9 +245,29 @@ def test_every_call_of_a_storm_ends_once_and_nothing_is_left() -> None:
         storm(seed, 8, threads=False)
 
 
+def test_nor_where_two_runs_share_one_cache() -> None:
+    for seed in range(12):
+        storm(seed, 8, threads=False, runs=2)
+
+
+def test_nor_where_one_run_has_two_places() -> None:
+    for seed in range(12):
+        storm(seed, 8, threads=False, places=2)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(20))
 def test_every_call_of_many_storms_ends_once(part: int) -> None:
     for seed in range(100 * part, 100 * part + 100):
         storm(seed, 60, threads=False)
         storm(seed, 30, threads=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(10))
+def test_nor_do_many_storms_of_several_runs_and_places_leave_anything(part: int) -> None:
+    for seed in range(100 * part, 100 * part + 100):
+        storm(seed, 30, threads=False, runs=3)
+        storm(seed, 10, threads=True, runs=3)
+        storm(seed, 30, threads=False, places=3)
+        storm(seed, 10, threads=True, runs=2, places=2)

@@ -66,6 +66,16 @@ class Quiet:
 
     # -- for who holds something back, and is told that all is quiet
 
+    @property
+    def over(self) -> bool:
+        """Whether the run is over."""
+        return self._run.over
+
+    @property
+    def rests(self) -> bool:
+        """Whether nobody of the run can go on: for who serves several runs."""
+        return self.over or (self._still() and not self._in_transit())
+
     def moved(self) -> None:
         """Something was asked or let go: the others get their time again."""
         self._idleness.ends()

@@ -11,7 +11,7 @@ import dataclasses
 import math
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, cast
 from appl.backend import Backend, Request, Response
 from appl.errors import BackendError, BackendUnavailable
 from appl.price import price_for
-from appl.runtime.answers.call import Call
+from appl.prompt import Message, Messages
+from appl.runtime.answers.call import Call, on_finish
 from appl.runtime.concurrency.pending import Outcome, Pending
 from appl.runtime.event import AttemptFailed
 from appl.runtime.scheduling.accounts import Account
@@ -178,6 +179,7 @@ class Placing:
         self._ways = {name: way for name, (_, way) in ways.items()}
         self._desk = next(iter(self._ways.values())).desk  # they share it
         self._incomplete: set[Call] = set()
+        self._foreseen: dict[Call, Scheduler] = {}
         self._took: dict[Spot, deque[float]] = {}
         self._asked: dict[Spot, tuple[float, int]] = {}  # when, and at which of all calls
         self._sent = 0
@@ -190,11 +192,31 @@ class Placing:
     def admit(self, call: Call) -> None:
         """A call has come from its program; where it goes is decided when its prompt is there."""
         when_prepared(call, self._place, self._incomplete)
+        if call in self._incomplete and call.outcome is None:
+            self._foresee(call)
+
+    def _foresee(self, call: Call) -> None:
+        """Whom *call* would go to now keeps room for it; it may turn out to go elsewhere."""
+        first = self._ranked(self._models.route(call.model), partial(_expected, call))[0]
+        scheduler = self._schedulers[first.backend]
+        if scheduler.foresee(call):
+            self._foreseen[call] = scheduler
+            on_finish(call, self._goes_nowhere)
 
     def _place(self, call: Call) -> None:
-        route = self._models.route(call.model)
-        assert call.request is not None
-        self.send(Leg(call, self, self._ranked(route, call.request)))
+        route, request = self._models.route(call.model), call.request
+        assert request is not None
+        leg = Leg(call, self, self._ranked(route, lambda: request))
+        foreseen = self._foreseen.pop(call, None)
+        if foreseen is not None and foreseen is not self._schedulers[leg.spot.backend]:
+            foreseen.take_back(call)
+        self.send(leg)
+
+    def _goes_nowhere(self, ended: Pending) -> None:
+        """A call that was foreseen has ended, perhaps before it was ready."""
+        foreseen = self._foreseen.pop(cast(Call, ended), None)
+        if foreseen is not None:
+            foreseen.take_back(cast(Call, ended))
 
     def send(self, leg: Leg) -> None:
         """Hand *leg* to the scheduler of its backend."""
@@ -256,12 +278,18 @@ class Placing:
         """Charge *account*, too, for what is sent from now on."""
         self._desk.late = account
 
-    def _ranked(self, route: Route, request: Request) -> tuple[Spot, ...]:
+    def end(self) -> None:
+        """The run is over; from any thread."""
+        for scheduler in self._schedulers.values():
+            scheduler.end()
+
+    def _ranked(self, route: Route, request: Callable[[], Request]) -> tuple[Spot, ...]:
+        """Where to go, the best first; *request* is looked at where its size matters."""
         spots = route.spots
         if len(spots) == 1:
             return spots
         if route.prefer == "cost":
-            spots = tuple(sorted(spots, key=partial(self._price, request)))
+            spots = tuple(sorted(spots, key=partial(self._price, request())))
         elif route.prefer == "latency":
             spots = tuple(sorted(spots, key=self._took_s))
         return tuple(sorted(spots, key=lambda spot: self._ways[spot.backend].away))
@@ -284,3 +312,14 @@ class Placing:
         rest = max(_AGAIN_S, _AGAIN_TIMES * median(took) if took else 0.0)
         away = self._ways[spot.backend].now() - at
         return self._sent - number >= _AGAIN_CALLS and away >= rest
+
+
+def _expected(call: Call) -> Request:
+    """What *call* will ask about, as far as that is there; answers that it waits for are long."""
+    node, texts = call.node, list[str]()
+    answer = "word" * (call.sampling.max_tokens or _ANSWER)
+    while node is not None:
+        texts.append(node.part if isinstance(node.part, str) else answer if node.lazy else "")
+        node = node.parent
+    messages = Messages.of([Message("user", "".join(reversed(texts)))])
+    return Request(call.address, call.ordinal, call.model, messages, call.sampling, call.n)

@@ -134,11 +134,16 @@ class Policy:
     ``concurrency_start`` calls at once instead of all that the limit allows; after the backend has
     said that it is busy every run does. ``hedge`` asks a second time when an answer is not there
     after so many seconds, or ``"p95"``: when it takes longer than 95 of 100 did. ``adaptive``
-    has the number of calls at once shrink when the backend is busy. ``clock`` is for tests.
+    has the number of calls at once shrink when the backend is busy. With ``warm``, ``foresee``
+    keeps room in a server's cache for what waiting calls will say, not only for what was learned,
+    and ``share`` counts that room once for all runs of the process that ask the server. ``clock``
+    is for tests.
     """
 
     order: Literal["program", "prefix", "fifo"] = "program"
     warm: bool = True
+    foresee: bool = True
+    share: bool = True
     gather_s: float = 0.001
     limits: Limits = Limits()
     slow_start: bool = False

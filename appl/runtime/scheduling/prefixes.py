@@ -47,37 +47,24 @@ class Footprint:
         return len(self.ids) - BLOCK * len(self.blocks) + self.answers + self.more
 
 
-class Prefixes:
-    """Which blocks wait, are being used, and are in the server's cache as far as we know.
+class Cache:
+    """What one server's cache holds as far as is known, and for what room is kept in it.
 
-    *answer* is the number of tokens that an answer is taken to need where it is not bounded.
+    It is that of all runs that ask the server and count its room together.
     """
 
-    def __init__(self, caching: PrefixCaching, answer: int = 256) -> None:
-        self._caching, self._answer = caching, answer
-        self._key = ("blocks", id(caching))
-        self._waiting: Counter[int] = Counter()
+    def __init__(self) -> None:
         self._used: Counter[int] = Counter()
-        self._latest: dict[int, Footprint] = {}
-        self._known: OrderedDict[int, None] = OrderedDict()
         self._tails = 0
+        self.known: OrderedDict[int, None] = OrderedDict()
 
-    # -- a call's way
+    @property
+    def empty(self) -> bool:
+        """Whether room is kept for nothing."""
+        return not (self._used or self._tails)
 
-    def add(self, request: Request) -> Footprint:
-        """*request* waits from now on."""
-        ids = self._caching.prompt_tokens(request)
-        extra = repr(request.sampling.extra) if request.sampling.extra else ""
-        blocks = _blocks(request, ids, (self._key, len(ids), extra))
-        most = request.sampling.max_tokens or self._answer
-        found = Footprint(ids, blocks, most * request.n)
-        self._waiting.update(blocks)
-        self._latest.update(dict.fromkeys(blocks, found))
-        return found
-
-    def fits(self, each: Footprint) -> bool:
-        """Whether the server's cache holds *each* besides all that was admitted."""
-        tokens = self._caching.cache_tokens
+    def fits(self, each: Footprint, tokens: int | None) -> bool:
+        """Whether it holds *each* besides all that was admitted, when it holds so many *tokens*."""
         if tokens is None or each.admitted:
             return True
         room = int(_FULL * tokens)
@@ -95,6 +82,57 @@ class Prefixes:
         each.admitted = True
         self._tails += each.tail
         self._used.update(each.blocks)
+
+    def expect(self, each: Footprint, more: int) -> None:
+        """After *each* come *more* tokens, and not as many as was thought."""
+        if each.admitted:
+            self._tails += more - each.more
+        each.more = more
+
+    def release(self, each: Footprint) -> None:
+        """No room is kept for *each* any more."""
+        if each.admitted:
+            each.admitted = False
+            self._tails -= each.tail
+            _less(self._used, each.blocks)
+
+    def warmed(self, blocks: Sequence[int], tokens: int | None) -> None:
+        """*blocks* are there now; of so many *tokens*, those used least recently give way."""
+        known = self.known
+        for block in reversed(blocks):  # caches drop the ends of prompts before their beginnings
+            known[block] = None
+            known.move_to_end(block)
+        while len(known) * BLOCK > (tokens or UNKNOWN_CACHE):
+            known.popitem(last=False)
+
+
+class Prefixes:
+    """Which blocks wait, and which of those are in the server's *cache*.
+
+    *answer* is the number of tokens that an answer is taken to need where it is not bounded.
+    """
+
+    def __init__(self, caching: PrefixCaching, cache: Cache, answer: int = 256) -> None:
+        self._caching, self._known, self._answer = caching, cache.known, answer
+        self._key = ("blocks", id(caching))
+        self._waiting: Counter[int] = Counter()
+        self._latest: dict[int, Footprint] = {}
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing waits."""
+        return not (self._waiting or self._latest)
+
+    def add(self, request: Request) -> Footprint:
+        """*request* waits from now on."""
+        ids = self._caching.prompt_tokens(request)
+        extra = repr(request.sampling.extra) if request.sampling.extra else ""
+        blocks = _blocks(request, ids, (self._key, len(ids), extra))
+        most = request.sampling.max_tokens or self._answer
+        found = Footprint(ids, blocks, most * request.n)
+        self._waiting.update(blocks)
+        self._latest.update(dict.fromkeys(blocks, found))
+        return found
 
     def segment(self, each: Footprint) -> int:
         """How many blocks of *each* should be in the cache before it is sent: 0 for none.
@@ -139,23 +177,6 @@ class Prefixes:
             for block in each.blocks:
                 if self._latest.get(block) is each:
                     del self._latest[block]
-
-    def release(self, each: Footprint) -> None:
-        """No room is kept for *each* any more."""
-        if each.admitted:
-            each.admitted = False
-            self._tails -= each.tail
-            _less(self._used, each.blocks)
-
-    def warmed(self, blocks: Sequence[int]) -> None:
-        """The server's cache has *blocks* now; what was used least recently gives way."""
-        known = self._known
-        for block in reversed(blocks):  # caches drop the ends of prompts before their beginnings
-            known[block] = None
-            known.move_to_end(block)
-        room = self._caching.cache_tokens or UNKNOWN_CACHE
-        while len(known) * BLOCK > room:
-            known.popitem(last=False)
 
 
 def _less(counter: Counter[int], blocks: Sequence[int]) -> None:

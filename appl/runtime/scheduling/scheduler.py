@@ -24,14 +24,14 @@ from appl.runtime.scheduling.attempts import Attempts
 from appl.runtime.scheduling.holding import Holding, Load, Why
 from appl.runtime.scheduling.order import Order
 from appl.runtime.scheduling.policy import Allowance
-from appl.runtime.scheduling.timers import LoopClock
 from appl.runtime.scheduling.warming import PrefixFirst
 
 
 class Scheduler:
     """One backend's ready queue, and the workers that empty it.
 
-    With *caching*, what many ready calls have in common is sent ahead of them.
+    With *caching*, what many ready calls have in common is sent ahead of them; who asks *whose*
+    server in other runs shares its cache.
     """
 
     def __init__(
@@ -39,16 +39,16 @@ class Scheduler:
         attempts: Attempts,
         order: Order,
         caching: PrefixCaching | None = None,
+        whose: object = None,
     ) -> None:
         self._attempts, self.order = attempts, order
-        attempts.on_room = self._engage
+        attempts.on_room = self._has_room
         clock = attempts.policy.clock
         self._now = clock.now if clock is not None else time.monotonic
         self._ahead: PrefixFirst | None = None
         if caching is not None:
-            gather, time_of = attempts.policy.gather_s, clock or LoopClock()
             self._ahead = PrefixFirst(
-                caching, order, self._engage, attempts.probed, gather, time_of
+                caching, order, self._engage, attempts.probed, attempts.policy, whose
             )
         self._workers = 0
         self._starting = False
@@ -66,6 +66,18 @@ class Scheduler:
         if self._ahead is not None and call in self._incomplete:
             self._ahead.foresee(call)
 
+    def foresee(self, call: Call) -> bool:
+        """*call* will be ready here when its prompt is complete; whether that is of any use."""
+        if self._ahead is None:
+            return False
+        self._ahead.foresee(call)
+        return True
+
+    def take_back(self, call: Call) -> None:
+        """*call*, which was foreseen, goes elsewhere, or nowhere."""
+        if self._ahead is not None:
+            self._ahead.take_back(call)
+
     def ready(self, call: Call) -> None:
         """A call has its request, and is sent when it is its turn."""
         self.order.add(call)
@@ -78,23 +90,28 @@ class Scheduler:
         """An earlier run has the answer to *call*: see ``Attempts.recall``."""
         self._attempts.recall(call, response, requests)
 
-    def _engage(self) -> None:
-        """Have one more worker if there is work and room for it."""
+    def _engage(self) -> bool:
+        """Have one more worker if there is work and room for it; whether one will look for work."""
         ahead = self._ahead
-        if self._starting or not (len(self.order) or (ahead is not None and ahead.waiting)):
-            return
-        if self._attempts.paused:
-            return
-        if ahead is not None and ahead.gathering:
-            return
+        if self._attempts.paused or (ahead is not None and ahead.gathering):
+            return False
+        if self._starting:
+            return True
+        if not (len(self.order) or (ahead is not None and ahead.waiting)):
+            return False
         limit = self._attempts.limit
-        if limit is None or self._workers < limit:
-            self._starting = True
-            self._workers += 1
-            io = io_thread()
-            io.workers += 1
-            task = io.loop.create_task(self._work(), context=contextvars.Context())
-            self._tasks[task] = None
+        if limit is not None and self._workers >= limit:
+            return False
+        self._starting = True
+        self._workers += 1
+        io = io_thread()
+        io.workers += 1
+        task = io.loop.create_task(self._work(), context=contextvars.Context())
+        self._tasks[task] = None
+        return True
+
+    def _has_room(self) -> None:
+        self._engage()
 
     async def _work(self) -> None:
         self._starting = False
@@ -178,11 +195,20 @@ class Scheduler:
     def pause(self) -> None:
         """Begin no attempt from now on; what is on its way goes on."""
         self._attempts.pause()
+        if self._ahead is not None:
+            self._ahead.pause()
 
     def resume(self) -> None:
         """Begin attempts again."""
         self._attempts.resume()
+        if self._ahead is not None:
+            self._ahead.paused = False
         self._engage()
+
+    def end(self) -> None:
+        """The run is over; from any thread."""
+        if self._ahead is not None:
+            io_thread().send(self._ahead.leave)
 
     def resize(self, most: int) -> dict[str, int]:
         """Have at most so many attempts at once; how many it will be, by backend."""

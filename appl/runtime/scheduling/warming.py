@@ -18,11 +18,13 @@ from appl.backend import PrefixCaching
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.pending import Value
+from appl.runtime.scheduling.foresight import Age, Foresight
 from appl.runtime.scheduling.holding import Why
 from appl.runtime.scheduling.order import Order, program_of
+from appl.runtime.scheduling.policy import Policy
 from appl.runtime.scheduling.prefixes import Footprint, Prefixes
-from appl.runtime.scheduling.residence import Age, Residents
-from appl.runtime.scheduling.timers import Clock, Timer
+from appl.runtime.scheduling.sharing import Room, Turn, room_of
+from appl.runtime.scheduling.timers import LoopClock, Timer
 
 _LARGE = 256
 _LOOKS = 20
@@ -40,24 +42,30 @@ class PrefixFirst:
     many: those of some programs are encoded and go, then the next are. Calls whose common
     beginning is cold wait until it has been sent and computed. No more different prompts are handed
     out than the cache holds, with those that go on (see ``Residents``): while there are too many,
-    the calls of programs that began first go first. *go* is called when ``next`` may have something
-    again; *probe* is awaited once, before the first prompt is looked at. ``looking`` says that some
+    the calls of programs that began first go first, those of other runs that ask *whose* server
+    among them. *go* is called when ``next`` may have something again, and says whether it will be
+    asked; *probe* is awaited once, before the first prompt is looked at. ``looking`` says that some
     calls that arrived were not looked at yet, ``gathering`` that none is handed out meanwhile.
+    ``admitted`` are the calls that have room; while ``paused`` none is handed out.
     """
+
+    _room: Room
+    _prefixes: Prefixes
+    _foresight: Foresight
 
     def __init__(
         self,
         caching: PrefixCaching,
         order: Order,
-        go: Callable[[], None],
+        go: Callable[[], bool],
         probe: Callable[[], Coroutine[Any, Any, None]],
-        gather: float,
-        clock: Clock,
+        policy: Policy,
+        whose: object,
     ) -> None:
-        self._caching, self._order, self._go, self._gather = caching, order, go, gather
+        self._caching, self._order, self._go, self._policy = caching, order, go, policy
         self._probe: Callable[[], Coroutine[Any, Any, None]] | None = probe
-        self._prefixes, self._clock = Prefixes(caching), clock
-        self._residents = Residents(self._prefixes, clock)
+        self._clock, self._whose = policy.clock or LoopClock(), whose
+        self._joined = self.paused = False
         self._arrived: deque[Call] = deque()
         self._unseen: set[Call] = set()
         self._late: list[Call] = []
@@ -67,7 +75,7 @@ class PrefixFirst:
         self._parked: list[tuple[int, Age, int, Call]] = []
         self._numbers = count()
         self._lapse: Timer | None = None
-        self._with_server = 0
+        self.admitted = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.looking = self.gathering = False
 
@@ -78,6 +86,7 @@ class PrefixFirst:
 
     def arrive(self, call: Call) -> None:
         """*call* has been added to the ready queue."""
+        self._join()
         self._arrived.append(call)
         self._unseen.add(call)
         if self.looking:
@@ -93,42 +102,103 @@ class PrefixFirst:
 
     def foresee(self, call: Call) -> None:
         """*call* will arrive when all parts of its prompt are there."""
-        self._residents.foresees(call)
+        self._join()
+        self._foresight.foresee(call)
+
+    def take_back(self, call: Call) -> None:
+        """*call*, which was foreseen, will not arrive."""
+        self._foresight.take_back(call)
+        self._room.residents.take_back(self._foresight, call)
+        self._room.tell()
 
     def next(self) -> Call | None:
         """The next call to send; ``None`` when there is none, or none that there is room for."""
-        while not self.gathering:
-            call = self._take()
-            if call is None:
-                return None
+        call = self._take()
+        while call is not None:
+            each = self._prints.get(call)
             if call in self._unseen:
                 self._late.append(call)
-                return None
-            each = self._prints.get(call)
+                call = None
+                break
             if call.outcome is not None:
                 self.over(call)
             elif each is None:
-                return call
+                break
             elif not self._has_room(call, each):
                 self._park(call, -next(self._numbers))  # it was first, and stays first
+                self._room.wait(self)
                 return None
             elif not self._hold(call, each):
                 self._prefixes.sent(each)
-                return call
-        return None
+                break
+            call = self._take()
+        if self._joined:
+            self._room.tell()
+        return call
 
     def over(self, call: Call) -> None:
         """*call* has ended."""
         each = self._prints.pop(call, None)
         if each is None:
             return
-        self._with_server -= each.admitted
+        had_room, room = each.admitted, self._room
+        self.admitted -= had_room
         self._prefixes.sent(each)
         if isinstance(call.outcome, Value):
-            self._prefixes.warmed(each.blocks)
-            self._residents.keep(call, each)
+            room.cache.warmed(each.blocks, self._caching.cache_tokens)
+            room.residents.keep(self._foresight, call, each)
         else:
-            self._prefixes.release(each)
+            room.cache.release(each)
+        if had_room:
+            room.tell()
+
+    # -- beside other runs
+
+    def turn(self) -> Turn | None:
+        """When its next call goes that had no room; ``None`` when there is none."""
+        while self._parked and self._parked[0][-1].outcome is not None:
+            self.over(heapq.heappop(self._parked)[-1])
+        if not self._parked:
+            return None
+        priority, age, *_ = self._parked[0]
+        return self.admitted > 0, priority, age
+
+    def look(self) -> bool:
+        """Look soon for what may go; false when it cannot at present."""
+        return self._go()
+
+    def pause(self) -> None:
+        """Nothing is begun from now on, and nobody waits for what was to begin."""
+        self.paused = True
+        if self._joined:
+            self._room.tell()
+
+    def leave(self) -> None:
+        """The run is over: give back all room, and forget what ended before anybody looked."""
+        if not self._joined:
+            return
+        for call in [call for call in self._prints if call.outcome is not None]:
+            self.over(call)
+        self._free = deque(call for call in self._free if call.outcome is None)
+        self.turn()
+        for each in self._prints.values():
+            self._room.cache.release(each)
+        self.admitted = 0
+        self._room.residents.let_go(self._foresight)
+        if self._lapse is not None:
+            self._lapse.cancel()
+            self._lapse = None
+        self._room.leave(self)
+
+    def _join(self) -> None:
+        """Ask for room with all who ask the same server; a run that is over has left by then."""
+        if self._joined:
+            return
+        self._joined, whose, clock = True, self._whose, self._policy.clock
+        self._room = Room(None, clock) if whose is None else room_of(whose, clock)
+        self._prefixes = Prefixes(self._caching, self._room.cache)
+        self._foresight = Foresight(self._room.numbers, self._policy.foresee)
+        self._room.join(self)
 
     def holdings(self) -> Iterator[tuple[Call, Why | None]]:
         """The calls that are neither in the queue nor with a worker; why, if they may not go."""
@@ -158,7 +228,7 @@ class PrefixFirst:
             cold, program = max(cold, self._see(call)), program_of(call)
         if not self._arrived and cold >= _LARGE and looks < _LOOKS:
             self.gathering = True
-            loop.call_later(self._gather, self._look, looks + 1)
+            loop.call_later(self._policy.gather_s, self._look, looks + 1)
             return
         self.gathering = False
         self._free.extend(self._late)
@@ -180,12 +250,14 @@ class PrefixFirst:
         except Exception:  # a prompt that cannot be encoded: its attempt will say so
             return 0
         self._prints[call] = each
-        self._residents.arrives(call, each)
+        self._foresight.arrive(call, each)
         return 0 if _holds_an_answer(call) else self._prefixes.cold(each)
 
     # -- what goes
 
     def _take(self) -> Call | None:
+        if self.gathering:
+            return None
         if self._free:
             return self._free.popleft()
         if not self._parked:
@@ -196,20 +268,23 @@ class PrefixFirst:
 
     def _park(self, call: Call, number: int) -> None:
         """Have *call* wait for room: behind those of higher priority, and of older programs."""
-        age = self._residents.age_of(call)
+        age = self._foresight.age_of(call)
         heapq.heappush(self._parked, (-call.priority, age, number, call))
 
     def _has_room(self, call: Call, each: Footprint) -> bool:
         """Whether the cache has room for *call*; if not, ``go`` is called when it may have."""
         if each.admitted:
             return True
-        self._residents.asks_again(call)
-        if self._residents.make_room(self._residents.age_of(call), each):
+        residents, age = self._room.residents, self._foresight.age_of(call)
+        residents.ask_again(self._foresight, call)
+        if not self._room.is_turn(self, (self.admitted > 0, -call.priority, age)):
+            return False
+        if residents.make_room(age, each, self._caching.cache_tokens):
             return True
-        if not self._with_server:  # nobody is served by its waiting
-            self._residents.let_go()
+        if self._room.idle:  # nobody is served by its waiting
+            residents.let_go()
             return True
-        lapses = self._residents.lapses()
+        lapses = residents.lapses()
         if lapses is not None and self._lapse is None:
             self._lapse = self._clock.at(lapses, self._lapsed)
         return False
@@ -220,8 +295,8 @@ class PrefixFirst:
 
     def _hold(self, call: Call, each: Footprint) -> bool:
         """Keep *call* back if the beginning of its prompt is being computed, or should be first."""
-        self._with_server += not each.admitted
-        self._prefixes.admit(each)
+        self.admitted += not each.admitted
+        self._room.cache.admit(each)
         key = self._awaited(each)
         if key is None:
             end = self._prefixes.segment(each)
@@ -248,11 +323,12 @@ class PrefixFirst:
         except Exception:
             pass  # the calls themselves will say what is wrong
         finally:
-            self._prefixes.warmed(each.blocks[:end])
+            self._room.cache.warmed(each.blocks[:end], self._caching.cache_tokens)
             held = self._held.pop(each.blocks[end - 1])
             for one in held:
-                its = self._prints[one]
-                its.ahead = max(its.ahead, end)
+                its = self._prints.get(one)
+                if its is not None:  # its run is not over
+                    its.ahead = max(its.ahead, end)
             self._free.extend(held)
             io_thread().workers -= 1
             self._go()

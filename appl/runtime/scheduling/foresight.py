@@ -1,0 +1,169 @@
+"""How old activations are, and how much their prompts will still grow.
+
+What an activation asks next is known where its calls wait for answers already: it goes on with
+their prompts. Where a program reads each answer first, it is learned from what others of its kind
+grew by.
+
+Invariant: everything here runs on the I/O loop; what was foreseen of a call that then went
+elsewhere is taken back.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from appl.runtime.answers.call import Call
+from appl.runtime.scheduling.order import program_of
+from appl.runtime.scheduling.prefixes import Footprint
+
+Age = tuple[int, int]
+"""When the program of a call, then its activation, was first seen: smaller is older."""
+
+_MOST = 65_536
+_ANSWER = 256
+_FORGET = 0.99  # an activation that grew much more than others is halved after 70 of them
+
+
+class _Coming(NamedTuple):
+    """A prompt to come: so many parts, of which some wait for answers.
+
+    The others have ``letters`` letters, and the answers will have ``answers`` tokens.
+    """
+
+    parts: int
+    letters: int
+    answers: int
+    address: str
+
+
+@dataclass(slots=True)
+class _Seen:
+    """When a program or an activation was first seen, and how many tokens it began to ask with.
+
+    ``coming`` are the prompts that it will ask with, shorter ones first.
+    """
+
+    number: int
+    tokens: int = 0
+    latest: Sequence[int] = ()
+    coming: list[_Coming] = field(default_factory=list)
+
+    def goes_on(self, blocks: Sequence[int]) -> bool:
+        """Whether a prompt of *blocks* begins with the one before it."""
+        last = len(self.latest) - 1
+        return 0 <= last < len(blocks) and blocks[last] == self.latest[last]
+
+
+class Foresight:
+    """What the activations of one run will need of one server; they are numbered with *numbers*.
+
+    Without *foresees* it is learned only: the naive twin.
+    """
+
+    def __init__(self, numbers: Iterator[int], foresees: bool = True) -> None:
+        self._numbers, self._foresees = numbers, foresees
+        self._seen: OrderedDict[str, _Seen] = OrderedDict()
+        self._grown: dict[str, float] = {}
+        self._letters = self._tokens = 0
+
+    def foresee(self, call: Call) -> None:
+        """*call* waits for a part of its prompt: its activation will go on with it."""
+        node, answer = call.node, call.sampling.max_tokens or _ANSWER
+        if node is None or not self._foresees:
+            return
+        coming, length = self._first_seen(activation_of(call)).coming, node.length
+        at = bisect_right(coming, length, key=_parts)
+        parts, letters, answers, _ = coming[at - 1] if at else _NOTHING
+        while node is not None and node.length > parts:
+            if isinstance(node.part, str):
+                letters += len(node.part)
+            else:
+                answers += answer
+            node = node.parent
+        coming.insert(at, _Coming(length, letters, answers, call.address))
+
+    def take_back(self, call: Call) -> None:
+        """*call* will not come."""
+        seen = self._seen.get(activation_of(call))
+        if seen is None or call.node is None:
+            return
+        coming, length = seen.coming, call.node.length
+        at = bisect_left(coming, length, key=_parts)
+        while at < len(coming) and coming[at].parts == length:
+            if coming[at].address == call.address:
+                del coming[at]
+                return
+            at += 1
+
+    def arrive(self, call: Call, each: Footprint) -> None:
+        """*call* with the prompt *each* is looked at for the first time."""
+        self._first_seen(program_of(call))
+        activation = activation_of(call)
+        kind, tokens = _kind_of(activation), len(each.ids) + each.answers
+        seen = self._first_seen(activation)
+        grown = self._grown.get(kind, 0.0)
+        if not seen.tokens:
+            self._measure(call, each)
+        if not seen.goes_on(each.blocks):
+            seen.tokens = tokens
+            self._grown[kind] = grown * _FORGET
+        elif tokens - seen.tokens > grown:
+            self._grown[kind] = tokens - seen.tokens
+        seen.latest = each.blocks
+        if seen.coming and call.node is not None:
+            come = bisect_right(seen.coming, call.node.length, key=_parts)
+            del seen.coming[: max(0, come - 1)]  # of those that have come the longest is enough
+        each.more = self.more(call, each)
+
+    def more(self, call: Call, each: Footprint) -> int:
+        """How many tokens the activation of *call* will come to need besides *each*."""
+        activation = activation_of(call)
+        seen, tokens = self._first_seen(activation), len(each.ids) + each.answers
+        _, letters, answers, _ = seen.coming[-1] if seen.coming else _NOTHING
+        foreseen = answers + letters * self._tokens // max(1, self._letters)
+        learned = int(self._grown.get(_kind_of(activation), 0.0)) - (tokens - seen.tokens)
+        return max(0, learned, foreseen - tokens)
+
+    def age_of(self, call: Call) -> Age:
+        """How old the program and the activation of *call* are."""
+        of_program, own = self._first_seen(program_of(call)), self._first_seen(activation_of(call))
+        return of_program.number, own.number
+
+    def _measure(self, call: Call, each: Footprint) -> None:
+        """How many tokens texts have, from the prompt of *call*."""
+        link = call.request.messages if call.request is not None else None
+        while link is not None:
+            self._letters += link.size
+            link = link.parent
+        self._tokens += len(each.ids)
+
+    def _first_seen(self, address: str) -> _Seen:
+        found = self._seen.get(address)
+        if found is None:
+            found = self._seen[address] = _Seen(next(self._numbers))
+            if len(self._seen) > _MOST:
+                self._seen.popitem(last=False)
+        else:
+            self._seen.move_to_end(address)
+        return found
+
+
+_NOTHING = _Coming(0, 0, 0, "")
+
+
+def _parts(coming: _Coming) -> int:
+    return coming.parts
+
+
+def activation_of(call: Call) -> str:
+    """The address of the activation that issued *call*."""
+    return call.address.rpartition("/")[0]
+
+
+def _kind_of(activation: str) -> str:
+    """``/main/agent`` of ``/main.0/agent.7``: what activations of the same functions share."""
+    return "/".join(each.rpartition(".")[0] for each in activation.split("/"))

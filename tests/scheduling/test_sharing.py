@@ -1,0 +1,469 @@
+"""Runs that ask one server count its cache together; a run's several servers each keep room."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from itertools import count
+from threading import Event
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from appl import AIRole, gen, ppl
+from appl.backend import Request
+from appl.errors import BackendUnavailable
+from appl.runtime.answers.models import Model, Models
+from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.run import Run
+from appl.runtime.scheduling import Place, Placing, Scheduler, Traffic
+from appl.runtime.scheduling.foresight import Foresight
+from appl.runtime.scheduling.policy import Limits, Policy
+from appl.runtime.scheduling.prefixes import Cache, Footprint
+from appl.runtime.scheduling.residence import Residents
+from appl.runtime.scheduling.sharing import Room, Turn, _rooms
+from appl.runtime.scheduling.warming import PrefixFirst
+from appl.testing import VirtualClock
+from appl.testing.radix import RadixServer
+
+SHARED, SEEN, ROUNDS, ACTION = 200, 120, 4, 8
+OWN = ROUNDS * (SEEN + ACTION) + ACTION
+ROOM = SHARED + 8 * OWN
+
+
+def said(name: str, words: int) -> str:
+    return " ".join(f"{name}-{at}" for at in range(words))
+
+
+@ppl
+def agent(number: int, model: str | None = None) -> Any:
+    f"{said('shots', SHARED)}"
+    for step in range(ROUNDS):
+        f"{gen(model, max_tokens=ACTION)}"
+        f"{said(f'seen{number}.{step}', SEEN)}"
+    return gen(model, max_tokens=ACTION)
+
+
+@ppl
+def single(name: str, words: int = 5 * SEEN) -> Any:
+    f"{said(name, words)}"
+    return gen(max_tokens=ACTION)
+
+
+def ahead_of(scheduler: Any) -> PrefixFirst:
+    assert isinstance(scheduler, Scheduler)
+    assert scheduler._ahead is not None
+    return scheduler._ahead
+
+
+@contextlib.contextmanager
+def two_runs(room: int, **policy: Any) -> Iterator[tuple[Run, Run, RadixServer]]:
+    """Two runs on one server; the program is in the first."""
+    clock = VirtualClock()
+    server = RadixServer(clock, room)
+    own = Policy(clock=clock, **policy)
+    first, second = Run(server, policy=own), Run(server, policy=own)
+    with first:
+        yield first, second, server
+
+
+# -- two runs
+
+
+def computed_by_two_runs(room: int, **policy: Any) -> int:
+    with two_runs(room, **policy) as (_, second, server):
+        mine = [agent(at) for at in range(12)]
+        with second:
+            assert all([str(agent(12 + at)) for at in range(12)])
+        assert all([str(each) for each in mine])
+    return server.computed
+
+
+def test_two_runs_do_not_overfill_the_cache_together() -> None:
+    least = computed_by_two_runs(10**6)
+    assert computed_by_two_runs(ROOM) <= 1.02 * least
+
+
+def test_each_run_counting_for_itself_is_the_naive_twin() -> None:
+    with two_runs(ROOM, share=False) as (first, second, _):
+        assert str(single("mine"))
+        with second:
+            assert str(single("its"))
+            rooms = {ahead_of(run.scheduler)._room for run in (first, second)}
+            assert len(rooms) == 2
+
+
+def test_a_run_of_which_nothing_is_with_the_server_goes_before_older_calls() -> None:
+    @ppl(ctx="copy")
+    def part(at: int) -> Any:
+        f"{said(f'part{at}', 5 * SEEN)}"
+        return gen(max_tokens=ACTION)
+
+    @ppl
+    def batch() -> list[Any]:
+        return [part(at) for at in range(40)]
+
+    with two_runs(12 * SEEN) as (_, second, server):
+        parts = batch()
+        with second:
+            assert str(single("its"))
+            before = server.clock.now()
+        assert all([str(each) for each in parts])
+    assert before < server.clock.now() / 4
+
+
+def test_who_keeps_room_in_one_run_keeps_nobody_of_another_waiting() -> None:
+    @ppl(auto_prime=True)
+    def idle(number: int) -> Any:
+        f"{said(f'idle{number}', 4 * SEEN)}"
+        while True:
+            yield str(gen(max_tokens=ACTION))
+
+    with two_runs(20 * SEEN) as (_, second, server):
+        there = [idle(number) for number in range(4)]
+        assert all([next(each) for each in there])
+        before = server.clock.now()
+        with second:
+            assert all([str(agent(at)) for at in range(6)])
+        assert server.clock.now() - before < 10
+        assert all([next(each) for each in there])
+
+
+def test_what_a_paused_run_was_about_to_ask_keeps_nobody_waiting() -> None:
+    with two_runs(12 * SEEN, limits=Limits(requests=1, period_s=10)) as (first, second, server):
+        mine = [single("one", 4 * SEEN), single("two", 4 * SEEN)]  # the other waits for the rate
+        server.clock.at(5, first.pause)
+        server.clock.at(1000, first.resume)
+        with second:
+            asked = [single("its", 9 * SEEN)]
+            assert all([str(each) for each in asked])
+            assert server.clock.now() < 100
+        assert all([str(each) for each in mine])
+
+
+def test_a_run_that_crashes_leaves_its_room_to_the_others() -> None:
+    with two_runs(12 * SEEN) as (first, second, server):
+        assert str(single("mine"))
+        with contextlib.suppress(ZeroDivisionError), second:
+            asked = [single(f"its{at}") for at in range(6)]
+            assert str(asked[0])
+            raise ZeroDivisionError
+        assert all([str(single(f"mine{at}")) for at in range(6)])
+        assert [*ahead_of(first.scheduler)._room._guests] == [first.scheduler._ahead]
+    assert server.clock.now() < 10
+
+
+class Pausing(RadixServer):
+    """Pauses a run when the beginning of its prompts is to be computed."""
+
+    runs: list[Run]
+    warming: Event
+
+    async def warm(self, request: Request, tokens: int) -> None:
+        self.runs[1].pause()
+        self.warming.set()
+        await super().warm(request, tokens)
+
+
+def test_a_run_that_crashes_while_it_is_paused_leaves_nothing_either() -> None:
+    clock = VirtualClock()
+    server, policy = Pausing(clock, 60 * SEEN), Policy(clock=clock)
+    server.warming = Event()
+    server.runs = first, second = [Run(server, policy=policy) for _ in range(2)]
+    with first:
+        assert str(single("mine"))
+        with contextlib.suppress(ZeroDivisionError), second:
+            found = [agent(at) for at in range(12)]
+            assert server.warming.wait(20) and found
+            raise ZeroDivisionError
+        assert str(single("mine"))
+        room = ahead_of(first.scheduler)._room
+    assert room.cache.empty
+
+
+class Still(RadixServer):
+    """Answers nobody until it ``moves``."""
+
+    moves = False
+
+    def on_quiet(self, final: bool = True) -> bool:
+        return self.moves and super().on_quiet(final)
+
+
+def test_a_run_that_crashes_before_anything_had_room_leaves_nothing_either() -> None:
+    clock = VirtualClock()
+    server, policy = Still(clock, 12 * SEEN), Policy(clock=clock)
+    second = Run(server, policy=policy)
+    with Run(server, policy=policy):
+        mine = single("mine", 9 * SEEN)
+        with contextlib.suppress(ZeroDivisionError), second:
+            asked = [single(f"its{at}") for at in range(3)]
+            ahead = ahead_of(second.scheduler)
+
+            async def parked() -> None:
+                while not ahead._parked:
+                    await asyncio.sleep(0)
+
+            asyncio.run_coroutine_threadsafe(parked(), io_thread().loop).result(20)
+            assert asked
+            raise ZeroDivisionError
+        server.moves = True
+        assert str(mine)
+        assert not ahead._parked and not ahead._prints
+
+
+def test_all_who_have_room_go_at_once_whichever_run_they_are_of() -> None:
+    @ppl
+    def long() -> Any:
+        f"{said('long', 8 * SEEN)}"
+        return gen(max_tokens=40)
+
+    with two_runs(12 * SEEN) as (_, second, server):
+        first = long()
+        third = Run(server, policy=Policy(clock=server.clock))
+        with second:
+            mine = single("mine")
+            with third:
+                assert str(single("its"))
+            assert str(mine)
+        assert str(first)
+    assert server.steps <= 40 + ACTION
+
+
+def test_the_last_run_to_end_forgets_the_server() -> None:
+    with two_runs(ROOM) as (first, second, server):
+        assert str(single("mine"))
+        with second:
+            assert str(single("its"))
+        room = ahead_of(first.scheduler)._room
+        assert room is ahead_of(second.scheduler)._room
+    with Run(server, policy=Policy(clock=server.clock)) as third:
+        assert str(single("third"))
+        assert ahead_of(third.scheduler)._room is not room
+    assert room.cache.empty and not [each for each in _rooms.values() if each is room]
+
+
+def test_who_shares_limits_shares_room_and_who_has_another_clock_does_not() -> None:
+    clock = VirtualClock()
+    policy = Policy(clock=clock)
+    traffic, servers = Traffic(policy, "radix", None), [RadixServer(clock, ROOM) for _ in range(2)]
+    rooms = []
+    with Run(servers[0], policy=policy, traffic=traffic) as first:
+        assert str(single("first"))
+        rooms.append(ahead_of(first.scheduler)._room)
+        with Run(servers[1], policy=policy, traffic=traffic) as second:
+            assert str(single("second"))
+            rooms.append(ahead_of(second.scheduler)._room)
+        with Run(servers[0], policy=Policy()) as third:
+            assert str(single("third"))
+            rooms.append(ahead_of(third.scheduler)._room)
+    assert rooms[0] is rooms[1] is not rooms[2]
+
+
+class Visitor:
+    """A guest that is told what it says."""
+
+    def __init__(self, room: Room, turn: Turn | None, able: bool = True) -> None:
+        self.admitted, self.paused, self.looks = 0, False, 0
+        self.next, self.able = turn, able
+        room.join(self)
+        room.wait(self)
+
+    def turn(self) -> Turn | None:
+        return self.next
+
+    def look(self) -> bool:
+        self.looks += 1
+        return self.able
+
+
+def test_first_who_has_nothing_with_the_server_then_priority_then_age() -> None:
+    turns: list[Turn] = [
+        (False, 0, (5, 6)), (True, -3, (9, 9)), (True, 0, (1, 2)), (True, 0, (1, 3)),
+    ]  # fmt: skip
+    room = Room()
+    visitors = [Visitor(room, turn) for turn in reversed(turns)][::-1]
+    for visitor in visitors:
+        room.tell()
+        assert [each.looks for each in visitors].count(1) == 1 and visitor.looks == 1
+        visitor.looks, visitor.next = 0, None
+
+
+def test_who_cannot_look_is_passed_over() -> None:
+    room = Room()
+    first, second = Visitor(room, (False, 0, (1, 1)), able=False), Visitor(room, (False, 0, (2, 2)))
+    assert room.is_turn(second, (False, 0, (2, 2)))
+    first.able = True
+    assert not room.is_turn(second, (False, 0, (2, 2)))
+    assert room.is_turn(first, (False, 0, (1, 1)))
+
+
+def test_a_server_that_only_paused_runs_are_with_is_idle() -> None:
+    room = Room()
+    visitor = Visitor(room, None)
+    assert room.idle
+    visitor.admitted = 1
+    assert not room.idle
+    visitor.paused = True
+    assert room.idle
+
+
+# -- two places
+
+
+def two_places(servers: list[RadixServer], default: Model | None = None, **policy: Any) -> Run:
+    near, far = servers
+    names = {"near": Model("a", None), "far": Model("b", None)}
+    models = Models(near.profile, default, names, "a", {"b": far.profile})
+    own = Policy(clock=near.clock, **policy)
+    return Run(near, policy=own, models=models, places={"b": Place(far, own)})
+
+
+def computed_at_two_places(room: int, **policy: Any) -> int:
+    clock = VirtualClock()
+    servers = [RadixServer(clock, room) for _ in range(2)]
+    with two_places(servers, **policy):
+        found = [agent(at, ("near", "far")[at % 2]) for at in range(48)]
+        assert all([str(each) for each in found])
+    return sum(server.computed for server in servers)
+
+
+def test_every_place_foresees_what_its_calls_will_need() -> None:
+    least = computed_at_two_places(10**6)
+    assert computed_at_two_places(ROOM) <= 1.02 * least
+    assert computed_at_two_places(ROOM, foresee=False) > 1.1 * least
+
+
+class Unreached(RadixServer):
+    """A server that nobody can connect with."""
+
+    async def connect(self) -> None:
+        raise BackendUnavailable("nobody is there")
+
+
+def coming_at(placing: Any, name: str) -> int:
+    """How many prompts are foreseen at the place *name*."""
+    assert isinstance(placing, Placing)
+    ahead = ahead_of(placing._schedulers[name])
+    return sum(len(each.coming) for each in ahead._foresight._seen.values())
+
+
+@pytest.mark.parametrize("prefer", ["order", "cost", "latency"])
+def test_what_goes_elsewhere_is_not_foreseen_any_more(prefer: str) -> None:
+    clock = VirtualClock()
+    servers = [Unreached(clock, ROOM), RadixServer(clock, ROOM)]
+    either = Model("a", None, others=(Model("b", None),), prefer=prefer)
+    with two_places(servers, either) as run:
+        assert str(agent(1))
+        assert coming_at(run.scheduler, "a") == 0
+        assert not cast(Placing, run.scheduler)._foreseen
+
+
+def test_a_call_that_ends_before_it_is_asked_is_not_foreseen_any_more() -> None:
+    class Deaf(RadixServer):
+        async def complete(self, request: Request, emit: Any = None) -> Any:
+            raise BackendUnavailable("not now")
+
+    clock = VirtualClock()
+    with two_places([Deaf(clock, ROOM), Deaf(clock, ROOM)]) as run:
+        with pytest.raises(BackendUnavailable):
+            str(agent(1))
+        assert coming_at(run.scheduler, "a") == 0
+        assert not cast(Placing, run.scheduler)._foreseen
+
+
+# -- foresight
+
+
+class Prompt:
+    """A prompt of texts and of answers that are waited for, as foresight sees it."""
+
+    def __init__(self, *parts: Any) -> None:
+        self.nodes: list[Any] = []
+        for part in parts:
+            parent = self.nodes[-1] if self.nodes else None
+            node = SimpleNamespace(parent=parent, part=part, length=len(self.nodes) + 1)
+            self.nodes.append(node)
+
+    def call(self, number: int, parts: int) -> Any:
+        request = SimpleNamespace(messages=SimpleNamespace(size=100, parent=None))
+        frame = SimpleNamespace(ended=False)
+        return SimpleNamespace(
+            address=f"/agent.0/gen.{number}", node=self.nodes[parts - 1], request=request,
+            sampling=SimpleNamespace(max_tokens=10), frame=lambda: frame,
+        )  # fmt: skip
+
+
+WAITED = object()
+PROMPT = Prompt("x" * 100, WAITED, "x" * 200, WAITED, "x" * 400)
+
+
+def footprint(tokens: int, answers: int = 10) -> Footprint:
+    return Footprint(range(tokens), (), answers)
+
+
+def test_what_is_foreseen_is_the_longest_prompt_to_come() -> None:
+    foresight = Foresight(count())
+    foresight.foresee(PROMPT.call(1, 3))
+    foresight.foresee(PROMPT.call(2, 5))
+    first = footprint(50)  # for 100 letters
+    foresight.arrive(PROMPT.call(0, 1), first)
+    assert first.more == (700 // 2 + 2 * 10) - 60
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_what_is_taken_back_leaves_what_others_need(order: tuple[int, int]) -> None:
+    calls = {1: PROMPT.call(1, 3), 2: PROMPT.call(2, 5)}
+    foresight, first, more = Foresight(count()), PROMPT.call(0, 1), []
+    for number in order:
+        foresight.foresee(calls[number])
+    each = footprint(50)
+    foresight.arrive(first, each)
+    for number in (2, 2, 1):
+        foresight.take_back(calls[number])
+        more.append(foresight.more(first, each))
+    assert more == [300 // 2 + 10 - 60, 300 // 2 + 10 - 60, 0]
+
+
+def test_what_is_kept_shrinks_with_what_is_taken_back() -> None:
+    cache, clock = Cache(), VirtualClock()
+    residents, foresight = Residents(cache, clock), Foresight(count())
+    later, first, each = PROMPT.call(1, 3), PROMPT.call(0, 1), footprint(50)
+    foresight.foresee(later)
+    foresight.arrive(first, each)
+    cache.admit(each)
+    residents.keep(foresight, first, each)
+    other = footprint(600 - 60 - 60)
+    assert not cache.fits(other, 666)
+    foresight.take_back(later)
+    residents.take_back(foresight, later)
+    assert each.more == 0 and cache.fits(other, 666)
+    residents.let_go()
+    assert cache.empty
+
+
+def test_without_foresight_growth_is_learned_only() -> None:
+    foresight, each = Foresight(count(), foresees=False), footprint(50)
+    foresight.foresee(PROMPT.call(2, 5))
+    foresight.arrive(PROMPT.call(0, 1), each)
+    assert each.more == 0
+
+
+def test_of_prompts_that_came_only_the_longest_is_remembered() -> None:
+    @ppl
+    def chat() -> str:
+        answers = []
+        for turn in range(100):
+            f"{turn}"
+            with AIRole():
+                answers.append(gen(max_tokens=1))
+                f"{answers[-1]}"
+        return str(answers[-1])
+
+    clock = VirtualClock()
+    with Run(RadixServer(clock, 10**6), policy=Policy(clock=clock)) as run:
+        assert str(chat())
+        seen = ahead_of(run.scheduler)._foresight._seen
+        assert sum(len(each.coming) for each in seen.values()) <= 1
