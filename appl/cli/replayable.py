@@ -21,7 +21,7 @@ from appl.cli.trace.again import Program
 from appl.cli.trace.several import counted
 from appl.cli.worlds import Outcome, World, spawned
 
-_USAGE = ("UsageError: ", "ConfigError: ")
+_USAGE = ("UsageError: ", "ConfigError: ", "SystemExit: 2")
 _YEAR = 366 * 86400.0
 
 WORLDS: tuple[tuple[str, World, str], ...] = (
@@ -105,6 +105,10 @@ def _problem(first: Outcome, again: Outcome) -> str:
 
 
 def _said(error: dict[str, Any]) -> str:
+    if error["type"] == "SystemExit" and error["message"] == str(exits.USAGE):
+        return (
+            "SystemExit: 2, as on arguments that it does not take; those of the program follow --"
+        )
     return f"{error['type']}: {error['message']}"
 
 

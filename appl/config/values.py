@@ -61,10 +61,23 @@ KEYS: dict[str, Key] = {
         Key("concurrency", count, None, "most calls at once; without one the backend says"),
         Key("trace", switch, True, "whether runs are recorded"),
         Key("home", path, Path(".appl"), "folder that holds the recorded runs"),
-        Key("durability", one_of("process", "system", "strict"), "system", "what a trace survives"),
-        Key("on_trace_error", one_of("stop", "warn"), "stop", "when a trace cannot be written"),
         Key(
-            "privacy", one_of("full", "redacted", "digests"), "full", "what a trace holds of texts"
+            "durability",
+            one_of("process", "system", "strict"),
+            "system",
+            "what a trace survives: process, system or strict",
+        ),
+        Key(
+            "on_trace_error",
+            one_of("stop", "warn"),
+            "stop",
+            "when a trace cannot be written: stop or warn",
+        ),
+        Key(
+            "privacy",
+            one_of("full", "redacted", "digests"),
+            "full",
+            "what a trace holds of texts: full, redacted or digests",
         ),
         Key("redact", text, None, "'module:function' that a message passes before it is stored"),
         Key("otel", url, None, "where spans of runs are sent as they end: an OTLP/HTTP endpoint"),

@@ -9,6 +9,7 @@ import pytest
 
 from appl.backend import Usage
 from appl.cli.display import EVERY_NS, Plain
+from appl.cli.trace.show import _sums
 from appl.errors import BackendError
 from appl.runtime.event import CallDispatched, CallEnded
 
@@ -166,7 +167,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_is_no_finished_one(project: Pr
     running = project.process("-m", "appl", "run", "prog.py:ask", "--backend", "never:Never")
     assert running.stdout is not None and running.stdout.readline() == "asked\n"
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=30)
+    _, err = running.communicate(timeout=60)
     name = project.traces[-1].stem
     assert running.returncode == 130
     assert err.endswith(f"appl: `appl trace resume {name}` goes on with it\n")
@@ -182,7 +183,7 @@ def test_verify_counts_the_calls_that_a_resumed_run_began_again(project: Project
     running = project.process("-m", "appl", "run", "prog.py:ask", "--backend", "never:Never")
     assert running.stdout is not None and running.stdout.readline() == "asked\n"
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=30)
+    running.communicate(timeout=60)
     resumed = project.appl("trace", "resume", "--backend", "appl.testing:Echo")
     assert resumed.code == 0, resumed.err
     assert "digests  2 of 2 calls computed again" in project.appl("trace", "verify").out
@@ -217,6 +218,33 @@ def test_json_of_a_verdict_says_how_the_run_ended(recorded: Project) -> None:
         "finished",
         "whole",
     )
+
+
+def test_an_interrupted_run_that_is_replayed_says_that_resume_goes_on(project: Project) -> None:
+    project.write("never.py", SLOW)
+    running = project.process("-m", "appl", "run", "prog.py:ask", "--backend", "never:Never")
+    assert running.stdout is not None and running.stdout.readline() == "asked\n"
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=30)
+    told = project.appl("trace", "replay")
+    assert told.code == 3 and "`appl trace resume` goes on with it" in told.err
+
+
+def test_calls_that_are_in_flight_are_counted_among_those_there_are() -> None:
+    tokens = {"prompt_tokens": 3}
+    assert _sums({"in_flight": 2, "tokens": tokens}) == "2 in flight; 3 prompt tokens"
+    assert _sums({"answered": 0, "tokens": tokens}) == "none; 3 prompt tokens"
+
+
+def test_arguments_that_the_audited_program_does_not_take_are_wrong_usage(project: Project) -> None:
+    told = project.appl("check", "--replayable", "prog.py:ask", "--", "what")
+    assert told.code == 2
+    assert "SystemExit: 2, as on arguments that it does not take" in told.err
+
+
+def test_settings_with_few_values_name_them(project: Project) -> None:
+    told = " ".join(project.appl("run", "--help").out.split())
+    assert "what a trace holds of texts: full, redacted or digests" in told
 
 
 def test_every_command_says_what_run_means(project: Project) -> None:

@@ -16,6 +16,7 @@ from appl import session as sessions
 from appl.cli import arguments
 from appl.cli.run import call, options
 from appl.cli.target import Target, UsageError, load, parse
+from appl.cli.trace.several import counted
 from appl.config import load as load_config
 from appl.session import Session
 from appl.tracing import Trace
@@ -91,8 +92,8 @@ def recorded(trace: Trace, program: str | None = None, words: tuple[str, ...] = 
 def _check_script(program: Program) -> None:
     if program.argc and not program.words:
         raise UsageError(
-            f"{program.file} was run with {program.argc} arguments, which are not recorded; "
-            "give them after --"
+            f"{program.file} was started with {counted(program.argc, 'argument')}; arguments of a "
+            "script are not recorded, so give them after --"
         )
     if not Path(program.file).is_file():
         raise UsageError(f"the recorded program {program.file} is not there any more")

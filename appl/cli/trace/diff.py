@@ -16,6 +16,7 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, term_safe
 from appl.cli.trace.named import LAST, RUN, run_path
 from appl.cli.trace.places import place
+from appl.cli.trace.several import counted
 from appl.tracing import Trace
 from appl.tracing.reading.passes import Passes
 
@@ -96,7 +97,7 @@ def _lines(found: Diff, most: int | None) -> Iterator[str]:
 
 def _run(trace: Trace, calls: int) -> str:
     state = trace.reason if trace.state == "finished" else trace.state
-    return f"{trace.path.stem}: {state}, {calls} calls"
+    return f"{trace.path.stem}: {state}, {counted(calls, 'call')}"
 
 
 def _cause(

@@ -13,7 +13,7 @@ from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say
 from appl.cli.trace.named import run_path, takes_run
-from appl.cli.trace.several import bytes_shown, command_of
+from appl.cli.trace.several import bytes_shown, command_of, counted
 from appl.config import load
 from appl.session.redacting import function_named
 from appl.tracing.keeping.sharing import share
@@ -54,5 +54,5 @@ def command(given: argparse.Namespace) -> int:
             out(as_json({"file": str(target), **facts}))
         else:
             texts = "with prompts and answers" if given.content else "without any text"
-            say(f"appl: {target}: {calls} calls, {bytes_shown(size)}, {texts}")
+            say(f"appl: {target}: {counted(calls, 'call')}, {bytes_shown(size)}, {texts}")
     return failure.code

@@ -173,8 +173,8 @@ def _sums(totals: dict[str, Any]) -> str:
         if isinstance(tokens, dict) and tokens.get(key) is not None
     ]
     counts = [
-        f"{totals[key]} {key}"
-        for key in ("answered", "failed", "cancelled", "reused")
+        f"{totals[key]} {key.replace('_', ' ')}"
+        for key in ("answered", "failed", "cancelled", "reused", "in_flight")
         if totals.get(key)
     ]
     return "; ".join([", ".join(counts) or "none", ", ".join(named)])

@@ -15,6 +15,7 @@ from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, one_line, out, term_safe
 from appl.cli.trace.named import run_path, takes_run
 from appl.cli.trace.places import place, seconds
+from appl.cli.trace.several import counted
 from appl.tracing import Call, ToolUse
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _waiting(each: Call | ToolUse, at: int, found: Summary) -> dict[str, Any]:
 
 def _lines(found: Summary, data: dict[str, Any], most: int | None) -> Iterator[str]:
     state = data["reason"] if data["state"] == "finished" else data["state"]
-    yield f"{data['run']}: {state}; {data['answered']} of {data['calls']} calls answered"
+    yield f"{data['run']}: {state}; {data['answered']} of {counted(data['calls'], 'call')} answered"
     waiting = data["waiting"]
     if data["silent_us"] is not None:
         yield f"  last heard of {seconds(data['silent_us'])} ago"

@@ -160,8 +160,9 @@ def stuck(
         names = ", ".join(call.address for call in unasked[: 2 * _SEVERAL])
         lines.append(f"recorded, and not asked for yet: {names}")
     lines.append(
-        "when the trace is of a run that crashed, this is as far as it goes; otherwise the program "
-        "waits for something that it did not wait for then"
+        "when the run crashed or was interrupted, this is as far as its trace goes, and "
+        "`appl trace resume` goes on with it; otherwise the program waits for something that it "
+        "did not wait for then"
     )
     return "\n  ".join(lines)
 
