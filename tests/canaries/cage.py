@@ -90,7 +90,7 @@ def fetched(url: str, body: object = None, **headers: str) -> str:
     data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     try:
-        with urlopen(Request(url, data, named), timeout=30) as answer:
+        with urlopen(Request(url, data, named), timeout=60) as answer:
             told: bytes = answer.read()
     except HTTPError as error:
         told = error.read()

@@ -120,7 +120,7 @@ def test_ctrl_c_ends_a_script_and_closes_its_trace(project: Project) -> None:
         assert running.stdout is not None
         assert running.stdout.readline() == "asked\n"
         running.send_signal(signal.SIGINT)
-        _, err = running.communicate(timeout=20)
+        _, err = running.communicate(timeout=60)
         assert running.returncode in (130, -signal.SIGINT), err
         trace = Trace.open(project.traces[-1])
         assert (trace.state, trace.reason) == ("finished", "interrupted"), err

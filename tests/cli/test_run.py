@@ -156,7 +156,7 @@ def test_ctrl_c_gives_130_and_a_valid_trace(project: Project) -> None:
     assert running.stdout is not None
     assert running.stdout.readline() == "asked\n"
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=20)
+    _, err = running.communicate(timeout=60)
     assert running.returncode == 130, err
     assert "interrupted" in err
     assert "Traceback" not in err

@@ -18,7 +18,7 @@ from appl.runtime.run import Run
 from appl.session import Session, make_session
 from appl.testing import Held
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Watched(Held):

@@ -65,7 +65,7 @@ def test_a_run_that_fails_ends_while_it_is_paused(tmp_path: Path) -> None:
 
     def program() -> None:
         programs.answer("a"), programs.answer("b")
-        assert paused.wait(20)
+        assert paused.wait(60)
         raise KeyError("mine")
 
     with recorded(program, tmp_path / "run.trace", concurrency=1) as made:

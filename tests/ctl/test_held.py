@@ -33,7 +33,7 @@ class Steps:
 
     def __call__(self) -> list[str]:
         live, known = answer("live"), answer("known")
-        self.may_go_on.wait(20)
+        self.may_go_on.wait(60)
         return [said(known), said(answer("later")), said(live)]
 
 

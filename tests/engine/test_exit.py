@@ -53,7 +53,7 @@ def ended(*ways: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(ROOT), str(ROOT / "backends")])
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, *ways],
-        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=30,
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
 
 

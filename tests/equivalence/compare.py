@@ -118,7 +118,7 @@ def left_running(backend: Any) -> list[str]:
             break
         done = threading.Event()
         io_thread().send(done.set)
-        done.wait(1)
+        done.wait(60)
     return sorted(running)
 
 

@@ -421,7 +421,7 @@ class Answered:
 def test_a_call_fails_with_its_prompt_where_it_did_in_a_replay(tmp_path: Path) -> None:
     recorder, answered = Recorder(tmp_path / "t.trace", durability="process"), Answered(3)
     with Run(Scripted(answer), instruments=[recorder, answered], gate=recorder.gate):
-        log = side_by_side(lambda: answered.all.wait(10))
+        log = side_by_side(lambda: answered.all.wait(60))
     recorder.close()
     assert log == ["noted", "failed"]
     replayer = Replayer(recorder.path)

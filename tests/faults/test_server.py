@@ -16,7 +16,7 @@ from appl.testing.faults import Ask
 
 def post(server: FaultServer, path: str, body: Any) -> tuple[http.client.HTTPResponse, bytes]:
     """One request on a connection of its own, and the whole answer."""
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=5)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=60)
     connection.request("POST", path, json.dumps(body))
     response = connection.getresponse()
     data = response.read()
@@ -94,7 +94,7 @@ def test_it_can_die_and_come_back_at_the_same_address() -> None:
 def test_a_reset_is_a_reset_and_not_an_end() -> None:
     with FaultServer([Fault("reset", share=0.0, ends="reset")]) as server:
         host, port = server.url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=5) as link:
+        with socket.create_connection((host, int(port)), timeout=60) as link:
             body = json.dumps(chat("q")).encode()
             head = f"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n"
             link.sendall(head.encode() + body)

@@ -51,7 +51,7 @@ def server() -> Iterator[Server]:
     )  # fmt: skip
     yield Server(process)
     process.stdin.close()  # type: ignore[union-attr]
-    process.wait(10)
+    process.wait(60)
 
 
 @dataclass

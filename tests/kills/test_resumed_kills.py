@@ -52,7 +52,7 @@ class Server:
     def close(self) -> None:
         assert self.process.stdin
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(60)
 
 
 @pytest.fixture(scope="module")

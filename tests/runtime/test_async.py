@@ -267,7 +267,7 @@ def test_a_loop_that_is_over_is_collected() -> None:
         for _ in range(3):
             asyncio.run(program())
     io_thread().send(idle.set)
-    assert idle.wait(10)
+    assert idle.wait(60)
     gc.collect()
     assert not any(loop() for loop in loops)
 

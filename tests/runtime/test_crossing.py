@@ -99,7 +99,7 @@ def test_a_call_that_nobody_waits_for_goes_out_while_the_program_computes():
         backend.first = asked.set
         backend.here = lambda: True
         last = gen()
-        return asked.wait(10), str(last)
+        return asked.wait(60), str(last)
 
     with running(backend):
         assert program() == (True, "ok")
@@ -162,7 +162,7 @@ def test_an_io_thread_that_lends_its_loop_to_nobody():
     io, done = IoThread(), threading.Event()
     io.keep()
     io.send(done.set)
-    assert done.wait(10)
+    assert done.wait(60)
 
 
 def test_programs_that_have_ended_leave_nothing_to_be_collected():

@@ -65,7 +65,7 @@ def test_a_server_that_is_killed_and_started_again_loses_no_call(client: str) ->
         policy = Policy(circuit=Circuit(pause_s=0.2), retries=Retries(base_s=0.1))
         with Run(backend, instruments=[watch], policy=policy, concurrency=8):
             found = fan()
-        asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(10)
+        asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(60)
         killer.join()
     assert all(found) and len(found) == WIDTH
     ended = Counter(event.address for event in watch.of(CallEnded))

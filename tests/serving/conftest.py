@@ -17,7 +17,7 @@ from appl_backends.embedded import Embedded
 
 settings.register_profile("serving", deadline=None)
 settings.load_profile("serving")
-PATIENCE = 30.0
+PATIENCE = 60.0
 HELLO = "<s><|user|>Hello<|end|><|assistant|>"
 ENDLESS = {"max_new_tokens": 3500, "ignore_eos": True, "temperature": 0}
 

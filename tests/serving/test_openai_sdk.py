@@ -18,7 +18,7 @@ from .test_chat import TOOL
 @pytest.fixture(scope="module")
 def sdk(shared: Served) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(
-        base_url=f"{shared.url}/v1", api_key=shared.api_key, max_retries=0, timeout=30
+        base_url=f"{shared.url}/v1", api_key=shared.api_key, max_retries=0, timeout=60
     ) as made:
         yield made
 

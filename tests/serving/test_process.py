@@ -37,7 +37,7 @@ def test_it_ends_cleanly_and_answers_what_it_had_begun(how: str) -> None:
         asking.start()
         client.until(lambda state: state["running"] == 1)
         ENDINGS[how](server)
-        assert server.process.wait(20) == 0
+        assert server.process.wait(60) == 0
         asking.join()
         assert found[0].json()["meta_info"]["finish_reason"]["type"] == "abort"
         with pytest.raises(httpx.ConnectError):

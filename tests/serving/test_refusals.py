@@ -198,6 +198,6 @@ def test_two_requests_of_one_name_are_one_too_many(client: Client) -> None:
 )  # fmt: skip
 def test_what_is_no_http_hurts_nobody(client: Client, shared: Served, sent: bytes) -> None:
     host, port = shared.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as line:
+    with socket.create_connection((host, int(port)), timeout=60) as line:
         line.sendall(sent)
     assert client.http.get("/health").status_code == 200

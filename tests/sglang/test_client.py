@@ -327,7 +327,7 @@ def test_programs_run_on_the_client(served: Served) -> None:
         chat(3)
         assert several()[1] in ("yes", "no")
         name, arguments = with_tools()
-    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(10)
+    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(60)
     assert name == "weather" and "city" in arguments
 
 
@@ -343,7 +343,7 @@ def test_an_answer_in_pieces_is_the_beginning_of_a_longer_one(served: Served) ->
     backend = client(served)
     with running(backend):
         assert long_answer(0, 60).startswith(long_answer(8, 5))
-    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(10)
+    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(60)
 
 
 @ppl
@@ -358,7 +358,7 @@ def test_a_streamed_answer_is_the_one_that_comes_as_a_whole(served: Served) -> N
     with running(backend):
         pieces, whole = streamed()
     assert pieces == whole
-    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(10)
+    asyncio.run_coroutine_threadsafe(backend.aclose(), io_thread().loop).result(60)
 
 
 def test_the_keys_of_the_environment_belong_to_its_address() -> None:

@@ -63,10 +63,10 @@ def test_it_serves_until_it_is_interrupted(path: Path, way: signal.Signals) -> N
         assert process.stdout is not None
         line = json.loads(process.stdout.readline())
         assert line["ready"] is True
-        with urllib.request.urlopen(line["url"] + "data/a/run", timeout=20) as answer:
+        with urllib.request.urlopen(line["url"] + "data/a/run", timeout=60) as answer:
             assert json.load(answer)["name"] == "some"
         process.send_signal(way)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()
@@ -93,7 +93,7 @@ def test_the_browser_gets_the_address_from_a_file_that_is_gone_later(
         url = json.loads(process.stdout.readline())["url"]
         mode, door, argument = told.read_text().splitlines()
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()

@@ -19,7 +19,7 @@ from appl.tracing.viewer import Server
 def ask(
     server: Server, path: str, method: str = "GET", **headers: str
 ) -> tuple[int, str, http.client.HTTPMessage]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, headers=named)
@@ -147,7 +147,7 @@ def test_every_answer_forbids_scripts_frames_referrers_and_caches(path: Path, se
 )  # fmt: skip
 def test_what_is_no_request_is_refused_in_plain_text(path: Path, serve: Serve, sent: bytes) -> None:
     server = serve(small_trace(path))
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
         received = b""
