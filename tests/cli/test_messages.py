@@ -225,7 +225,7 @@ def test_an_interrupted_run_that_is_replayed_says_that_resume_goes_on(project: P
     running = project.process("-m", "appl", "run", "prog.py:ask", "--backend", "never:Never")
     assert running.stdout is not None and running.stdout.readline() == "asked\n"
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=30)
+    running.communicate(timeout=60)
     told = project.appl("trace", "replay")
     assert told.code == 3 and "`appl trace resume` goes on with it" in told.err
 
