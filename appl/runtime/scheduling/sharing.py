@@ -96,7 +96,15 @@ class Room:
 
 
 _rooms: WeakValueDictionary[tuple[int, ...], Room] = WeakValueDictionary()
-os.register_at_fork(after_in_child=_rooms.clear)
+_watching_forks = False
+
+
+def _watch_forks() -> None:
+    """A forked child has programs and a loop of its own, and knows nothing of the server."""
+    global _watching_forks
+    if not _watching_forks:
+        _watching_forks = True
+        os.register_at_fork(after_in_child=_rooms.clear)
 
 
 def room_of(whose: object, clock: Clock | None) -> Room:
@@ -104,6 +112,7 @@ def room_of(whose: object, clock: Clock | None) -> Room:
     key = _key(whose, clock, io_thread())
     found = _rooms.get(key)
     if found is None:
+        _watch_forks()
         found = _rooms[key] = Room(whose, clock)
     return found
 
