@@ -189,11 +189,11 @@ async def test_a_block_of_a_coroutine_with_a_timeout():
 
     @ppl
     async def program():
-        async with timeout(0.01):
+        async with timeout(1.0):  # in which the call reaches the backend, on a busy machine too
             await gen()
 
     async with Run(backend, instruments=[log]):
-        with pytest.raises(TimeoutError, match=r"not done within 0\.01 s"):
+        with pytest.raises(TimeoutError, match=r"not done within 1\.0 s"):
             await program()
         assert not asyncio.current_task().cancelling()
     assert backend.aborted == ["/program.0/gen.0"]
