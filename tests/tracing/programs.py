@@ -373,21 +373,25 @@ async def _adice(step: Tree, log: list[str]) -> list[Any]:
 
 
 @ppl
+async def _areader(answer: Any, log: list[str]) -> str:
+    said = []
+    async for piece in answer.text_stream:
+        said.append(piece)
+        log.append(piece)
+    return "".join(said)
+
+
+@ppl
 async def _astream(step: Tree, log: list[str]) -> list[str]:
-    """A plain function waits for what it is given: first, so that no reader is made in vain."""
     f"{step['text']}"
     answers = [gen(stream=True, temperature=float(i)) for i in range(step["n"])]
-
-    async def reader(answer: Any) -> str:
-        said = []
-        async for piece in answer.text_stream:
-            said.append(piece)
-            log.append(piece)
-        return "".join(said)
-
-    for answer in answers:
-        await answer
-    return list(await asyncio.gather(*(reader(answer) for answer in answers)))
+    tasks = [asyncio.ensure_future(_areader(answer, log)) for answer in answers]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @ppl

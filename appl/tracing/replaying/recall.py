@@ -126,6 +126,47 @@ class Recall:
         self.recalled(call, found)
         call.answered(found.response)
 
+    def wait(self, call: Asked, go: Go, found: Call) -> None:
+        """*call* was cancelled then: it waits for that, and shows what its program saw by then."""
+        self._waiting[call.address] = (call, go)
+        self._held[call] = "again"
+        if call.emit is not None and found.cuts and self._by_program(found):
+            showing(found, call.emit, self.park)
+
+    def _by_program(self, found: Call) -> bool:
+        """Whether the program cancelled *found*, and not what ended the run."""
+        if self.trace.reason in ("", "finished"):
+            return True
+        return found.delivered is not None and found.delivered < self._last
+
+    @functools.cached_property
+    def _last(self) -> int:
+        """When the program was told something for the last time, cancelled calls aside."""
+        told = [seen.position for seen in self.trace.observations]
+        told += [
+            call.delivered
+            for call in self.trace.calls
+            if call.delivered is not None and call.outcome != "cancelled"
+        ]
+        return max(told, default=0)
+
+    def parted(self, call: Asked) -> bool:
+        """Whether *call*, which was not cancelled as then, has shown too much to be asked anew.
+
+        It is refused in that case.
+        """
+        if call.outcome is not None or call.emit is None or not call.emit.chunks:
+            return False
+        self._held.pop(call, None)
+        return self.refuse(
+            call,
+            DivergenceError(
+                f"{call.address} was cancelled when it was recorded, and its program had read the "
+                "beginning of its answer; now that was read again, and the call goes on: the rest "
+                f"was never recorded, and a new answer may begin otherwise\n  {explain.CAUSES}"
+            ),
+        )
+
     def recalled(self, call: Asked, found: Call) -> None:
         """*call* is about to get the answer of *found*: caches and budgets may want to know."""
         assert found.response is not None

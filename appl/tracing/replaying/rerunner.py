@@ -145,8 +145,7 @@ class Rerunner(Recall):
             self._count("reused")
             self.give(call, found)
         elif found is not None and self._was_cancelled(found, request):
-            self._waiting[call.address] = (call, go)
-            self._held[call] = "again"
+            self.wait(call, go, found)
         else:
             self._changed.add(call.address)
             self._go_on(call, go, found)
@@ -302,7 +301,8 @@ class Rerunner(Recall):
         for call, go, cause in strays:
             self.ask(call, go, cause)
         for call, go in waiting.values():
-            self.ask(call, go, "was cancelled then")
+            if not self.parted(call):
+                self.ask(call, go, "was cancelled then")
         tools, self._tools_waiting = self._tools_waiting, {}
         for address, action in tools.items():
             self._running.add(address)

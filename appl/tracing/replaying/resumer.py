@@ -153,8 +153,7 @@ class Resumer(Recall):
             return self.refuse(call, self.error)
         self.claimed.add(call.address)
         if verdict == "wait":
-            self._waiting[call.address] = (call, go)
-            self._held[call] = "again"
+            self.wait(call, go, self.trace.by_address[call.address])
             return True
         if not self.later(lambda: self._ask(call, go)):
             return False
@@ -261,6 +260,8 @@ class Resumer(Recall):
         """The program has not cancelled *call* as it did then: it is asked."""
         if call.outcome is not None:
             self._held.pop(call, None)
+            return
+        if self.parted(call):
             return
         self._verdicts[call.address] = "live"
         self._tell_again(call.address)
