@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from threading import Event
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from appl import AIRole, gen, ppl
-from appl.backend import Request
+from appl.backend import Request, Response
 from appl.errors import BackendUnavailable
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.concurrency.crossing import io_thread
@@ -467,3 +468,24 @@ def test_of_prompts_that_came_only_the_longest_is_remembered() -> None:
         assert str(chat())
         seen = ahead_of(run.scheduler)._foresight._seen
         assert sum(len(each.coming) for each in seen.values()) <= 1
+
+
+class Odd(RadixServer):
+    """Answers with what is no answer."""
+
+    samples: Any = None
+
+    async def complete(self, request: Request, emit: Any = None) -> Response:
+        return replace(await super().complete(request, emit), samples=self.samples)
+
+
+@pytest.mark.parametrize("samples", [None, (3,)])
+def test_what_is_no_answer_ends_its_call_and_gives_back_its_room(samples: Any) -> None:
+    clock = VirtualClock()
+    server, policy = Odd(clock, 12 * SEEN), Policy(clock=clock)
+    server.samples = samples
+    with Run(server, policy=policy) as run:
+        with pytest.raises((TypeError, AttributeError)):
+            str(single("mine"))
+        ahead = ahead_of(run.scheduler)
+    assert ahead.admitted == 0 and not ahead._prints

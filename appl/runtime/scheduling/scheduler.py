@@ -138,13 +138,12 @@ class Scheduler:
         call.worker = task = cast("asyncio.Task[None]", asyncio.current_task())
         self._tasks[task] = call
         try:
-            response = await self._attempts.complete(call)
+            call.answered(await self._attempts.complete(call))
         except asyncio.CancelledError:
             call.failed(CallCancelled(f"the call {call.address} was cancelled"))
         except BaseException as error:
             call.failed(error)
         else:
-            call.answered(response)
             io.answered(begun)
         finally:
             call.worker = self._tasks[task] = None

@@ -241,8 +241,10 @@ class Writer:
         self._queue: deque[tuple[Any, int]] = deque()
         self._ready: list[bytes] = []
         self._count = threading.Lock()
+        self._ending = threading.RLock()  # who holds it takes from the queue, after the thread
         self._bell, self._room = _Bell(), threading.Event()
         self._awake = self._hurry = self._closing = self._dirty = self._broken = False
+        self._over = False
         self._synced = time.monotonic()
         self._fd = reopen(path) if append else create(path)
         self._encoder = self._prepare(append)
@@ -309,19 +311,20 @@ class Writer:
         if self.failed is not None or self.forked:
             done(self.failed or self._fork_error())
             return
-        self._queue.append((done, _CALL))
-        self._rush()
-        if self.failed is not None:
-            self._refuse_waiting()
-
-    def _refuse_waiting(self) -> None:
-        """Tell those who wait for a commit that it will not come."""
         with self._count:
-            calls = [each for each in self._queue if each[1] == _CALL]
-            for each in calls:
-                self._queue.remove(each)
-        for call, _ in calls:
-            _tell(call, self.failed)
+            self._queue.append((done, _CALL))
+        self._rush()
+        if self.failed is not None or self._over:
+            self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        """Tell those who wait for a commit that none comes any more: why, or that all is there."""
+        with self._ending:
+            with self._count:
+                calls = [item for item, weight in self._queue if weight == _CALL]
+                self._queue = deque(each for each in self._queue if each[1] != _CALL)
+            for call in calls:
+                _tell(call, self.failed)
 
     def barrier(self, timeout: float | None = None) -> None:
         """Return when all that was queued before is written. Raises ``TraceWriteError``."""
@@ -375,9 +378,12 @@ class Writer:
         self._rush()
         self._thread.join()
         try:
-            if self.failed is not None and not self._broken:
-                self._last_try()
+            with self._ending:
+                if self.failed is not None and not self._broken:
+                    self._last_try()
         finally:
+            self._over = True
+            self._tell_waiting()
             with contextlib.suppress(OSError):
                 fcntl.flock(self._fd, fcntl.LOCK_UN)  # a forked child may still hold the file
             self._let_go()
@@ -426,7 +432,7 @@ class Writer:
 
     def _end(self) -> None:
         if self.failed is not None:
-            self._refuse_waiting()
+            self._tell_waiting()
         elif self._dirty and not self.forked:
             self._sync()
 
@@ -442,7 +448,7 @@ class Writer:
                     self._commit()
                 with self._count:
                     self.pending -= size
-            except Exception as error:
+            except BaseException as error:  # whatever a hook raises: this thread alone writes
                 self._fail(error)
             for call in calls:
                 _tell(call, self.failed)
@@ -472,7 +478,7 @@ class Writer:
             return items
         try:
             return self._filter(items)
-        except Exception:
+        except BaseException:
             self._broken = True  # they are lost, and nothing may follow them
             raise
 
@@ -528,7 +534,7 @@ class Writer:
             self._broken = True
             self.failed = self._explain(error, "what was written last may not be on the disk")
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         """Cut what was written in part, and take note of the error; what is unsaved is kept."""
         self._encoder.sequence, self._encoder.previous = self.blocks, self.last
         try:
@@ -537,7 +543,7 @@ class Writer:
             self._broken = True
         self.failed = self._explain(error, "no further call is started")
 
-    def _explain(self, error: Exception, consequence: str) -> TraceWriteError:
+    def _explain(self, error: BaseException, consequence: str) -> TraceWriteError:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return TraceWriteError(f"recording to {self.path} failed: {reason}; {consequence}")
 

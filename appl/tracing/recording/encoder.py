@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,8 @@ _SHORT_TEXT = 1 << 12
 _MAX_EDGES = 100_000
 _PIECE = 1 << 20
 """Characters of text after which records are packed, so that a block may be made of them."""
+_TINY = 1 << 6
+"""Characters that stay in their record however many others it has."""
 _CANCELLED = CallCancelled("cancelled")
 """What stands for the error that is not told."""
 
@@ -99,7 +102,20 @@ def _attempt(event: AttemptFailed) -> WithError:
 
 
 def _end(event: CallEnded) -> CallEnded | WithError:
-    return event if event.response is not None else _with_error(event)
+    if event.response is None:
+        return _with_error(event)
+    return event if _is_fixed(event.response) else replace(event, response=deepcopy(event.response))
+
+
+def _is_fixed(response: Response) -> bool:
+    """Whether it has tuples, as it should: a backend may still change its lists."""
+    return type(response.samples) is tuple and all(
+        type(each.tool_calls) is tuple and type(each.logprobs) in _FIXED
+        for each in response.samples
+    )
+
+
+_FIXED = (tuple, type(None))
 
 
 def _tool_end(event: ToolEnded) -> ToolEnded | WithError:
@@ -145,8 +161,10 @@ class EventEncoder:
         self._began, self._masker, self.redact, self._whole = began, masker, redact, whole
         self.totals = Sums()
         self._packed: list[bytes] = []
+        self._closed = False
         self._records: list[tuple[Any, ...]] = []
-        self._size = 0
+        self._size = self._inline = 0
+        self._failed: Callable[[str, Exception], None] = _unexpected
         self._ids = itertools.count(1)
         self._texts, self._messages, self._nodes = Memo(), Said(), Memo()
         self._media, self._ropes = Memo(), Ropes()
@@ -177,53 +195,51 @@ class EventEncoder:
         What cannot be encoded is left out, and *failed* is told its name.
         """
         found, handlers = list[bytes](), self._handlers
-        self._packed = found
+        self._packed, self._failed = found, failed
         for item in items:
+            if self._closed:  # what another thread emitted meanwhile: nothing follows that record
+                break
             if type(item) is bytes:
-                self._flush(failed)
+                self._flush()
                 found.append(item)
                 continue
             try:
+                self._inline = 0
                 handlers[type(item)](item)
                 if self._size > _PIECE:
-                    self._flush(failed)
+                    self._flush()
             except Exception as error:
                 failed(type(item).__name__, error)
-        self._flush(failed)
+        self._flush()
         return found
 
-    def _flush(self, failed: Callable[[str, Exception], None] | None = None) -> None:
+    def _flush(self) -> None:
         """Pack the records that were made: to pack those of many events at once costs least."""
         if not self._records:
             return
         try:
             self._packed.append(codec.pack_all(self._records))
         except Exception:
-            self._packed += self._each(self._records, failed)
+            self._packed += self._each(self._records)
         self._records.clear()
         self._size = 0
 
-    def _each(
-        self, made: list[tuple[Any, ...]], failed: Callable[[str, Exception], None] | None
-    ) -> Iterator[bytes]:
+    def _each(self, made: list[tuple[Any, ...]]) -> Iterator[bytes]:
         """Each of the records that can be packed; one of them cannot."""
         for fields in made:
             try:
                 yield codec.pack(fields)
             except Exception as error:
-                if failed is None:
-                    raise
-                failed(f"a record {fields[0]}", error)
+                self._failed(f"a record {fields[0]}", error)
 
     def first_chunk(self, address: str, at: int) -> None:
         """A chunk came; they are written when the call has ended, as they may yet be a secret."""
         self._firsts.setdefault(address, at)
 
     def addresses(self) -> dict[int, str]:
-        """The addresses of calls by the numbers that records have for them."""
-        return {
-            number: each for m in (self._calls.old, self._calls.young) for each, number in m.items()
-        }
+        """The addresses of calls by the numbers that records have for them; on any thread."""
+        known = self._calls.old.copy(), self._calls.young.copy()  # each in one step
+        return {number: each for some in known for each, number in some.items()}
 
     # -- one method per event --------------------------------------------------------------
 
@@ -306,10 +322,13 @@ class EventEncoder:
             parent, number = number, next(self._ids)
             self._records.append(("N", number, parent, message, key[0], *of))
             known.put(key, number)
+            if self._size > _PIECE:
+                self._flush()
         return number
 
     def _longer(self, link: Messages) -> int:
         """The number of a message that goes on, of which only what was added is stored."""
+        self._inline = 0
         rope, later = link.rope, list[Rope]()
         while rope.base is not None and rope not in self._ropes:
             later.append(rope)
@@ -391,7 +410,7 @@ class EventEncoder:
     def _unusual(self, number: int, message: Message) -> tuple[Any, ...]:
         """The record of a *message* that is long, has more than a text, or is redacted."""
         masks = list[str]()
-        self._size += len(message.content)
+        self._inline = 0
         shown = self.redacted(message, masks)
         more = [self._more(shown, masks)] if not shown.bare else ()
         stored = self._long(shown.content, masks)
@@ -430,15 +449,21 @@ class EventEncoder:
         try:
             shown = self.redact(message)
             record.checked(str, shown.content)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # the thread that writes must not end by it
             shown = Message(message.role, f"[redaction failed: {type(error).__name__}]")
         if shown.fields() != message.fields():
             masks.append("redact")
         return shown
 
     def _long(self, text: str | bytes, masks: list[str]) -> Any:
-        """*text*, or what stands for it when it is long: then it is written in pieces before."""
-        if len(text) <= LONG_TEXT:
+        """*text*, or what stands for it when it is long: then it is written in pieces before.
+
+        It is long, too, when the record has much text already, which must fit into a block.
+        """
+        length = len(text)
+        if length <= _TINY or self._inline + length <= LONG_TEXT:
+            self._inline += length
+            self._size += length
             return text
         is_text = isinstance(text, str)
         if isinstance(text, str):
@@ -455,6 +480,7 @@ class EventEncoder:
         key = (request.model, request.sampling.canonical())
         number = self._params.get(key)
         if number is None:
+            self._inline = 0
             number, masks = next(self._ids), list[str]()
             stored = self._long(key[1], masks)
             self._records.append(_masked(("P", number, request.model, stored), masks))
@@ -605,6 +631,7 @@ class EventEncoder:
 
     def _closing(self, item: Closing) -> None:
         self._put("Z", item.reason, item.error, self._at(item.at), self.totals.as_data())
+        self._closed = True
 
 
 def _is_short(response: Response) -> bool:
@@ -619,3 +646,7 @@ def _is_short(response: Response) -> bool:
 
 def _masked(fields: tuple[Any, ...], masks: list[str]) -> tuple[Any, ...]:
     return (MASKED, sorted(set(masks)), fields) if masks else fields
+
+
+def _unexpected(what: str, error: Exception) -> None:
+    raise AssertionError(f"{what} is encoded before anything is") from error

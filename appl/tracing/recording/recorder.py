@@ -20,7 +20,16 @@ from typing import Any, Literal
 
 from appl.errors import TraceWriteError
 from appl.prompt import Message
-from appl.runtime.event import CallEnded, CallStarted, ChunkArrived, Event, RunEnded
+from appl.runtime.event import (
+    CallEnded,
+    CallStarted,
+    ChunkArrived,
+    Event,
+    Observed,
+    RunEnded,
+    ToolEnded,
+    ToolStarted,
+)
 from appl.tracing.format import codec, keys, record
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.store import QUEUE_BYTES, Committed, Durability, Fault, Writer
@@ -31,6 +40,8 @@ from appl.tracing.recording.secret import MASKED, Masker
 _NAMES_SHOWN = 5
 _WEIGHT = 512
 """Bytes that an event is taken to hold besides its text, for the limit of the queue."""
+_TOKEN = 64
+"""Bytes that a token with its log-probability is taken to hold."""
 
 
 def home() -> Path:
@@ -240,7 +251,9 @@ class Recorder:
         records, names = 0, list[str]()
         known = self._encoder.addresses()
         for item in self._writer.unsaved():
-            if isinstance(item, bytes):
+            if isinstance(item, bytes) and len(item) > codec.MAX_RAW:  # why it is not saved
+                records += 1
+            elif isinstance(item, bytes):
                 inner = [_inner(each) for each in codec.unpack(item, unlimited())]
                 records += len(inner)
                 ends = (each for each in inner if each[0] == "E" and each[2] == record.ANSWERED)
@@ -261,11 +274,39 @@ def _asked(event: CallStarted) -> int:
 
 
 def _answered(event: CallEnded) -> int:
-    samples = event.response.samples if event.response is not None else ()
-    return _WEIGHT + sum(len(sample.text) for sample in samples)
+    weight = _WEIGHT
+    if event.response is None:
+        return weight + sum(len(chunk.text) for chunk in event.chunks)
+    for sample in event.response.samples:
+        weight += len(sample.text)
+        if sample.tool_calls:
+            weight += sum(len(call.arguments) for call in sample.tool_calls)
+        if sample.reasoning is not None:
+            weight += len(sample.reasoning)
+        if sample.logprobs is not None:
+            weight += _TOKEN * len(sample.logprobs)
+    return weight
 
 
-_WEIGHS: dict[type, Callable[[Any], int]] = {CallStarted: _asked, CallEnded: _answered}
+def _tool_asked(event: ToolStarted) -> int:
+    return _WEIGHT + len(event.arguments)
+
+
+def _tool_said(event: ToolEnded) -> int:
+    return _WEIGHT + (len(event.message.content) if event.message is not None else 0)
+
+
+def _seen(event: Observed) -> int:
+    return _WEIGHT + (len(event.value) if isinstance(event.value, str | bytes) else 0)
+
+
+_WEIGHS: dict[type, Callable[[Any], int]] = {
+    CallStarted: _asked,
+    CallEnded: _answered,
+    ToolStarted: _tool_asked,
+    ToolEnded: _tool_said,
+    Observed: _seen,
+}
 """Bytes that an event is taken to hold, where they are not always the same."""
 
 
