@@ -375,6 +375,20 @@ def test_a_call_that_ends_before_it_is_asked_is_not_foreseen_any_more() -> None:
         assert not cast(Placing, run.scheduler)._foreseen
 
 
+def test_the_same_holds_for_a_run_with_one_server() -> None:
+    class Deaf(RadixServer):
+        async def complete(self, request: Request, emit: Any = None) -> Any:
+            raise BackendUnavailable("not now")
+
+    clock = VirtualClock()
+    with Run(Deaf(clock, ROOM), policy=Policy(clock=clock)) as run:
+        with pytest.raises(BackendUnavailable):
+            str(agent(1))
+        ahead = ahead_of(run.scheduler)
+        assert not any(each.coming for each in ahead._foresight._seen.values())
+        assert not cast(Scheduler, run.scheduler)._foreseen
+
+
 # -- foresight
 
 

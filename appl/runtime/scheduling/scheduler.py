@@ -53,6 +53,7 @@ class Scheduler:
         self._workers = 0
         self._starting = False
         self._incomplete: set[Call] = set()
+        self._foreseen: set[Call] = set()
         self._tasks: dict[asyncio.Task[None], Call | None] = {}
 
     @property
@@ -63,8 +64,18 @@ class Scheduler:
     def admit(self, call: Call) -> None:
         """A call has come from its program: it is ready, or waits for a part of its prompt."""
         when_prepared(call, self.ready, self._incomplete)
-        if self._ahead is not None and call in self._incomplete:
-            self._ahead.foresee(call)
+        if self._ahead is None or call not in self._incomplete or call.outcome is not None:
+            return
+        self._ahead.foresee(call)
+        self._foreseen.add(call)
+        on_finish(call, self._goes_nowhere)
+
+    def _goes_nowhere(self, ended: Pending) -> None:
+        """A call that was foreseen has ended, perhaps before it was ready."""
+        call = cast(Call, ended)
+        if call in self._foreseen:
+            self._foreseen.discard(call)
+            self.take_back(call)
 
     def foresee(self, call: Call) -> bool:
         """*call* will be ready here when its prompt is complete; whether that is of any use."""
@@ -81,6 +92,7 @@ class Scheduler:
     def ready(self, call: Call) -> None:
         """A call has its request, and is sent when it is its turn."""
         self.order.add(call)
+        self._foreseen.discard(call)
         if self._ahead is None:
             self._engage()
         else:
