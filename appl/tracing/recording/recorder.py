@@ -68,8 +68,8 @@ class Recorder:
     *header* is plain data about the run. *secrets* are values to be masked besides those of the
     environment. *redact* sees each message before it is stored, answers too. *privacy* says what is
     stored of texts at all (see ``Veil``); the key of a private trace lies below *home*. When
-    recording fails,
-    the next call is refused, or with ``on_error="warn"`` the run goes on unrecorded.
+    recording fails, the next call is refused, or with ``on_error="warn"`` the run goes on
+    unrecorded.
     """
 
     def __init__(
