@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from appl import gen, ppl, select
 from appl.backend import Chunk
@@ -118,7 +118,7 @@ async def test_the_only_model_of_a_server_need_not_be_named(served: Served) -> N
 
 
 class City(BaseModel):
-    name: str
+    name: str = Field(max_length=20)  # which the token limit cannot cut, whatever is drawn
 
 
 @ppl
