@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, cast
 
 from appl.backend import Usage
 from appl.errors import UNWORKED, BackendError, BackendTimeout, InvalidOption, nearest
@@ -144,7 +144,7 @@ def _said(chain: Messages | None) -> int:
     while link is not None and key not in link.cache:
         fresh.append(link)
         link = link.parent
-    total = 0 if link is None else int(str(link.cache[key]))
+    total = 0 if link is None else cast(int, link.cache[key])
     for each in reversed(fresh):
         said = each.message
         total += tokens_in(said.content) + _MEDIUM * len(said.media)

@@ -85,9 +85,6 @@ class Closing:
     at: int
 
 
-Item = Event | WithError | Begun | Closing
-
-
 def held(event: Event) -> Event | WithError:
     """*event* as it is now, whatever the program does to what it holds until it is encoded.
 
@@ -444,6 +441,7 @@ class EventEncoder:
         return number
 
     def redacted(self, message: Message, masks: list[str]) -> Message:
+        """What the user's hook leaves of *message*; *masks* says so where that is not all."""
         if self.redact is None:
             return message
         try:
