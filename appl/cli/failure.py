@@ -124,6 +124,18 @@ def not_written(path: object, error: OSError) -> UsageError:
     return UsageError(f"{path} cannot be written: {error.strerror or error}")
 
 
+def not_taken(path: Path) -> Path:
+    """*path*, for a file that the user wants written. Raises ``UsageError`` when there is one."""
+    if path.exists() or path.is_symlink():
+        raise taken(path)
+    return path
+
+
+def taken(path: object) -> UsageError:
+    """What the user is told when the file *path*, which they named, is there already."""
+    return UsageError(f"{path} exists already; give another name, or remove it")
+
+
 def describe(error: BaseException) -> dict[str, Any]:
     """The error as data, for ``--json``."""
     return {

@@ -26,6 +26,19 @@ def test_one_html_file_is_written(
     assert told == {"html": str(target), "bytes": target.stat().st_size}
 
 
+def test_a_file_that_is_there_already_is_left_as_it_is(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target, link = tmp_path / "run.html", tmp_path / "link.html"
+    target.write_text("something else")
+    link.symlink_to(tmp_path / "nowhere.html")
+    run = str(small_trace(path))
+    for name in (target, link):
+        assert main(["trace", "view", run, "--html", str(name)]) == 2
+        assert f"{name} exists already; give another name" in capsys.readouterr().err
+    assert target.read_text() == "something else" and link.is_symlink()
+
+
 def test_two_runs_go_into_one_file(path: Path, tmp_path: Path) -> None:
     other = small_trace(tmp_path / "other.trace", calls=5)
     target = tmp_path / "run.html"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.cli import exits
-from appl.cli.failure import guarded, not_written
+from appl.cli.failure import guarded, not_taken, not_written, taken
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, say
 from appl.cli.terminal import out as print_out
@@ -95,19 +95,13 @@ def _send(trace: Trace, given: argparse.Namespace) -> int:
 
 
 def _html(path: Path, given: argparse.Namespace) -> str:
-    target = Path(given.html)
-    if target.exists() or target.is_symlink():
-        raise _taken(target)
+    target = not_taken(Path(given.html))
     viewer = importlib.import_module("appl.tracing.viewer")
     with contextlib.closing(viewer.View(path, salvage=given.salvage)) as view:
         viewer.export(viewer.Views(view), target)
     if not given.json:
         say(f"appl: wrote {target}")
     return str(given.html)
-
-
-def _taken(path: Path) -> UsageError:
-    return UsageError(f"{path} exists already; give another name, or remove it")
 
 
 def _follow(path: Path, given: argparse.Namespace) -> int:
@@ -155,7 +149,7 @@ def _write(trace: Trace, form: str, name: str, given: argparse.Namespace) -> str
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(path, flags, 0o600)
     except FileExistsError:
-        raise _taken(path) from None
+        raise taken(path) from None
     except OSError as error:
         raise not_written(path, error) from None
     with os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace") as file:

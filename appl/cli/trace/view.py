@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from appl.cli.failure import guarded
+from appl.cli.failure import guarded, not_taken
 from appl.cli.target import UsageError
 from appl.cli.terminal import out, say
 from appl.cli.trace.named import run_path, takes_run
@@ -55,6 +55,8 @@ def command(given: argparse.Namespace) -> int:
     with guarded(given.json) as failure:
         if not 0 <= given.port < 1 << 16:
             raise UsageError(f"--port is a number from 0 to 65535, got {given.port}")
+        if given.html:
+            not_taken(Path(given.html))
         viewer = importlib.import_module("appl.tracing.viewer")  # for this command only
         with contextlib.ExitStack() as held:
             runs = [given.run, *([given.diff] if given.diff else [])]
