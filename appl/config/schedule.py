@@ -70,6 +70,8 @@ TABLES: dict[str, dict[str, Key]] = {
         "schedule": (
             Key("order", one_of("program", "prefix", "fifo"), None, "which ready call goes first"),
             Key("warm", switch, None, "whether a long shared prefix is sent first"),
+            Key("foresee", switch, True, "whether room is kept for what waiting calls will say"),
+            Key("share", switch, True, "whether runs of a process count that room once"),
             Key("slow_start", switch, False, "whether a run begins with few calls at once"),
             Key("adaptive", switch, True, "whether a busy backend gets fewer calls at once"),
             Key("circuit", switch, True, "whether a dead backend is left alone"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from appl import gen, ppl
 from appl.backend import Profile
 from appl.config import Config, load
+from appl.config.schedule import PRICES
+from appl.config.schedule import TABLES as TABLE_NAMES
 from appl.errors import ConfigError
 from appl.price import Price
 from appl.runtime.run import Run
@@ -79,6 +82,21 @@ def test_what_a_backend_has_of_its_own_holds_for_it_alone(tmp_path: Path) -> Non
     assert config.origin("backends.openai.retries.attempts").endswith("appl.toml")
     shown = {key: value for key, value, _ in config.shown()}
     assert shown["limits.concurrency"] == 12 and shown["backends.openai.limits.period"] == 1
+
+
+def test_keeping_room_for_what_waits_can_be_switched_off_for_all_and_for_one(
+    tmp_path: Path,
+) -> None:
+    text = "[schedule]\nshare = false\n[backends.openai.schedule]\nforesee = false\nshare = true"
+    found, own = policy(tmp_path, text), policy(tmp_path, text, "openai")
+    assert (found.foresee, found.share) == (True, False)
+    assert (own.foresee, own.share) == (False, True)
+
+
+def test_every_part_of_the_policy_has_a_key() -> None:
+    """But for the time in which calls are collected, and what is for tests."""
+    parts = {each.name for each in fields(Policy)} - {*TABLE_NAMES, PRICES}
+    assert parts - {"gather_s", "concurrency_start", "clock"} == {*TABLE_NAMES["schedule"]}
 
 
 def test_without_tables_it_is_the_default(tmp_path: Path) -> None:
