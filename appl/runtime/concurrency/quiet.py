@@ -30,7 +30,10 @@ class OnQuiet(Protocol):
 
 
 class Quiet:
-    """Watches the hubs of one run."""
+    """Watches the hubs of one run.
+
+    ``waits`` counts how often nothing happened for ``GRACE`` seconds while somebody did not rest.
+    """
 
     def __init__(self, run: Run, on_quiet: OnQuiet) -> None:
         self._run, self._tell = run, on_quiet
@@ -43,6 +46,7 @@ class Quiet:
         self._idleness = Idleness()
         self.starting = 0
         self.timers = 0
+        self.waits = 0
 
     def joins(self, hub: Hub) -> None:
         """A program of the run is active on *hub*; called on the hub's thread."""
@@ -135,17 +139,22 @@ class Quiet:
         return bool(getattr(io_thread().loop, "_ready", None))
 
     def _still(self) -> bool:
-        """Whether all programs rest: seen twice, as one may wake another and rest in between."""
-        before = self._resting()
-        return before is not None and before == self._resting()
+        """Whether all programs rest: seen twice, as one may wake another and rest in between.
 
-    def _resting(self) -> list[tuple[int, int]] | None:
+        A thread may end in between; whom it has woken before has come further.
+        """
+        before = self._resting()
+        now = self._resting() if before is not None else None
+        return before is not None and now is not None and now.items() <= before.items()
+
+    def _resting(self) -> dict[Hub, int] | None:
         """How far each hub has come, if all of them rest."""
         hubs = tuple(self._hubs)  # their threads add to the set
-        self._hubs.difference_update(hub for hub in hubs if not hub.alive())
-        if self.starting > 0 or not all(hub.rests() for hub in hubs if hub.alive()):
+        living = {hub for hub in hubs if hub.alive()}
+        self._hubs.difference_update(hub for hub in hubs if hub not in living)
+        if self.starting > 0 or not all(hub.rests() for hub in living):
             return None
-        return [(id(hub), hub.turns) for hub in hubs]
+        return {hub: hub.turns for hub in living}
 
     def _look_later(self, patience: int = LONG) -> None:
         moves = self._moves
@@ -154,6 +163,7 @@ class Quiet:
         def look() -> None:
             if self._moves != moves or self._run.over:
                 return
+            self.waits += 1
             if self._works() and patience:
                 self._look_later(patience - 1)
             else:

@@ -1,0 +1,127 @@
+"""When all programs of a run rest: whoever holds something back is told at once, and not too soon."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from appl import gen, ppl
+from appl import map as appl_map
+from appl.runtime.concurrency.fiber import Hub
+from appl.runtime.concurrency.quiet import Quiet
+from appl.runtime.run import Run
+from appl.testing import Fake
+from appl.tracing import Recorder, Replayer, profile_data
+
+
+def watch() -> Quiet:
+    """The watch over a run of which nothing is on its way."""
+    run: Any = SimpleNamespace(over=False, scheduler=SimpleNamespace(busy=False))
+    return Quiet(run, lambda final=True: False)
+
+
+def on_a_thread(quiet: Quiet, rests: bool) -> Hub:
+    """The hub of a thread that has joined *quiet*, and ended."""
+    made: list[Hub] = []
+
+    def program() -> None:
+        hub = Hub()
+        quiet.joins(hub)
+        if rests:
+            hub.leaves()
+        made.append(hub)
+
+    thread = threading.Thread(target=program)
+    thread.start()
+    thread.join()
+    return made[0]
+
+
+def test_a_thread_that_has_ended_keeps_nobody_from_resting() -> None:
+    quiet = watch()
+    for rests in (True, False):
+        on_a_thread(quiet, rests)
+        assert quiet.rests
+
+
+class Ending(Hub):
+    """A hub whose thread ends between two looks at it, having moved *other* before, if any."""
+
+    def __init__(self, other: Hub | None = None) -> None:
+        super().__init__()
+        self._other, self._looks = other, 0
+
+    def alive(self) -> bool:
+        self._looks += 1
+        if self._looks == 2 and self._other is not None:
+            self._other.turns += 1
+        return self._looks < 2
+
+
+def test_a_thread_may_end_between_two_looks() -> None:
+    quiet, ending = watch(), Ending()
+    quiet.joins(ending)
+    ending.leaves()
+    assert quiet.rests
+
+
+def test_whom_it_has_woken_before_does_not_rest_yet() -> None:
+    quiet, other = watch(), Hub()
+    for hub in (Ending(other), other):
+        quiet.joins(hub)
+        hub.leaves()
+    assert not quiet.rests
+    assert quiet.rests, "it has come to rest since"
+
+
+# -- what a replay waits for
+
+FEW = 5
+"""Of some dozens of deliveries: a machine that has no time for a thread may cost a wait or two."""
+
+
+def record(path: Path, program: Callable[[], Any], backend: Any) -> Any:
+    recorder = Recorder(path, {"profile": profile_data(backend.profile)}, durability="process")
+    try:
+        with Run(backend, instruments=[recorder], gate=recorder.gate, barrier=recorder.barrier):
+            return program()
+    finally:
+        recorder.close()
+
+
+def replay(path: Path, program: Callable[[], Any]) -> tuple[Any, int]:
+    """What *program* gives, and how often somebody was waited for in vain."""
+    replayer = Replayer(path)
+    run = Run(replayer, instruments=[replayer], effects=replayer.effects)
+    with run:
+        value = program()
+    replayer.finish()
+    assert run.quiet is not None
+    return value, run.quiet.waits
+
+
+@ppl
+def ask(word: str) -> str:
+    f"{word}"
+    return str(gen())
+
+
+def both(number: int) -> str:
+    return ask(f"first {number}") + ask(f"second {number}")
+
+
+def answer(request: Any) -> str:
+    return str(request.messages.message.content.upper())
+
+
+def test_a_replay_of_functions_on_worker_threads_waits_for_nobody(tmp_path: Path) -> None:
+    def program() -> list[str]:
+        return appl_map(both, range(20))
+
+    values = record(tmp_path / "t.trace", program, Fake(answer))
+    again, waits = replay(tmp_path / "t.trace", program)
+    assert again == values
+    assert waits < FEW, "nobody is outside of appl"
