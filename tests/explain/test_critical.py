@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from appl.tracing import Call, Trace
 from appl.tracing.explaining.critical import critical
-from appl.tracing.explaining.flow import Flow, phases
+from appl.tracing.explaining.flow import END, START, TOLD, Flow
+from appl.tracing.explaining.steps import phases
 from appl.tracing.explaining.whatif import Changes, Model
 
 from .support import call, micro, trace
@@ -116,3 +117,72 @@ def test_less_latency_and_more_slots_never_take_longer(run: Trace, slots: int) -
     assert model.run(Changes(latency=0.5)).duration <= model.run().duration
     assert model.run(Changes(latency=0.0)).duration <= model.run(Changes(latency=0.5)).duration
     assert model.run(Changes(concurrency=100)).duration <= model.run().duration
+
+
+def happened(model: Model, delays: list[int], needs: dict[int, list[int]]) -> list[int]:
+    """When each moment happens, from the rule for one: after the last of what it needs."""
+    at: list[int] = []
+    for index, delay in enumerate(delays):
+        wanted = needs.get(index, list(model.needs.of(index)))
+        at.append(max((at[need] for need in wanted), default=model.flow.begin) + delay)
+    return at
+
+
+@settings(max_examples=200, deadline=None)
+@given(runs(), st.data())
+def test_a_wait_that_is_left_out_is_predicted_from_the_rule_for_each_moment(
+    run: Trace, data: st.DataObject
+) -> None:
+    flow = Flow(run)
+    told = [index for index in range(len(flow)) if flow.kind(index) == TOLD]
+    begun = [index for index in range(len(flow)) if flow.kind(index) == START]
+    pairs = [(one, other) for one in begun for other in told if other < one]
+    if pairs:
+        one, other = data.draw(st.sampled_from(pairs))
+        model, step, before = Model(flow), flow.step(one), flow.step(other)
+        freed = {one: [*flow.data(step), *flow.round(flow.place(before, START))]}
+        expected = max(happened(model, list(model.delays), freed)) - flow.begin
+        assert model.beside(step, before) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(runs(), st.sampled_from([0.0, 0.5, 1.0, 3.0]))
+def test_other_latency_is_predicted_from_the_rule_for_each_moment(
+    run: Trace, latency: float
+) -> None:
+    model = Model(Flow(run))
+    flow, delays = model.flow, list(model.delays)
+    under_way = []
+    for step in range(len(flow.steps)):
+        phases, end = flow.steps.phases(step), flow.place(step, END)
+        delays[end] = round(sum(t if kind == "queue" else t * latency for kind, t in phases))
+        if phases:
+            under_way.append((flow.place(step, START), end))
+    expected = happened(model, delays, {})
+    order = sorted(range(len(flow)), key=lambda index: (expected[index], index))
+    most = max(
+        (
+            sum(order.index(start) <= now < order.index(end) for start, end in under_way)
+            for now in range(len(flow))
+        ),
+        default=0,
+    )
+    outcome = model.run(Changes(latency=latency))
+    assert (outcome.moments, outcome.most) == (expected, most)
+
+
+@settings(max_examples=200, deadline=None)
+@given(runs())
+def test_an_answer_that_came_late_was_handed_over_with_the_last_that_ended_before(
+    run: Trace,
+) -> None:
+    flow = Flow(run)
+    for index in range(len(flow)):
+        if flow.kind(index) == TOLD:
+            own, before = flow.place(flow.step(index), END), flow.program(index)
+            known = own if before is None else max(own, before)
+            near = [i for i in range(len(flow)) if abs(flow.at[i] - flow.at[index]) <= 5000]
+            ends = [flow.place(flow.step(i), END) for i in near if flow.kind(i) == TOLD]
+            late = flow.at[index] - flow.at[known] > 5000
+            expected = max(end for end in ends if end < index) if late else own
+            assert flow.answers(index, before) == expected

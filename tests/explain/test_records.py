@@ -8,7 +8,7 @@ from appl.backend import Chunk, Request, Response, Sample, Sampling
 from appl.prompt import Message, Messages, Rope
 from appl.runtime.event import CallDispatched, CallEnded, CallStarted, ChunkArrived, Delivered
 from appl.tracing import Call, Recorder, Trace
-from appl.tracing.explaining.flow import phases
+from appl.tracing.explaining.steps import phases
 
 from .support import recorded
 

@@ -270,8 +270,8 @@ def _whole(call: Call, plain: bool) -> Iterator[str]:
 
 
 def _times(call: Call) -> Iterator[str]:
-    flow = importlib.import_module("appl.tracing.explaining.flow")
-    parts = [f"{kind} {seconds(took)}" for kind, took in flow.phases(call)]
+    steps = importlib.import_module("appl.tracing.explaining.steps")
+    parts = [f"{kind} {seconds(took)}" for kind, took in steps.phases(call)]
     if call.ended is not None and call.delivered_at is not None:
         parts.append(f"told the program {seconds(call.delivered_at - call.ended)} later")
     if parts:

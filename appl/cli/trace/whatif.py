@@ -77,18 +77,20 @@ def _predicted(run: Passes, given: argparse.Namespace) -> dict[str, Any]:
     changes = whatif.Changes(latency, slots, without)
     model = whatif.Model(flow)
     most = model.recorded_most()
-    as_it_was, other = model.run(), model.run(changes)
-    recorded = flow.end - flow.begin
+    as_it_was, recorded = model.run().duration, flow.end - flow.begin
+    other = model.run(changes)
+    predicted, most_predicted = other.duration, other.most
+    del other  # the times of all moments
     same_slots = model.run(whatif.Changes(concurrency=max(most, 1))).duration
     costs = _costs(run, changes, prices)
     return {
         "recorded_us": recorded,
-        "model_us": as_it_was.duration,
-        "model_error_us": as_it_was.duration - recorded,
+        "model_us": as_it_was,
+        "model_error_us": as_it_was - recorded,
         "model_with_recorded_slots_us": same_slots,
-        "predicted_us": other.duration,
+        "predicted_us": predicted,
         "calls": {"recorded": costs.calls, "predicted": costs.kept},
-        "most_at_once": {"recorded": most, "predicted": other.most},
+        "most_at_once": {"recorded": most, "predicted": most_predicted},
         "cost": {"recorded": costs.before.as_data(), "predicted": costs.after.as_data()},
         "changes": {"latency": latency, "concurrency": slots, "without": list(without)},
         "cost_lines": {"recorded": costs.before.line(), "predicted": costs.after.line()},
@@ -201,7 +203,7 @@ def _price(words: str) -> tuple[str, Price]:
 
 
 def _known(run: Passes, flow: Flow, address: str) -> str:
-    if not any(each == address or each.startswith(address + "/") for each in flow.steps):
-        hint = nearest(address, itertools.islice(flow.steps, _HINTED))
+    if not any(each == address or each.startswith(address + "/") for each in flow.steps.address):
+        hint = nearest(address, itertools.islice(flow.steps.address, _HINTED))
         raise UsageError(f"{run.trace.path.name} has no call {address!r}{hint}")
     return address

@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from appl.tracing.explaining.flow import END, START, TOLD, Flow, Step
+from appl.tracing.explaining.flow import END, START, TOLD, Flow
+from appl.tracing.explaining.steps import Steps
 from appl.tracing.explaining.whatif import Model
 from appl.tracing.reading.passes import Passes
 from appl.tracing.reading.trace import Trace
@@ -98,7 +99,7 @@ def longest(segments: list[Segment], most: int | None) -> list[Segment]:
     return [segments[i] for i in sorted(order)]
 
 
-def critical(run: Trace | Passes) -> Critical:
+def critical(run: Trace | Passes | Steps) -> Critical:
     """The critical path of *run*; of a long one only the longest waits are predicted."""
     flow = Flow(run)
     if not len(flow):
@@ -107,56 +108,65 @@ def critical(run: Trace | Passes) -> Critical:
     kinds: dict[str, int] = {}
     for each in segments:
         kinds[each.kind] = kinds.get(each.kind, 0) + each.took
-    found = Critical(flow.end - flow.begin, segments, kinds)
-    model = Model(flow)
     tried = min(_TRIED, max(_EVENTS // len(flow), 1))
-    for step, other in waits[:tried]:
-        predicted = model.run(beside=[(step, other)]).duration
-        wait = OrderWait(step.address, step.where, other.address, other.where, predicted)
-        found.waits.append(wait)
-    found.waits.sort(key=lambda wait: wait.predicted)
-    return found
+    return Critical(flow.end - flow.begin, segments, kinds, _predicted(flow, waits[:tried]))
 
 
-def _walk(flow: Flow) -> tuple[list[Segment], list[tuple[Step, Step]]]:
+def _predicted(flow: Flow, waits: list[tuple[int, int]]) -> list[OrderWait]:
+    """The waits for order with what they cost, the most costly first."""
+    if not waits:
+        return []
+    model, address, where = Model(flow), flow.steps.address, flow.steps.where
+    found = [
+        OrderWait(
+            address[step], where[step], address[other], where[other], model.beside(step, other)
+        )
+        for step, other in waits
+    ]
+    return sorted(found, key=lambda wait: wait.predicted)
+
+
+def _walk(flow: Flow) -> tuple[list[Segment], list[tuple[int, int]]]:
     """The segments, first one first, and the waits for order, longest waited for first."""
+    steps = flow.steps
     segments: list[Segment] = []
-    waits: list[tuple[int, Step, Step]] = []
+    waits: list[tuple[int, int, int]] = []
     index: int | None = len(flow) - 1
     while index is not None:
         step, at, what = flow.step(index), flow.at[index], flow.kind(index)
         if what == END:
-            _add_phases(segments, step)
+            _add_phases(segments, steps, step)
             index = flow.place(step, START)
             continue
         before = flow.program(index)
         if what == TOLD:
-            ready: int | None = flow.answers(index)
+            ready: int | None = flow.answers(index, before)
         else:
             ready = max(flow.data(step), default=None)
             if before is not None and (ready is None or before > ready):
                 other = flow.step(before)
                 if not flow.holds(step, other):
-                    waits.append((other.end - other.start, step, other))
+                    waits.append((steps.end[other] - steps.start[other], step, other))
         previous = max((i for i in (before, ready) if i is not None), default=None)
         since = flow.begin if previous is None else flow.at[previous]
         kind = "delivery" if what == TOLD and previous == ready else "program"
         if at > since:
             whose = flow.step(previous) if kind == "delivery" and previous else step
-            segments.append(Segment(kind, since, at, whose.address, whose.where))
+            segments.append(Segment(kind, since, at, steps.address[whose], steps.where[whose]))
         index = previous
     segments.reverse()
     waits.sort(key=lambda wait: -wait[0])
     return segments, [(step, other) for _, step, other in waits]
 
 
-def _add_phases(segments: list[Segment], step: Step) -> None:
+def _add_phases(segments: list[Segment], steps: Steps, step: int) -> None:
     """The phases of *step*, last one first."""
-    end = step.end
-    for kind, took in reversed(step.phases):
-        start = max(end - took, step.start)
+    begin, end = steps.start[step], steps.end[step]
+    address, where = steps.address[step], steps.where[step]
+    for kind, took in reversed(steps.phases(step)):
+        start = max(end - took, begin)
         if end > start:
-            segments.append(Segment(kind, start, end, step.address, step.where))
+            segments.append(Segment(kind, start, end, address, where))
         end = start
-    if end > step.start:
-        segments.append(Segment("answer", step.start, end, step.address, step.where))
+    if end > begin:
+        segments.append(Segment("answer", begin, end, address, where))

@@ -11,7 +11,7 @@ from typing import Any
 
 from appl.backend import Sample
 from appl.prompt import Media, Message, Messages, tagged
-from appl.tracing.explaining.flow import phases
+from appl.tracing.explaining.steps import phases
 from appl.tracing.format.sampling import parameters
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Attempt, Call

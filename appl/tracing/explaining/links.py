@@ -1,0 +1,51 @@
+"""For each of many numbers a few others, kept in two arrays.
+
+Invariant: the others of number *n* are ``all[ends[n] : ends[n + 1]]``.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+
+class Links:
+    """The others of each number, which are added in the order of the numbers."""
+
+    def __init__(self) -> None:
+        self.ends, self.all = array("q", [0]), array("q")
+
+    @classmethod
+    def sized(cls, counts: Iterable[int]) -> Links:
+        """Links with so many others of each number, all of them still 0."""
+        made = cls()
+        made.ends.extend(accumulate(counts))
+        made.all = array("q", [0]) * made.ends[-1]
+        return made
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    def add(self, others: Iterable[int]) -> None:
+        """The others of the next number."""
+        self.all.extend(others)
+        self.ends.append(len(self.all))
+
+    def of(self, number: int) -> Sequence[int]:
+        """The others of *number*."""
+        return self.all[self.ends[number] : self.ends[number + 1]]
+
+    def turned(self) -> Links:
+        """The same links, from the others."""
+        counts = array("q", [0]) * len(self)
+        for other in self.all:
+            counts[other] += 1
+        made = Links.sized(counts)
+        free, into, first = made.ends[:-1], made.all, 0
+        for number, until in enumerate(self.ends[1:]):
+            for other in self.all[first:until]:
+                into[free[other]] = number
+                free[other] += 1
+            first = until
+        return made

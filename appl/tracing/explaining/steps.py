@@ -1,0 +1,197 @@
+"""The calls of a recorded run as columns of numbers: when each began and ended, what it did, and
+whose answers it needed.
+
+Invariant: nothing of the run is kept, so that it may grow while somebody works with its steps.
+Times are microseconds since the run's first process began, over all that wrote the trace.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from appl.tracing.explaining.links import Links
+from appl.tracing.reading.passes import Passes
+from appl.tracing.reading.tooluse import ToolUse
+from appl.tracing.reading.trace import Call, Scope, Trace
+
+T = TypeVar("T")
+Phases = list[tuple[str, int]]
+
+_FAR = 1 << 60  # microseconds, which no run takes
+NEVER = -2 * _FAR
+
+
+class Steps:
+    """The calls of models and tools that have begun, numbered in the order of their begins.
+
+    ``end`` of one that has not ended is its begin; ``told`` is when its program was told of the
+    answer, or ``NEVER``. ``needs`` are the answers in its prompt that were there when it began;
+    ``scope`` is the function around it, -1 for none. Functions have numbers too: ``above`` is the
+    one around each, which has a lesser number, and ``entered`` is when it began.
+    """
+
+    def __init__(self, run: Trace | Passes) -> None:
+        self._clock = _Clock(run if isinstance(run, Trace) else run.trace)
+        self.address: list[str] = []
+        self.where: list[str] = []
+        self.start, self.end, self.told = array("q"), array("q"), array("q")
+        self.position, self.scope = array("q"), array("q")
+        self.above, self.entered = array("q"), array("q")
+        self.needs = Links()
+        self._did, self._raw, self._kinds = Links(), array("q"), dict[str, int]()
+        self.begin = self._fill(run)
+        self._names = list(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+    def phases(self, number: int) -> Phases:
+        """What a step did between its begin and its end, in order, and how long each took.
+
+        ``queue`` (until it was its turn), ``budget``, ``circuit`` and ``rate`` (for leave to be
+        sent), ``retry`` (attempts that failed and the waits after them), ``prefill`` and
+        ``decode``, or ``answer`` where the first piece of the answer is not known, ``tool``.
+        """
+        did = self._did.of(self._raw[number])
+        return [(self._names[did[i]], did[i + 1]) for i in range(0, len(did), 2)]
+
+    def _fill(self, run: Trace | Passes) -> int:
+        """Read all that there is; when the run began."""
+        wanted = list(self._read(run))
+        times = [min(self.start)] if self.start else []
+        self._sort()
+        self._link(wanted)
+        wanted.clear()
+        times += self._enter(run)
+        begin = min(times, default=0)
+        for number, at in enumerate(self.entered):
+            if at == NEVER:
+                self.entered[number] = begin
+        return begin
+
+    def _read(self, run: Trace | Passes) -> Iterator[tuple[str, ...]]:
+        """Note all calls; gives the addresses that each one needs."""
+        calls: Iterable[Call] = run.calls if isinstance(run, Trace) else run.calls(prompts=False)
+        for call in calls:
+            if call.started is not None:
+                end = self._note(call, call.started)
+                at = call.delivered_at
+                self.told.append(NEVER if at is None else max(self._time(call, at), end))
+                self._did.add(self._numbered(phases(call)))
+                yield call.edges
+        for used in run.tools.values() if isinstance(run, Trace) else run.tools():
+            if used.started is not None:
+                end = self._note(used, used.started)
+                self.told.append(end)
+                self._did.add(self._numbered([("tool", end - self.start[-1])]))
+                yield ()
+
+    def _note(self, each: Call | ToolUse, started: int) -> int:
+        """Note what calls of models and of tools have; the time at which it ended."""
+        start = self._time(each, started)
+        end = start if each.ended is None else max(self._time(each, each.ended), start)
+        self.address.append(each.address)
+        self.where.append(sys.intern(each.where))
+        self.start.append(start)
+        self.end.append(end)
+        self.position.append(max(each.position, 0))
+        return end
+
+    def _time(self, each: Call | ToolUse, at: int) -> int:
+        return self._clock.at(at, each.incarnation)
+
+    def _numbered(self, did: Phases) -> Iterator[int]:
+        kinds = self._kinds
+        for kind, took in did:
+            yield kinds.setdefault(kind, len(kinds))
+            yield min(took, _FAR)
+
+    def _sort(self) -> None:
+        """Put all in the order of their begins; of an address that is told twice, the last one."""
+        order = sorted(range(len(self)), key=self.start.__getitem__)
+        kept = list({self.address[i]: i for i in order}.values())
+        self._raw.extend(kept)
+        self.address, self.where = _taken(self.address, kept), _taken(self.where, kept)
+        self.start = array("q", _taken(self.start, kept))
+        self.end = array("q", _taken(self.end, kept))
+        self.told = array("q", _taken(self.told, kept))
+        self.position = array("q", _taken(self.position, kept))
+
+    def _link(self, wanted: Sequence[tuple[str, ...]]) -> None:
+        """Find what each needs."""
+        number, end = {address: i for i, address in enumerate(self.address)}, self.end
+        for raw, start in zip(self._raw, self.start, strict=True):
+            found = [number[each] for each in wanted[raw] if each in number]
+            self.needs.add([each for each in found if end[each] <= start])
+
+    def _enter(self, run: Trace | Passes) -> Iterator[int]:
+        """Number the functions around the steps; gives when each function of the run began."""
+        number = {"": 0}
+        self.above.append(-1)
+        self.scope.extend(self._around(address, number) for address in self.address)
+        self.entered.extend([NEVER] * len(self.above))
+        others: dict[str, int] = {}
+        scopes: Iterable[Scope] = run.scopes if isinstance(run, Trace) else run.scopes()
+        for scope in scopes:
+            at = self._clock.at(scope.at, scope.incarnation)
+            if scope.address in number:
+                self.entered[number[scope.address]] = at
+            else:
+                others[scope.address] = at
+        yield from (at for at in self.entered if at != NEVER)
+        yield from others.values()
+
+    def _around(self, address: str, number: dict[str, int]) -> int:
+        """The number of the function around *address*; the run itself has 0."""
+        if not address:
+            return -1
+        new: list[str] = []
+        name = address.rpartition("/")[0]
+        while name not in number:
+            new.append(name)
+            name = name.rpartition("/")[0]
+        found = number[name]
+        for each in reversed(new):
+            self.above.append(found)
+            found = number[each] = len(self.above) - 1
+        return found
+
+
+class _Clock:
+    """The times of all processes by one clock."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._since: dict[int, int] = {}
+
+    def at(self, at: int, incarnation: int) -> int:
+        """The time *at* of the process *incarnation*."""
+        since = self._since.get(incarnation)
+        if since is None:
+            wall = self._trace.wall
+            since = self._since[incarnation] = (wall(0, incarnation) - wall(0, 0)) // 1000
+        return max(-_FAR, min(since + at, _FAR))
+
+
+def _taken(column: Sequence[T], kept: Sequence[int]) -> list[T]:
+    return [column[i] for i in kept]
+
+
+def phases(call: Call) -> Phases:
+    """What a call did, in order, with the microseconds that it took; as far as that is recorded."""
+    if call.started is None or call.ended is None:
+        return []
+    sent = [attempt.at for attempt in call.attempts if attempt.at is not None]
+    if not sent:
+        return [("queue", call.ended - call.started)]
+    before, waited = sent[0] - call.started, call.attempts[0].waited
+    found = [("queue", before - sum(waited.values())), *waited.items()]
+    found.append(("retry", sent[-1] - sent[0]))
+    if call.first is not None and sent[-1] <= call.first <= call.ended:
+        found += [("prefill", call.first - sent[-1]), ("decode", call.ended - call.first)]
+    else:
+        found.append(("answer", call.ended - sent[-1]))
+    return [(name, max(took, 0)) for name, took in found if took > 0]
