@@ -34,6 +34,7 @@ def rerun(
     *,
     pins: Mapping[str, str] | None = None,
     sets: Mapping[str, Any] | None = None,
+    anew: Iterable[str] = (),
     keep_failures: bool = False,
     into: str | os.PathLike[str] | None = None,
     instruments: Iterable[Instrument] = (),
@@ -43,10 +44,13 @@ def rerun(
     """A block, also with ``async with``, that asks only what the run of *trace* does not answer.
 
     It is recorded as a run of its own, at *into* or among the others. *pins* are answers by
-    address, or pattern of addresses; *sets* are options by ``CALL.option``; *overrides* settings.
-    The report is complete when the block is over.
+    address, or pattern of addresses; *sets* are options by ``CALL.option``; calls that *anew* names
+    are asked whatever was recorded; *overrides* are settings. The report is complete when the block
+    is over.
     """
-    rerunner = Rerunner(opened(trace, overrides), pins=pins, sets=sets, keep_failures=keep_failures)
+    rerunner = Rerunner(
+        opened(trace, overrides), pins=pins, sets=sets, anew=anew, keep_failures=keep_failures
+    )
     path = Path(into) if into is not None else None
     session = rerun_session(rerunner, overrides, path=path, instruments=instruments, say=say)
     with settled(rerunner):
@@ -88,6 +92,7 @@ def predicted(
     *,
     pins: Mapping[str, str] | None = None,
     sets: Mapping[str, Any] | None = None,
+    anew: Iterable[str] = (),
     keep_failures: bool = False,
     instruments: Iterable[Instrument] = (),
     **overrides: Any,
@@ -98,7 +103,7 @@ def predicted(
     prediction.
     """
     predictor = Predictor(
-        opened(trace, overrides), pins=pins, sets=sets, keep_failures=keep_failures
+        opened(trace, overrides), pins=pins, sets=sets, anew=anew, keep_failures=keep_failures
     )
     found, error = Prediction(), None
     session = prediction_session(predictor, overrides, instruments=instruments)

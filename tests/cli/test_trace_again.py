@@ -104,6 +104,12 @@ def test_rerun_asks_what_was_edited_and_records_a_run_of_its_own(stopped: Projec
     assert stopped.appl("trace", "replay").code == 0
 
 
+def test_rerun_asks_anew_what_is_named(stopped: Project) -> None:
+    told = stopped.appl("trace", "rerun", "--dry-run", "--anew", "/ask.0/gen.0").out
+    assert "live: /ask.0/gen.0: asked anew" in told
+    assert "no call was nobody" in stopped.appl("trace", "rerun", "--anew", "nobody").err
+
+
 def test_rerun_pins_answers_and_sets_options(stopped: Project) -> None:
     stopped.appl("trace", "resume")
     words = ("--pin", "ask.0/gen.0=pinned", "--set", "ask.1/*.temperature=0.5")

@@ -73,12 +73,11 @@ def test_a_resumed_run_writes_nothing_of_it_again(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("kind", [Resumer, Rerunner])
-def test_who_reads_on_this_time_is_told_that_there_is_no_more(tmp_path: Path, kind: Any) -> None:
+def test_who_reads_on_in_the_same_run_is_told_that_there_is_no_more(tmp_path: Path) -> None:
     path = tmp_path / "a.trace"
     recorded(path)
-    with pytest.raises(DivergenceError, match="had read the beginning of its answer"):
-        again(kind(path), 9)
+    with pytest.raises(DivergenceError, match=r"(?s)had read the beginning .*appl trace rerun a"):
+        again(Resumer(path), 9)
 
 
 def test_a_call_that_the_end_of_the_run_cancelled_shows_nothing_and_is_asked(

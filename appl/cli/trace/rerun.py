@@ -54,6 +54,10 @@ def add(commands: Any) -> None:
         help="ask with another option, or another model; may be repeated",
     )  # fmt: skip
     parser.add_argument(
+        "--anew", action="append", default=[], metavar="CALL",
+        help="ask this call whatever was recorded; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
         "--keep-failures", action="store_true", help="calls that failed then fail again, unasked"
     )
     parser.add_argument(
@@ -78,6 +82,7 @@ def command(given: argparse.Namespace) -> int:
         options = {
             "pins": pairs(given.pin, "--pin", "CALL=TEXT"),
             "sets": _sets(given.sets),
+            "anew": given.anew,
             "keep_failures": given.keep_failures,
         }
         if given.dry_run:

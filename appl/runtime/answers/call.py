@@ -233,6 +233,15 @@ class Call(Pending):
             worker.cancel()
         return True
 
+    def parted(self, error: BaseException) -> None:
+        """End with *error*, which its own attempt may have found: that is ended after it."""
+        self.failed(error)
+        io_thread().soon(self._let_go)
+
+    def _let_go(self) -> None:
+        if self.worker is not None:
+            self.worker.cancel()
+
     # -- on any thread
 
     def where(self) -> str:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
 
 from appl.backend import Chunk, Response
@@ -57,18 +58,28 @@ class Sink(Protocol):
 class Feed:
     """What the backend of one call emits: kept for the record, and passed on to a sink.
 
-    Only chunks of the call's first sample are passed on.
+    Only chunks of the call's first sample are passed on. Where an answer is begun ``anew``, what
+    came before stands: the new one has to begin with it, and is passed on from there.
     """
 
-    __slots__ = ("_closed", "_run", "_sink", "address", "chunks", "first")
+    __slots__ = (
+        "_again", "_closed", "_otherwise", "_run", "_sink", "_standing", "_stood", "address",
+        "chunks", "first",
+    )  # fmt: skip
 
     def __init__(self, address: str, run: Run, sink: Sink, first: int = 0) -> None:
         self.address, self.first = address, first
         self.chunks: list[Chunk] = []
         self._run, self._sink, self._closed = run, sink, False
+        self._stood = 0
+        self._standing: dict[tuple[int, Kind], str] = {}
+        self._again: dict[tuple[int, Kind], int] = {}  # how much of what stands has come again
+        self._otherwise: Callable[[str], None] = _nobody
 
     def __call__(self, chunk: Chunk) -> None:
         """Take *chunk*, unless it comes too late; on the I/O loop."""
+        if self._again:
+            chunk = replace(chunk, text=self._beyond(chunk))
         if self._closed or not chunk.text:
             return
         self.chunks.append(chunk)
@@ -77,16 +88,64 @@ class Feed:
         if chunk.sample == self.first:
             self._sink.add(self, chunk.kind, chunk.text)
 
+    def anew(self, otherwise: Callable[[str], None]) -> None:
+        """Have the answer, of which a part came from a record, made from its beginning.
+
+        *otherwise* is told, in words, when it does not begin with that part.
+        """
+        self._stood, self._otherwise = len(self.chunks), otherwise
+        self._standing = {key: "".join(texts) for key, texts in self._said().items()}
+        self._again = dict.fromkeys(self._standing, 0)
+
+    def begin(self, samples: range) -> None:
+        """A backend is asked for *samples*, perhaps once more: it tells them from the beginning."""
+        for key in self._standing:
+            if key[0] in samples:
+                self._again[key] = 0
+
+    def fresh(self) -> list[Chunk]:
+        """What came of the answer that is made, beyond what stood before."""
+        return self.chunks[self._stood :]
+
+    def _beyond(self, chunk: Chunk) -> str:
+        """What of *chunk* goes beyond what stands; nothing if it is not as that."""
+        key = chunk.sample, chunk.kind
+        at = self._again.pop(key, None)
+        if at is None:
+            return chunk.text
+        standing = self._standing[key]
+        end = min(at + len(chunk.text), len(standing))
+        if standing[at:end] != chunk.text[: end - at]:
+            self._differs(key, standing[:at] + chunk.text)
+            return ""
+        if end < len(standing):
+            self._again[key] = end
+        return chunk.text[end - at :]
+
+    def _differs(self, key: tuple[int, Kind], said: str) -> None:
+        read = _short(self._standing[key])
+        self._otherwise(f"its {key[1]} began with {read}, and begins with {_short(said)} now")
+
+    def _said(self) -> dict[tuple[int, Kind], list[str]]:
+        """The texts of the chunks so far, by sample and kind."""
+        said: dict[tuple[int, Kind], list[str]] = defaultdict(list)
+        for chunk in self.chunks:
+            said[chunk.sample, chunk.kind].append(chunk.text)
+        return said
+
     def complete(self, response: Response) -> str | None:
         """Emit what the backend has not; what is wrong, if the chunks do not add up to *response*.
 
-        A backend that cannot stream has emitted nothing, and its answer is one chunk.
+        A backend that cannot stream has emitted nothing, and its answer is one chunk. Where it does
+        not begin with what stands, that is told elsewhere.
         """
-        said: dict[tuple[int, str], list[str]] = defaultdict(list)
-        for chunk in self.chunks:
-            said[chunk.sample, chunk.kind].append(chunk.text)
+        said = self._said()
+        self._again.clear()
         for number, kind, whole in _wholes(response, self.first):
             begun = "".join(said.pop((number, kind), ()))
+            if not whole.startswith(self._standing.get((number, kind), "")):
+                self._differs((number, kind), whole)
+                return None
             if not whole.startswith(begun):
                 return f"its {kind} is {_short(whole)}, but it streamed {_short(begun)}"
             self(Chunk(number, whole[len(begun) :], kind))
@@ -97,6 +156,10 @@ class Feed:
     def close(self) -> None:
         """The call has ended: what comes now is too late."""
         self._closed = True
+
+
+def _nobody(_: str) -> None:
+    """Nothing stands that an answer could differ from."""
 
 
 def _wholes(response: Response, first: int) -> Iterator[tuple[int, Kind, str]]:

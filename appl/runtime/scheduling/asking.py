@@ -62,6 +62,8 @@ class Asking:
         """It is sent."""
         self.sent, self.at, self.probing = True, time.monotonic(), probing
         self.number = next(self.numbers)
+        if self.call.emit is not None:
+            self.call.emit.begin(self._samples())
         dispatched(self.call, self.number, self.waited)
         self.waited = None
 
@@ -69,8 +71,11 @@ class Asking:
         """Whether somebody may have seen a part of one of these answers."""
         if self.call.emit is None:
             return False
-        samples = range(self.request.sample, self.request.sample + self.request.n)
-        return any(chunk.sample in samples for chunk in self.call.emit.chunks)
+        samples = self._samples()
+        return any(chunk.sample in samples for chunk in self.call.emit.fresh())
+
+    def _samples(self) -> range:
+        return range(self.request.sample, self.request.sample + self.request.n)
 
     @contextmanager
     def waiting(self, why: Why, until: float | None = None) -> Iterator[None]:

@@ -160,7 +160,7 @@ class Leg(Call):
         self.placing.send(following)
 
     def _following(self, error: BaseException) -> Leg | None:
-        seen = self.emit is not None and self.emit.chunks
+        seen = self.emit is not None and self.emit.fresh()
         over = self.main.outcome is not None or self.run.closed
         retriable = isinstance(error, BackendError) and error.retriable
         if not self.others or seen or over or not retriable:

@@ -15,6 +15,8 @@ from appl.tracing.format.sampling import parameters
 from appl.tracing.reading.spans import Span, spans_of
 from appl.tracing.reading.trace import Call, Trace
 
+ANEW, CANCELLED = "asked anew", "was cancelled when recorded"
+
 
 def cause_of(trace: Trace, request: Request, found: Call | None, given: dict[str, Any]) -> str:
     """Why *request* is not answered by *found*, the record of its place.
@@ -32,7 +34,7 @@ def cause_of(trace: Trace, request: Request, found: Call | None, given: dict[str
     if found.outcome == "failed":
         return f"failed then ({type(found.error).__name__})"
     if found.outcome == "cancelled":
-        return "was cancelled then"
+        return CANCELLED
     if found.masked:
         return f"its record held {', '.join(sorted(set(found.masked)))}, which was masked"
     if request.n > found.n:

@@ -8,20 +8,22 @@ Where the program goes on with an answer that will change, only what was asked b
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from appl.backend import Request, Response, Sample, Usage
+from appl.backend import Chunk, Request, Response, Sample, Usage
 from appl.prompt import Message
 from appl.runtime.event import (
     CallStarted,
+    ChunksDelivered,
     Delivered,
     Event,
     Observed,
     ScopeEntered,
     ToolStarted,
 )
+from appl.tracing.format.chunks import texts
 from appl.tracing.reading.spans import spans_of
 from appl.tracing.reading.tooluse import End
 from appl.tracing.reading.trace import Call
@@ -154,7 +156,7 @@ class Predictor(Rerunner):
         answer = _fitting(found, call.request)
         if answer is None:
             self._guessed.append(call.address)
-            answer = _guess(call.request)
+            answer = _guess(call.request, call.emit.chunks if call.emit is not None else ())
 
         follows = call.home is None or bool(call.request.sampling.tools)
 
@@ -180,7 +182,7 @@ class Predictor(Rerunner):
                 self._note_text(address)
             if told is None:  # else it waited for that answer, whatever the program reads
                 self._may_turn(self._read)
-        elif isinstance(event, Delivered):
+        elif isinstance(event, Delivered | ChunksDelivered):
             if not self._read and self._changes(event.address):
                 self._read = event.address
         elif isinstance(event, ScopeEntered | ToolStarted | Observed):
@@ -291,10 +293,14 @@ def _fitting(found: Call | None, request: Request) -> Response | None:
     return dataclasses.replace(found.response, samples=(*samples, *more)[: max(request.n, 1)])
 
 
-def _guess(request: Request) -> Response:
-    """Some answer to a question that was never asked."""
+def _guess(request: Request, begun: Sequence[Chunk]) -> Response:
+    """Some answer to a question that was never answered, which begins as *begun*."""
     choices = request.sampling.choices
     text = choices[0] if choices else "…"
     scores = tuple(-float(at) for at in range(len(choices))) if choices else None
-    sample = Sample(text, "stop")
-    return Response((sample,) * max(request.n, 1), Usage(), scores=scores)
+    said = texts(begun)
+    samples = (
+        Sample(said.get((at, 0), "") + text, "stop", reasoning=said.get((at, 1)))
+        for at in range(request.sample, request.sample + max(request.n, 1))
+    )
+    return Response(tuple(samples), Usage(), scores=scores)

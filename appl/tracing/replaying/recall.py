@@ -150,23 +150,6 @@ class Recall:
         ]
         return max(told, default=0)
 
-    def parted(self, call: Asked) -> bool:
-        """Whether *call*, which was not cancelled as then, has shown too much to be asked anew.
-
-        It is refused in that case.
-        """
-        if call.outcome is not None or call.emit is None or not call.emit.chunks:
-            return False
-        self._held.pop(call, None)
-        return self.refuse(
-            call,
-            DivergenceError(
-                f"{call.address} was cancelled when it was recorded, and its program had read the "
-                "beginning of its answer; now that was read again, and the call goes on: the rest "
-                f"was never recorded, and a new answer may begin otherwise\n  {explain.CAUSES}"
-            ),
-        )
-
     def recalled(self, call: Asked, found: Call) -> None:
         """*call* is about to get the answer of *found*: caches and budgets may want to know."""
         assert found.response is not None

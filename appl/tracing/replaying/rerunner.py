@@ -11,17 +11,18 @@ import heapq
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from appl.backend import Request, Response, Sample, Usage
+from appl.errors import DivergenceError
 from appl.runtime.event import CallEnded, Event, Observed, Source, ToolEnded, ToolStarted
 from appl.tracing.reading.tooluse import End, within
 from appl.tracing.reading.trace import Call, Observation, Trace
 from appl.tracing.replaying.amending import Amendments, matches
-from appl.tracing.replaying.causes import cause_of
+from appl.tracing.replaying.causes import ANEW, CANCELLED, cause_of
 from appl.tracing.replaying.recall import Recall
 from appl.tracing.replaying.replayer import DELIVERED, Go, answers
 from appl.tracing.replaying.tally import Tally
@@ -91,8 +92,8 @@ class Rerunner(Recall):
     """Answers a run from the trace of an earlier one, where it asks the same.
 
     *pins* are answers by address, or pattern of addresses; *sets* options by ``CALL.option``, where
-    CALL is an address or a pattern and ``model`` an option too. A failure is asked again, unless
-    *keep_failures*. ``report`` says what happened.
+    CALL is an address or a pattern and ``model`` an option too; what *anew* names is asked whatever
+    was recorded. A failure is asked again, unless *keep_failures*. ``report`` says what happened.
     """
 
     patience_s = 0.25
@@ -103,10 +104,11 @@ class Rerunner(Recall):
         *,
         pins: Mapping[str, str] | None = None,
         sets: Mapping[str, Any] | None = None,
+        anew: Iterable[str] = (),
         keep_failures: bool = False,
     ) -> None:
         super().__init__(trace)
-        self._pins = dict(pins or {})
+        self._pins, self._anew = dict(pins or {}), tuple(anew)
         self.amendments = Amendments.of(self.trace, sets)
         self._sets = dict(sets or {})
         self._keep = keep_failures
@@ -119,7 +121,7 @@ class Rerunner(Recall):
         self._tools: set[str] = set()
         self._changed: set[str] = set()  # not the call that is recorded in their place
         self._cancelled: dict[str, Go] = {}  # too late, if they are what was recorded
-        self._used: set[str] = set()  # pins that some call matched
+        self._used: set[str] = set()  # pins, and what is to be asked anew, that some call matched
         self._by_content: dict[bytes, list[Call]] = defaultdict(list)
         for call in self.trace.calls:
             if self._is_worth(call):
@@ -141,6 +143,9 @@ class Rerunner(Recall):
         found = self.trace.by_address.get(call.address)
         if pinned is not None:
             self._give_pinned(call, pinned)
+        elif self._is_anew(call.address):
+            self._changed.add(call.address)
+            self._ask_or_end(call, go, ANEW)
         elif found is not None and self._owns(call, found):
             self._count("reused")
             self.give(call, found)
@@ -154,12 +159,18 @@ class Rerunner(Recall):
     def _go_on(self, call: Asked, go: Go, found: Call | None) -> None:
         """With a call that the record of its place does not answer."""
         assert call.request is not None
-        cause, end = self._cause(call, found), self._cancelled.pop(call.address, None)
-        if end is not None:
-            end()
-        elif self._twins(call.request):
+        cause = self._cause(call, found)
+        if call.address not in self._cancelled and self._twins(call.request):
             self._strays.append((call, go, cause))
             self._held[call] = "stray"
+        else:
+            self._ask_or_end(call, go, cause)
+
+    def _ask_or_end(self, call: Asked, go: Go, cause: str) -> None:
+        """Ask *call*, unless its program has cancelled it before."""
+        end = self._cancelled.pop(call.address, None)
+        if end is not None:
+            end()
         else:
             self.ask(call, go, cause)
 
@@ -208,6 +219,8 @@ class Rerunner(Recall):
         request, found = call.request, self.trace.by_address.get(call.address)
         if request is None or found is None or not self._is_worth(found):
             return
+        if self._is_anew(call.address):
+            return
         same = found.content == self.trace.content_of(request) and found.sample == request.sample
         if same and found.n < request.n and found.response and call.emit is None:
             self.claimed.add(found.address)
@@ -217,6 +230,11 @@ class Rerunner(Recall):
             )
 
     # -- pins
+
+    def _is_anew(self, address: str) -> bool:
+        found = [pattern for pattern in self._anew if matches(pattern, address)]
+        self._used.update(found)
+        return bool(found)
 
     def _pin_for(self, address: str) -> str | None:
         for pattern, text in self._pins.items():
@@ -301,13 +319,34 @@ class Rerunner(Recall):
         for call, go, cause in strays:
             self.ask(call, go, cause)
         for call, go in waiting.values():
-            if not self.parted(call):
-                self.ask(call, go, "was cancelled then")
+            self._read_on(call)
+            self.ask(call, go, CANCELLED)
         tools, self._tools_waiting = self._tools_waiting, {}
         for address, action in tools.items():
             self._running.add(address)
             action()
         return bool(strays or waiting or tools)
+
+    def _read_on(self, call: Asked) -> None:
+        """*call* is not cancelled as it was then: what its program has read by now stands.
+
+        It was of the recorded answer, and the program may have acted on it. So the answer that it
+        is asked for now has to begin with that text, of which it is told the rest; else the
+        program would hold parts of two answers, and the call fails.
+        """
+        if call.outcome is None and call.emit is not None and call.emit.chunks:
+            call.emit.anew(lambda how: self._begins_otherwise(call, how))
+
+    def _begins_otherwise(self, call: Asked, how: str) -> None:
+        again = f"appl trace rerun {self.trace.path.stem} --anew {call.address}"
+        error = DivergenceError(
+            f"{call.address} was cancelled when it was recorded, after its program had read the "
+            "beginning of its answer; now that was read again, the call goes on, and its new "
+            f"answer is another: {how}\n  have it asked from the start, so that nothing is read of "
+            f"the record: {again}\n  or give its answer: --pin '{call.address}=TEXT'"
+        )
+        self.error = self.error or error
+        call.parted(error)
 
     def stands(self, address: str) -> bool:
         return address not in self._running and address not in self._changed
@@ -423,7 +462,7 @@ class Rerunner(Recall):
     def unused(self) -> list[str]:
         """Pins and settings that no call matched."""
         used = self._used | self.amendments.used
-        return [each for each in (*self._pins, *self._sets) if each not in used]
+        return [each for each in (*self._pins, *self._anew, *self._sets) if each not in used]
 
 
 def natural(address: str) -> list[tuple[str, int]]:

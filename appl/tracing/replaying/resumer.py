@@ -261,11 +261,25 @@ class Resumer(Recall):
         if call.outcome is not None:
             self._held.pop(call, None)
             return
-        if self.parted(call):
+        if call.emit is not None and call.emit.chunks:
+            self._held.pop(call, None)
+            self.refuse(call, self._unended(call))
             return
         self._verdicts[call.address] = "live"
         self._tell_again(call.address)
         self._ask(call, go)
+
+    def _unended(self, call: Asked) -> DivergenceError:
+        """The error about *call*, which was not cancelled as then, and of which a part was read.
+
+        The trace that goes on says when that was, and can hold no other answer that begins so.
+        """
+        return DivergenceError(
+            f"{call.address} was cancelled when it was recorded, and its program had read the "
+            "beginning of its answer; now that was read again, and the call goes on: the rest was "
+            f"never recorded\n  {explain.CAUSES}\n  `appl trace rerun {self.trace.path.stem}` asks "
+            "for it, in a run of its own"
+        )
 
     def _tell_again(self, address: str) -> None:
         """What was recorded as cancelled is begun once more."""
