@@ -11,10 +11,15 @@ from typing import Any
 
 import pytest
 
+from appl.cli import main
 from appl.control import words
 from appl.errors import ControlError
 from appl.session import replayed
 from appl.tracing import Trace
+from appl.tracing.exporting.markdown import lines
+from appl.tracing.keeping.row import row_of
+from appl.tracing.reading.summaries import summary_of
+from appl.tracing.viewer.rows import OUTCOMES, Rows
 
 from . import programs
 from .live import Recorded, eventually, recorded
@@ -103,6 +108,39 @@ def test_a_call_with_the_backend_is_ended_and_aborted_there(tmp_path: Path) -> N
         assert [each == "cancelled" for each in made.over()] == [False, True, False]
     assert replay(path, programs.tolerant) == made.value
     assert warnings(path) == [f"appl ctl: {calls[1]} was cancelled"]
+
+
+def test_whoever_looks_at_the_run_is_told_that_the_call_was_cancelled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A replay goes by another outcome: its program, which did not cancel it, is told again."""
+    path, at = tmp_path / "run.trace", "/answer.1/gen.0"
+    with recorded(programs.tolerant, path) as made:
+        made.backend.has(at)
+        made.ask("cancel", at=at)
+        made.backend.release()
+        assert made.over()[1] == "cancelled"
+    trace = Trace.open(path)
+    assert trace.by_address[at].outcome == "failed"
+    for totals in (trace.totals().as_data(), row_of(path).totals, summary_of(path, 9).totals):
+        told = totals if isinstance(totals, dict) else totals.as_data()
+        assert (told["answered"], told["failed"], told["cancelled"]) == (2, 0, 1)
+    assert row_of(path).failed == 0
+    printed = "\n".join(shown(capsys, path))
+    assert "2 answered, 1 cancelled;" in printed and "failed" not in printed
+    assert "cancelled: CallCancelled" in printed
+    assert f"{at}  cancelled" in shown(capsys, path, at)[0]
+    assert '"outcome": "cancelled"' in "\n".join(shown(capsys, path, "--json"))
+    assert "failed" not in "".join(lines(trace)) and "**cancelled**" in "\n".join(lines(trace))
+    rows = Rows(trace)
+    rows.touch([at])
+    assert [OUTCOMES[each] for each in rows.changes()["outcome"]] == ["cancelled"]
+
+
+def shown(capsys: pytest.CaptureFixture[str], path: Path, *words: str) -> list[str]:
+    """What ``appl trace show`` prints of *path*."""
+    assert main(["trace", "show", str(path), *words]) == 0
+    return capsys.readouterr().out.splitlines()
 
 
 @pytest.mark.parametrize("number", [1, 2])

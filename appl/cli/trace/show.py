@@ -201,8 +201,8 @@ def _outcome(call: Call) -> str:
         text = " ".join([first.text, *map(str, first.tool_calls)]).lstrip()
         return one_line(text, _WIDTH) + more
     if call.error is not None:
-        return f"{call.outcome}: {type(call.error).__name__}: {one_line(str(call.error), _WIDTH)}"
-    return call.outcome or "in flight"
+        return f"{call.ended_as}: {type(call.error).__name__}: {one_line(str(call.error), _WIDTH)}"
+    return call.ended_as or "in flight"
 
 
 def _source(call: Call) -> str:
@@ -241,7 +241,7 @@ def _whole_tool(used: ToolUse) -> Iterator[str]:
 
 
 def _whole(call: Call, plain: bool) -> Iterator[str]:
-    yield term_safe(f"{call.address}  {call.outcome or 'in flight'}, {_took(call)}")
+    yield term_safe(f"{call.address}  {call.ended_as or 'in flight'}, {_took(call)}")
     asked = place(call.where) or "-"
     yield term_safe(f"  asked    {asked}, model {call.model or '-'}, {_sampling(call)}")
     if call.response is not None and call.response.model not in ("", call.model):

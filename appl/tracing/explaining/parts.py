@@ -93,7 +93,7 @@ def outputs(call: Call | None) -> dict[str, str]:
         return {}
     if call.response is None:
         said = f": {type(call.error).__name__}: {call.error}" if call.error is not None else ""
-        return {"outcome": (call.outcome or "in flight") + said}
+        return {"outcome": (call.ended_as or "in flight") + said}
     found: dict[str, str] = {}
     samples = call.response.samples
     for number, sample in enumerate(samples, 1):

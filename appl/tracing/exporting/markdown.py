@@ -89,7 +89,7 @@ class _Transcript:
         if response is None:
             told = self._error(call.error) if call.error is not None else "in flight"
             yield ""
-            yield f"**{call.outcome or 'in flight'}**: {_code(told)}"
+            yield f"**{call.ended_as or 'in flight'}**: {_code(told)}"
             return
         for sample in response.samples:
             if sample.reasoning:

@@ -242,7 +242,7 @@ class _Maker:
             names.OPERATION: names.CHAT,
             names.PROVIDER: str(head.get("backend") or "appl"),
             names.ADDRESS: call.address,
-            names.OUTCOME: call.outcome or "in flight",
+            names.OUTCOME: call.ended_as or "in flight",
             **_place(call.file, call.line),
         }
         if call.model:

@@ -72,7 +72,7 @@ class Sum:
             self.tools += 1
             return
         self.calls += 1
-        self.failed += call.outcome == "failed"
+        self.failed += call.ended_as == "failed"
         self.open += call.outcome is None
         response = call.response
         if response is None or call.source is not None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from appl.backend import Chunk, Request, Response
-from appl.errors import TraceCorrupt, TraceError, TraceTooNew
+from appl.errors import CallCancelled, TraceCorrupt, TraceError, TraceTooNew
 from appl.prompt import (
     NOWHERE,
     ROLES,
@@ -120,6 +120,15 @@ class Call:
         """The source line as ``file:line``, or an empty string."""
         return f"{self.file}:{self.line}" if self.file else ""
 
+    @property
+    def ended_as(self) -> Literal["answered", "failed", "cancelled"] | None:
+        """What came of it, for who looks on: what somebody ended from outside was cancelled.
+
+        ``outcome`` is what a replay goes by. There such a call has failed: the program, which did
+        not cancel it, is told so again.
+        """
+        return "cancelled" if isinstance(self.error, CallCancelled) else self.outcome
+
     def spans(self) -> list[list[Span]]:
         """For each message of the prompt where its text comes from; empty lists where unknown."""
         return spans_of(self.messages)
@@ -157,7 +166,7 @@ class Call:
                 for each in self.attempts
                 if each.error is not None
             ],
-            "outcome": self.outcome,
+            "outcome": self.ended_as,
             "texts": [s.text for s in response.samples] if response else [],
             "finish_reasons": [s.finish_reason for s in response.samples] if response else [],
             "tool_calls": _tool_calls(response),
@@ -401,7 +410,7 @@ def no_totals() -> Totals:
 
 def add_to(sums: Totals, call: Call) -> None:
     """Count *call* in *sums*, but for their ``calls``."""
-    outcome: str = call.outcome or "in_flight"
+    outcome: str = call.ended_as or "in_flight"
     setattr(sums, outcome, getattr(sums, outcome) + 1)
     if call.source is not None:
         sums.recalled += 1

@@ -32,8 +32,8 @@ class Sums:
     def forget(self, call: Call) -> None:
         """*call* is begun again: what it took stays, how it ended does not count."""
         self.calls -= 1
-        if call.outcome is not None:
-            setattr(self, call.outcome, getattr(self, call.outcome) - 1)
+        if call.ended_as is not None:
+            setattr(self, call.ended_as, getattr(self, call.ended_as) - 1)
         elif call.attempts:
             self.in_doubt += 1
 

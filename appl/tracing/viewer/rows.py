@@ -97,7 +97,7 @@ class Rows:
         begun = self._beginning(call.incarnation)
         return (
             self.string(call.kind), self.string(call.model), self._file(call.file),
-            _known(call.line), _outcome(call.outcome), _since(begun, call.started),
+            _known(call.line), _outcome(call.ended_as), _since(begun, call.started),
             _since(begun, asked), _since(begun, call.ended), len(call.attempts),
             sum([each.error is not None for each in call.attempts]),
             _known(used.prompt_tokens), _known(used.completion_tokens),

@@ -62,7 +62,7 @@ class Texts:
             "sample": call.sample,
             "timeout": call.timeout,
             "content": tagged(call.content),
-            "outcome": call.outcome or OUTCOMES[0],
+            "outcome": call.ended_as or OUTCOMES[0],
             "messages": [self.number(link) for link in links],
             "spans": self._spans(call, links),
             "samples": [_sample(sample) for sample in response.samples] if response else [],
