@@ -7,18 +7,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from appl.tracing.explaining.critical import critical as of_trace
+from appl.tracing.explaining.critical import critical as of_steps
 from appl.tracing.explaining.critical import longest
+from appl.tracing.explaining.steps import Steps
 from appl.tracing.viewer.rows import Rows
 
 _MOST = 20_000
 
 
-def critical(rows: Rows) -> dict[str, Any]:
-    """The path: ``duration`` and time by kind in microseconds; ``segments`` as kind, start, length
-    and row (-1: none), of very many the longest; ``waits`` as the row that waited for another
-    without its answer, that other, and the microseconds that asking for both at once would save."""
-    found = of_trace(rows.trace)
+def critical(steps: Steps, rows: Rows) -> dict[str, Any]:
+    """The path of *steps*, while *rows* may grow.
+
+    It has ``duration`` and time by kind in microseconds; ``segments`` as kind, start, length and
+    row (-1: none), of very many the longest; ``waits`` as the row that waited for another without
+    its answer, that other, and the microseconds that asking for both at once would save.
+    """
+    found = of_steps(steps)
     number = rows.number
     return {
         "duration": found.duration,

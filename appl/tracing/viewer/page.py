@@ -16,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from appl.errors import TraceWriteError
+from appl.tracing.viewer.collecting import no_collection
 from appl.tracing.viewer.packing import packed
 from appl.tracing.viewer.view import Views
 
@@ -63,7 +64,7 @@ def export(views: Views, path: str | os.PathLike[str]) -> int:
     try:
         fd = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            with os.fdopen(fd, "wb") as file:
+            with os.fdopen(fd, "wb") as file, no_collection():
                 for part in _parts(_blocks(views)):
                     size += file.write(part.encode())
             begun.replace(target)

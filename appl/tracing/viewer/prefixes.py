@@ -8,14 +8,20 @@ The tree is a radix tree (Morrison 1968) over the text of the prompts, with a ma
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from appl.prompt import Message
+from appl.prompt import Message, Messages
 from appl.tracing.reading.trace import Call
 from appl.tracing.viewer.rows import Rows
 
 _SHOWN, _SHORT, _MOST = 100, 12, 20_000
+
+Prompt = tuple[str, Messages | None]
+"""A model, and what it was asked if that is known."""
+Used = tuple[int, int]
+"""Tokens of a prompt, and those of them that were in a cache."""
 
 
 @dataclass(slots=True)
@@ -35,6 +41,14 @@ class Prefixes:
         self._rows, self._short = rows, short
         self._nodes: list[_Node] = [_Node("", -1)]
         self._ends: list[int] = []
+        self._known: dict[str, dict[int, int]] = {}
+
+    def taken(self) -> Callable[[], dict[str, Any]]:
+        """Note what the run holds now; what is given makes ``data`` of that, one at a time."""
+        rows = range(len(self._rows))
+        new = [self._prompt(row) for row in rows[len(self._ends) :]]
+        used = [self._used(row) for row in rows]
+        return lambda: self._data(new, used)
 
     def data(self) -> dict[str, Any]:
         """The nodes as columns, parents first, and for each row the deepest node that it shares.
@@ -43,16 +57,35 @@ class Prefixes:
         ``cached`` are the tokens of the calls below that say both, ``calls`` counts calls.
         Of very many nodes those with the most calls are given.
         """
-        for row in range(len(self._ends), len(self._rows)):
-            self._ends.append(self._insert(row))
-        return self._columns(*self._sums())
+        return self.taken()()
 
-    def _insert(self, row: int) -> int:
+    def _data(self, new: Iterable[Prompt], used: Sequence[Used]) -> dict[str, Any]:
+        for model, messages in new:
+            self._ends.append(-1 if messages is None else self._insert(model, messages))
+        return self._columns(*self._sums(used))
+
+    def _prompt(self, row: int) -> Prompt:
         each = self._rows.at(row)
-        if not isinstance(each, Call) or each.messages is None:
-            return -1
-        text = each.model + "\n" + "".join(map(_marked, each.messages))
-        at = done = 0
+        return (each.model, each.messages) if isinstance(each, Call) else ("", None)
+
+    def _insert(self, model: str, messages: Messages) -> int:
+        """The node at which the prompt ends; where one that it goes on from ended is known."""
+        known = self._known.setdefault(model, {})
+        new: list[Message] = []
+        link: Messages | None = messages
+        while link is not None and id(link) not in known:
+            new.append(link.message)
+            link = link.parent
+        text = "".join(map(_marked, reversed(new)))
+        at = (
+            self._walk(0, f"{model}\n{text}") if link is None else self._walk(known[id(link)], text)
+        )
+        known[id(messages)] = at  # the run keeps the messages, and so their ids, alive
+        return at
+
+    def _walk(self, at: int, text: str) -> int:
+        """The node at which *text* ends that goes on from the end of the node *at*."""
+        done = 0
         while done < len(text):
             found = self._nodes[at].below.get(text[done])
             if found is None:
@@ -77,7 +110,7 @@ class Prefixes:
         self._nodes[upper].below[node.text[0]] = number
         return upper
 
-    def _sums(self) -> tuple[list[int], list[int], list[int], list[int]]:
+    def _sums(self, used: Sequence[Used]) -> tuple[list[int], list[int], list[int], list[int]]:
         """Calls, prompt tokens, cached tokens and a first row, of each node with all below it."""
         size = len(self._nodes)
         calls, prompt, cached, first = [0] * size, [0] * size, [0] * size, [-1] * size
@@ -86,9 +119,8 @@ class Prefixes:
                 continue
             calls[node] += 1
             first[node] = row if first[node] < 0 else first[node]
-            used = self._used(row)
-            prompt[node] += used[0]
-            cached[node] += used[1]
+            prompt[node] += used[row][0]
+            cached[node] += used[row][1]
         for node in reversed(self._parents_first()):
             above = self._nodes[node].parent
             if above >= 0:
@@ -99,7 +131,7 @@ class Prefixes:
                     first[above] = first[node]
         return calls, prompt, cached, first
 
-    def _used(self, row: int) -> tuple[int, int]:
+    def _used(self, row: int) -> Used:
         each = self._rows.at(row)
         response = each.response if isinstance(each, Call) else None
         if response is None or response.usage.prompt_tokens is None:

@@ -6,20 +6,20 @@ number that is not one, is a ``KeyError``.
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from appl.errors import TraceError
 from appl.tracing.explaining import costs
+from appl.tracing.explaining.steps import Steps
 from appl.tracing.reading.following import Following
 from appl.tracing.reading.trace import jsonable
 from appl.tracing.recording.secret import Masker
+from appl.tracing.viewer.collecting import no_collection
 from appl.tracing.viewer.comparing import comparison
 from appl.tracing.viewer.critical import critical
 from appl.tracing.viewer.packing import as_json, exact
@@ -27,10 +27,11 @@ from appl.tracing.viewer.prefixes import Prefixes
 from appl.tracing.viewer.rows import OUTCOMES, Rows
 from appl.tracing.viewer.search import Search
 from appl.tracing.viewer.texts import Texts
+from appl.tracing.viewer.whole import Whole
 
 Asked = Mapping[str, str]
 _FRESH, _PATIENCE = 0.2, 0.3
-_WHOLE = ("prefixes", "critical", "costs", "search")
+_TURN = 0.001
 _MOST = 500
 
 
@@ -39,7 +40,7 @@ class View:
 
     Raises ``TraceError`` for what cannot be read at first; a run that becomes damaged later keeps
     what was read, and says so in ``run``. A long run is read on in pieces of *patience* seconds.
-    Who holds ``lock`` sees a run that stands still.
+    Who holds ``lock`` sees a run that stands still, and asks for no document.
     """
 
     def __init__(
@@ -59,7 +60,6 @@ class View:
         self.lock = threading.RLock()
         self._read = -_FRESH
         self._damage = ""
-        self._made: dict[str, tuple[int, Any]] = {}
         try:
             self.rows.touch(self._following.poll(patience))
         except BaseException:
@@ -71,10 +71,11 @@ class View:
             "scopes": self._scopes,
             "call": lambda asked: self.texts.call(_number(asked, "row")),
             "messages": lambda asked: self.texts.messages(_numbers(asked, "ids")),
-            "prefixes": lambda _: self._once("prefixes", self._prefixes.data),
-            "critical": lambda _: self._once("critical", lambda: critical(self.rows)),
-            "costs": lambda _: self._once("costs", lambda: costs.of(self.trace).as_data()),
             "search": self._found,
+        }
+        taken = {"prefixes": self._prefixes.taken, "critical": self._critical, "costs": self._costs}
+        self._whole = {
+            name: Whole(self.lock, lambda: self.trace.records, take) for name, take in taken.items()
         }
 
     def close(self) -> None:
@@ -83,22 +84,37 @@ class View:
 
     def document(self, name: str, asked: Asked) -> Any:
         """The document *name*, as JSON-ready data. Raises ``KeyError``."""
-        make = self._documents[name]
-        with self.lock:
-            try:
+        try:
+            if name in self._whole or name == "search":
+                self._read_on()
+            if name in self._whole:
+                return self._whole[name].document()
+            make = self._documents[name]
+            with self.lock:
                 self._read_for(name, asked)
                 return make(asked)
-            except (IndexError, ValueError) as error:
-                raise KeyError(name) from error
+        except (IndexError, ValueError) as error:
+            raise KeyError(name) from error
+
+    def _read_on(self) -> None:
+        """Read to the end of the file; between two pieces others have their turn."""
+        while not self._at_end():
+            time.sleep(_TURN)
+
+    def _at_end(self) -> bool:
+        """Read on for a piece, if there may be more; whether that was all."""
+        with self.lock:
+            if self._following.behind or time.monotonic() - self._read >= _FRESH:
+                self.read(self._patience)
+            return bool(self._damage) or not self._following.behind
 
     def _read_for(self, name: str, asked: Asked) -> None:
         """Read on before *name* is made; of a long run, what was read already is told first."""
-        behind, whole = self._following.behind, name in _WHOLE
-        if behind and not whole:
+        if self._following.behind:
             if name == "rows" and not self.rows.news(_number(asked, "since")):
                 self.read(self._patience)
-        elif behind or time.monotonic() - self._read >= _FRESH:
-            self.read(math.inf if whole else self._patience)
+        elif time.monotonic() - self._read >= _FRESH:
+            self.read(self._patience)
 
     def read(self, patience: float = math.inf) -> None:
         """Read on for about *patience* seconds, or to the end of the file."""
@@ -106,7 +122,7 @@ class View:
             if self._damage:
                 return
             try:
-                with _no_collection():
+                with no_collection():
                     self.rows.touch(self._following.poll(patience))
             except TraceError as error:
                 self._damage = str(error)
@@ -135,13 +151,12 @@ class View:
             "outcomes": OUTCOMES,
         }
 
-    def _once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What *make* gives for the records that there are."""
-        records, made = self._made.get(name, (-1, None))
-        if records != self.trace.records:
-            made = make()
-            self._made[name] = self.trace.records, made
-        return made
+    def _critical(self) -> Callable[[], Any]:
+        steps = Steps(self.trace)
+        return lambda: critical(steps, self.rows)
+
+    def _costs(self) -> Callable[[], Any]:
+        return costs.of(self.trace).as_data
 
     def _changes(self, asked: Asked) -> dict[str, Any]:
         changes = self.rows.changes(_number(asked, "since"))
@@ -174,7 +189,8 @@ class Views:
 
     def json(self, name: str, asked: Asked) -> bytes:
         """The document *name* as JSON without secrets. Raises ``KeyError``."""
-        return as_json(self.document(name, asked), self.masker)
+        with no_collection():
+            return as_json(self.document(name, asked), self.masker)
 
     def document(self, name: str, asked: Asked) -> Any:
         """The document *name*: ``a/rows``, ``b/call``, ``runs``, ``diff``. Raises ``KeyError``."""
@@ -191,18 +207,6 @@ class Views:
         b.read()
         with a.lock, b.lock:
             return comparison(a.rows, b.rows)
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """What is read stays: looking for garbage among it takes a fifth of the time, for nothing."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _number(asked: Asked, name: str) -> int:
