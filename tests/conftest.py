@@ -4,6 +4,8 @@ pytest parses each module of the packages that bring it plugins when it is first
 CPython 3.11.8 a parse fails when the garbage collector runs a finalizer in its midst that formats a
 traceback, so all of them are imported before the first test, where no test has left anything.
 
+Examples of random tests have no deadline: how long they take is the machine's.
+
 Tests that run side by side share the time: what each part took is divided by their processes.
 """
 
@@ -18,7 +20,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile("appl", deadline=None)
+hypothesis.settings.load_profile("appl")
 
 ROOT = Path(__file__).parent
 BUDGET = {  # minutes

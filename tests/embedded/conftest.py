@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from appl_backends.embedded import Embedded
 from appl_backends.embedded.cache import Cache
@@ -20,8 +19,6 @@ from appl_backends.embedded.tokenizer import Tokenizer
 
 from .tiny import make_model
 
-settings.register_profile("embedded", deadline=None)
-settings.load_profile("embedded")
 MakeEngine = Callable[..., Engine]
 
 
