@@ -13,8 +13,9 @@ from appl import map as appl_map
 from appl.runtime.concurrency.fiber import Hub
 from appl.runtime.concurrency.quiet import Quiet
 from appl.runtime.run import Run
-from appl.testing import Fake
+from appl.testing import Fake, Seeded
 from appl.tracing import Recorder, Replayer, profile_data
+from appl.tracing.replaying.resumer import Resumer
 
 
 def watch() -> Quiet:
@@ -103,6 +104,16 @@ def replay(path: Path, program: Callable[[], Any]) -> tuple[Any, int]:
     return value, run.quiet.waits
 
 
+def resume(path: Path, program: Callable[[], Any]) -> tuple[Any, int]:
+    """The same where the run goes on, which has nothing left to ask."""
+    resumer, live = Resumer(path), Fake([])
+    run = Run(live, instruments=[resumer], recorded=resumer)
+    with run:
+        value = program()
+    assert run.quiet is not None and not live.requests
+    return value, run.quiet.waits
+
+
 @ppl
 def ask(word: str) -> str:
     f"{word}"
@@ -125,3 +136,63 @@ def test_a_replay_of_functions_on_worker_threads_waits_for_nobody(tmp_path: Path
     again, waits = replay(tmp_path / "t.trace", program)
     assert again == values
     assert waits < FEW, "nobody is outside of appl"
+
+
+def side_by_side(*programs: Callable[[], None]) -> None:
+    """Each of *programs* on a thread of the user's own."""
+    threads = [threading.Thread(target=program) for program in programs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_who_waits_for_another_is_waited_for_once(tmp_path: Path) -> None:
+    def program() -> list[str]:
+        over, log = threading.Event(), list[str]()
+
+        def waiting() -> None:
+            log.append(ask("begin"))
+            over.wait()
+            log.append(ask("end"))
+
+        def working() -> None:
+            log.extend(ask(f"step {number}") for number in range(20))
+            over.set()
+
+        side_by_side(waiting, working)
+        return log
+
+    values = record(tmp_path / "t.trace", program, Fake(answer))
+    for answered in (replay, resume):
+        again, waits = answered(tmp_path / "t.trace", program)
+        assert again == values
+        assert waits < FEW
+
+
+def test_who_is_woken_by_way_of_another_thread_is_waited_for_anew(tmp_path: Path) -> None:
+    def program() -> list[str]:
+        asked, over, log = threading.Event(), threading.Event(), list[str]()
+
+        def waiting() -> None:
+            ask("begin")
+            over.wait()
+            log.append("woken")
+
+        def helping() -> None:  # in no program
+            asked.wait()
+            sum(range(2_000_000))
+            over.set()
+
+        def working() -> None:
+            for number in range(8):
+                log.append(ask(f"step {number}"))
+                if number == 5:
+                    asked.set()
+
+        side_by_side(waiting, helping, working)
+        return log
+
+    values = record(tmp_path / "t.trace", program, Seeded(0, answer))
+    assert values.index("woken") == 6
+    assert replay(tmp_path / "t.trace", program)[0] == values

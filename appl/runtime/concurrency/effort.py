@@ -1,4 +1,4 @@
-"""Whether a thread, or the whole process, is at work, seen from another thread.
+"""Whether a thread, or the whole process, is at work or waits, seen from another thread.
 
 Invariant: only looks; where the system does not tell, a thread counts as not at work.
 """
@@ -8,8 +8,11 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
+OWN = ("appl-io", "appl-trace")
+"""Threads of appl that run no code of the user's, and wake none that waits outside of appl."""
 _SOME_S = 0.005
 _SHARE = 0.1  # of a processor: less than that is what loops and timers need while nobody works
 _LONGEST_S = 10.0
@@ -62,6 +65,52 @@ class Idleness:
     def _works(self, now: float, spent: float) -> bool:
         some = max(_SOME_S, _SHARE * (now - self._looked))
         return spent - self._spent > some or _others_at_work()
+
+
+class Waits:
+    """In which waits the threads of the process were when that was noted.
+
+    Who is in the wait of then has not run since, and nobody has woken him: each wait that begins is
+    counted by the system. Where it is not (it is on Linux), no thread is known to wait.
+    """
+
+    def __init__(self) -> None:
+        self._noted: dict[int, str] = {}
+
+    @property
+    def noted(self) -> bool:
+        """Whether some are."""
+        return bool(self._noted)
+
+    def note(self) -> None:
+        """Note the waits of now."""
+        self._noted = dict(_waits())
+
+    def last(self, but: Collection[int | None]) -> bool:
+        """Whether all threads are in the waits of then, but for those of the native ids *but*."""
+        return self.noted and all(
+            wait and self._noted.get(task) == wait for task, wait in _waits() if task not in but
+        )
+
+
+def own_threads() -> set[int | None]:
+    """The native ids of this thread, and of appl's own."""
+    ours = {thread.native_id for thread in threading.enumerate() if thread.name in OWN}
+    return {threading.get_native_id(), *ours}
+
+
+def _waits() -> Iterator[tuple[int, str]]:
+    """Each thread of the process, and the number of its wait; nothing for one that can run."""
+    with contextlib.suppress(OSError):
+        for task in Path("/proc/self/task").iterdir():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                yield int(task.name), _wait_in((task / "status").read_text())
+
+
+def _wait_in(status: str) -> str:
+    facts = dict(line.partition(":")[::2] for line in status.splitlines())
+    sleeps = facts.get("State", "").strip().startswith("S")
+    return facts.get("voluntary_ctxt_switches", "").strip() if sleeps else ""
 
 
 def _others_at_work() -> bool:

@@ -1,16 +1,18 @@
 """Quiet: when no program of a run can go on without an answer, a backend that asked is told.
 
 Invariant: looked for on the I/O loop, and only when nothing is on its way there; a program that
-waits outside of appl counts as quiet after ``GRACE`` seconds in which nothing happened. One that
-computes is waited for, unless it does so for ``LONG`` times as long: it may wait for another.
+waits outside of appl counts as quiet after ``GRACE`` seconds in which nothing happened, and then
+for as long as it is in that wait. One that computes is waited for, unless it does so for ``LONG``
+times as long: it may wait for another.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
 from appl.runtime.concurrency.crossing import io_thread
-from appl.runtime.concurrency.effort import Effort, Idleness
+from appl.runtime.concurrency.effort import Effort, Idleness, Waits, own_threads
 
 if TYPE_CHECKING:
     from appl.runtime.concurrency.fiber import Hub
@@ -32,11 +34,15 @@ class OnQuiet(Protocol):
 class Quiet:
     """Watches the hubs of one run.
 
-    ``waits`` counts how often nothing happened for ``GRACE`` seconds while somebody did not rest.
+    *in_turn* says whether what *on_quiet* would let go now is what came next in the record of the
+    run. ``waits`` counts how often nothing happened for ``GRACE`` seconds while somebody did not
+    rest.
     """
 
-    def __init__(self, run: Run, on_quiet: OnQuiet) -> None:
-        self._run, self._tell = run, on_quiet
+    def __init__(
+        self, run: Run, on_quiet: OnQuiet, in_turn: Callable[[], bool] | None = None
+    ) -> None:
+        self._run, self._tell, self._in_turn = run, on_quiet, in_turn
         self._hubs: set[Hub] = set()
         self._asked = False
         self._hops = 0
@@ -44,6 +50,8 @@ class Quiet:
         self._forced_at = -1
         self._effort = Effort()
         self._idleness = Idleness()
+        self._given_up = Waits()
+        self._spared = 0
         self.starting = 0
         self.timers = 0
         self.waits = 0
@@ -89,10 +97,13 @@ class Quiet:
 
         *final* is what was told. What the run does not know of, a thread of the program's own or a
         function on a worker of its loop, is waited for while it works; what sleeps for *patience_s*
-        seconds at most, and not when it is known to sleep for longer.
+        seconds at most, and not when it is known to sleep for longer. Who was not waited for at
+        each delivery is given that time here.
         """
         if final or self._sleeps_for(patience_s):
             patience_s = min(patience_s, GRACE)
+        else:
+            patience_s += self._spared * GRACE
         left = patience_s - self._idleness.seconds()
         if left <= 0:
             return True
@@ -122,6 +133,9 @@ class Quiet:
                 final=not self.timers and not any(h.has_timers() for h in tuple(self._hubs))
             )
         elif self._forced_at == self._moves:
+            self._quiet(final=False)
+        elif self._stands_still():
+            self._spared += 1
             self._quiet(final=False)
         else:
             self._look_later()
@@ -167,10 +181,27 @@ class Quiet:
             if self._works() and patience:
                 self._look_later(patience - 1)
             else:
-                self._forced_at = moves
+                self._forced_at, self._spared = moves, 0
+                self._given_up.note()
                 self._look()
 
         io_thread().loop.call_later(GRACE, look)
+
+    def _stands_still(self) -> bool:
+        """Whether those who do not rest are in the waits in which they were given up on.
+
+        Then the next delivery follows at once, when it is the one that came next then: whoever goes
+        on later is told what he was told after it. A thread that has run since, or could run now,
+        is waited for again: it may be about to wake one of them.
+        """
+        if self._in_turn is None or self.starting > 0 or not self._given_up.noted:
+            return False
+        if not self._in_turn():
+            return False
+        hubs = tuple(self._hubs)
+        resting = {hub.thread.native_id for hub in hubs if hub.rests()}
+        resting -= {hub.thread.native_id for hub in hubs if not hub.rests()}
+        return self._given_up.last(but=resting | own_threads())
 
     def _works(self) -> bool:
         """Whether a thread whose programs do not all wait has computed since the last look."""
@@ -191,7 +222,8 @@ def quiet_for(run: Run) -> Quiet | None:
     told = _both(recorded, backend) if recorded and backend else recorded or backend
     if told is None:
         return None
-    quiet = Quiet(run, told)
+    who = run.backend if run.recorded is None else run.recorded
+    quiet = Quiet(run, told, getattr(who, "in_turn", None))
     watched_by = getattr(run.backend, "watched_by", None)
     if watched_by is not None:
         watched_by(quiet)

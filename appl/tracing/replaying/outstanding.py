@@ -1,19 +1,22 @@
-"""The recorded calls that a faithful program has still to ask for, in the order of their answers.
+"""What a faithful program has still to ask for, in the order in which it was told of it.
 
-Invariant: only calls whose answer the program was told; each is looked at once it is the first.
+Invariant: only what the program was told of; each is looked at once it is the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 
 from appl.tracing.reading.trace import Trace
+
+_Turn = tuple[int, int]
 
 
 class Outstanding:
     """Whether an answer has to wait because an earlier one was not even asked for yet."""
 
-    def __init__(self, trace: Trace, turns: Mapping[str, tuple[int, int]]) -> None:
+    def __init__(self, trace: Trace, turns: Mapping[str, _Turn]) -> None:
         self._left = sorted(
             (
                 (turns[call.address], call.address)
@@ -23,14 +26,37 @@ class Outstanding:
             reverse=True,
         )
 
-    def before(self, turn: tuple[int, int], asked: Callable[[str], bool]) -> bool:
+    def before(self, turn: _Turn, asked: Callable[[str], bool]) -> bool:
         """Whether one whose turn is before *turn* is not *asked*, by its address."""
         left = self._left
         while left and asked(left[-1][1]):
             left.pop()
         return bool(left) and left[-1][0] < turn
 
-    def give_up(self, turn: tuple[int, int]) -> None:
+    def give_up(self, turn: _Turn) -> None:
         """Nobody will ask for what is before *turn*: it is not waited for any more."""
         while self._left and self._left[-1][0] < turn:
             self._left.pop()
+
+
+class Sequence:
+    """The turns in which a program was *told* something, with addresses: which of them are due."""
+
+    def __init__(self, told: Iterable[tuple[_Turn, str]]) -> None:
+        self._told = told
+        self._due: set[_Turn] = set()
+
+    @cached_property
+    def _left(self) -> list[tuple[_Turn, str]]:
+        return sorted(set(self._told), reverse=True)
+
+    def comes(self, turn: _Turn) -> None:
+        """What has this *turn* is about to be told; from any thread."""
+        self._due.add(turn)
+
+    def complete(self, turn: _Turn, excused: Callable[[str], bool]) -> bool:
+        """Whether all that came before *turn* is due too, or *excused*, by its address."""
+        left = self._left
+        while left and (left[-1][0] in self._due or excused(left[-1][1])):
+            left.pop()
+        return not left or turn < left[-1][0]

@@ -12,7 +12,7 @@ import heapq
 import itertools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Emit, Profile, Request, Response
@@ -24,7 +24,7 @@ from appl.tracing.recording.recorder import home
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.amending import Amendments
 from appl.tracing.replaying.explain import Site
-from appl.tracing.replaying.outstanding import Outstanding
+from appl.tracing.replaying.outstanding import Outstanding, Sequence
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call as Asked
@@ -49,6 +49,8 @@ _FEATURES = frozenset(
     ]
 )
 _FIRST, DELIVERED = 0, 1
+_MOMENTS = ("sleep", "timeout", "deadline", "cancelled")
+"""Kinds of observations that come in a turn of their own; others are made by who sees them."""
 _PATIENCE_S = 2.0
 """How long somebody who sleeps is waited for, who might ask for what comes next in the record."""
 _PERHAPS = ("deadline", "cancelled")
@@ -84,6 +86,24 @@ def _own_turns(trace: Trace) -> dict[str, Turn]:
             turn = behind if call.delivered is None else call.delivered
             turns[call.address] = (turn, DELIVERED)
     return turns
+
+
+def told_in(trace: Trace, turns: Mapping[str, Turn]) -> Iterator[tuple[Turn, str]]:
+    """Every turn in which the program was told something then, and of what, by its address.
+
+    A tool of the program's own has none: it runs again, and ends when it was told of its answers.
+    """
+    for call in trace.calls:
+        if call.delivered is not None:
+            yield turns.get(call.address, (call.delivered, DELIVERED)), call.address
+        for position, _ in call.shown:
+            yield (position, DELIVERED), call.address
+    for used in trace.tools.values():
+        if used.delivered is not None and used.effect != "program":
+            yield (used.delivered, DELIVERED), used.address
+    for seen in trace.observations:
+        if seen.kind in _MOMENTS:
+            yield (seen.position, DELIVERED), seen.address
 
 
 def showing(
@@ -133,6 +153,7 @@ class Replayer:
         self._arrivals = itertools.count()
         self._lock = threading.Lock()
         self._outstanding = Outstanding(self.trace, self._turns)
+        self._sequence = Sequence(told_in(self.trace, self._turns))
         self._quiet: Quiet | None = None
         self.divergence: DivergenceError | SecretInRecord | None = None
         self._stuck: ReplayStuck | None = None
@@ -268,6 +289,16 @@ class Replayer:
     def _park(self, turn: Turn, go: Go) -> None:
         with self._lock:
             heapq.heappush(self._parked, (turn, next(self._arrivals), go))
+        self._sequence.comes(turn)
+
+    def in_turn(self) -> bool:
+        """Whether what would be let go next is what the program was told next then."""
+        turn = self._next_turn()
+        return turn is not None and self._sequence.complete(turn, self._is_excused)
+
+    def _next_turn(self) -> Turn | None:
+        with self._lock:
+            return self._parked[0][0] if self._parked else None
 
     def on_quiet(self, final: bool = True) -> bool:
         """Let go the next recorded outcome; the run calls this on the I/O loop when all wait.
@@ -290,8 +321,7 @@ class Replayer:
 
     def _is_early(self, final: bool) -> bool:
         """Whether the next outcome came after another then, which was not asked for yet."""
-        with self._lock:
-            turn = self._parked[0][0] if self._parked else None
+        turn = self._next_turn()
         if turn is None or not self._outstanding.before(turn, self._is_asked):
             return False
         if not self._in_vain(final):
@@ -300,7 +330,11 @@ class Replayer:
         return False
 
     def _is_asked(self, address: str) -> bool:
-        return address in self._claimed or within(address, self._answered)
+        return address in self._claimed or self._is_excused(address)
+
+    def _is_excused(self, address: str) -> bool:
+        """Whether it is a part of what is answered as a whole, or all of it."""
+        return address in self._answered or within(address, self._answered)
 
     def _in_vain(self, final: bool) -> bool:
         return self._quiet is None or self._quiet.in_vain(final, _PATIENCE_S)

@@ -34,9 +34,9 @@ from appl.tracing.reading.tooluse import End, ToolUse, within
 from appl.tracing.reading.trace import Call, Trace
 from appl.tracing.reading.unhandled import unhandled
 from appl.tracing.replaying import explain
-from appl.tracing.replaying.outstanding import Outstanding
+from appl.tracing.replaying.outstanding import Outstanding, Sequence
 from appl.tracing.replaying.recall import Recall
-from appl.tracing.replaying.replayer import Go, answers
+from appl.tracing.replaying.replayer import Go, Turn, answers, told_in
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call as Asked
@@ -79,6 +79,7 @@ class Resumer(Recall):
         self._doubts: dict[str, End] = {}
         self._ends: dict[str, Callable[[], object]] = {}  # which somebody outside asked for
         self._outstanding = Outstanding(self.trace, self._turns)
+        self._sequence = Sequence(told_in(self.trace, self._turns))
         self._scopes = {scope.address for scope in self.trace.scopes}
         self._warned = set(self.trace.warnings)
         self._check_choices()
@@ -206,6 +207,20 @@ class Resumer(Recall):
 
     # -- when all programs wait
 
+    def park(self, turn: Turn, go: Go) -> None:
+        super().park(turn, go)
+        self._sequence.comes(turn)
+
+    def in_turn(self) -> bool:
+        """Whether what would be let go next is what the program was told next then."""
+        turn = self.next_turn()
+        if turn is None or self._open or self.error is not None:
+            return False
+        return self._sequence.complete(turn, self._is_excused)
+
+    def _is_excused(self, address: str) -> bool:
+        return self._tools.get(address) == "answer" or self._is_answered(address)
+
     def on_quiet(self, final: bool = True) -> bool:
         """Let go the next recorded outcome, or when there is none left, what is live."""
         if self._is_early(final):
@@ -232,9 +247,11 @@ class Resumer(Recall):
         return False
 
     def _is_asked(self, address: str) -> bool:
-        """Whether the call was asked for, or is a part of a tool call that does not run again."""
-        if address in self.claimed:
-            return True
+        """Whether the call was asked for, or need not be."""
+        return address in self.claimed or self._is_answered(address)
+
+    def _is_answered(self, address: str) -> bool:
+        """Whether it is a part of a tool call that does not run again."""
         while address:
             address = address.rpartition("/")[0]
             if self._tools.get(address) == "answer" and self._effects.get(address) != "program":
