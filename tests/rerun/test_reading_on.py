@@ -13,8 +13,9 @@ import pytest
 from appl import gen, ppl
 from appl.backend import Chunk, Emit, Request, Response, Sample, Usage
 from appl.errors import BackendUnavailable, CallCancelled, DivergenceError
+from appl.runtime.answers.models import Model, Models
 from appl.runtime.run import Run
-from appl.runtime.scheduling import Policy
+from appl.runtime.scheduling import Place, Policy
 from appl.runtime.scheduling.policy import Limits, Retries
 from appl.testing import Fake
 from appl.tracing import Recorder, Replayer, Trace, profile_data
@@ -231,6 +232,68 @@ def test_it_is_tried_again_as_long_as_nothing_new_was_read(path: Path) -> None:
     backend = Telling(BackendUnavailable("onc"), BackendUnavailable("on"), "once more")
     assert again(path, backend, 99)[0] == list("once more")
     assert backend.asked == [CALL] * 3
+
+
+class Near(Telling):
+    profile = Fake(lambda _: "", name="near", default_model="n").profile
+
+
+class Far(Telling):
+    profile = Fake(lambda _: "", name="far", default_model="f").profile
+
+
+def with_two(near: Near, far: Far, most: int, *watching: Any, recalled: Any = None) -> list[str]:
+    """What is read where the backend *far* is asked for what *near* cannot answer."""
+    both = {"both": Model("near", "n", others=(Model("far", "f"),))}
+    models, seen = Models(near.profile, None, both, "near", {"far": far.profile}), list[str]()
+    once = Policy(retries=Retries(attempts=1), circuit=None)
+    with Run(
+        near, instruments=watching, recorded=recalled, policy=once, models=models,
+        places={"far": Place(far, once)},
+    ):  # fmt: skip
+        asyncio.run(program(most, seen, model="both"))
+    return seen
+
+
+def test_another_backend_is_asked_for_it_as_long_as_nothing_new_was_read(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "a.trace", {}, durability="process")
+    assert with_two(Near("onc", ends=False), Far(), 3, recorder) == ["o", "n", "c"]
+    recorder.close()
+    for said, read in (("on", list("once more")), ("once", None)):
+        rerunner, far = Rerunner(tmp_path / "a.trace"), Far("once more")
+        near = Near(BackendUnavailable(said))
+        if read is not None:
+            assert with_two(near, far, 99, rerunner, recalled=rerunner) == read
+            continue
+        with pytest.raises(BackendUnavailable):
+            with_two(near, far, 99, rerunner, recalled=rerunner)
+        assert not far.asked
+
+
+def test_a_program_that_waits_without_a_loop_reads_on_too(tmp_path: Path) -> None:
+    @ppl
+    def story(most: int, seen: list[str]) -> str:
+        "Tell me a story."
+        answer = gen(stream=True)
+        for piece in answer.text_stream:
+            seen.append(piece)
+            if len(seen) == most:
+                answer.cancel()
+                break
+        return "".join(seen)
+
+    class Stories(Telling):
+        async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+            return await super().complete(replace(request, address=CALL), emit)
+
+    recorder = Recorder(tmp_path / "a.trace", {}, durability="process")
+    with Run(Stories("onc", ends=False), instruments=[recorder]):
+        assert story(3, []) == "onc"
+    recorder.close()
+    rerunner = Rerunner(tmp_path / "a.trace")
+    with Run(Stories("once more"), instruments=[rerunner], recorded=rerunner):
+        assert story(99, []) == "once more"
+    assert [live.cause for live in rerunner.report.live] == [CAUSE]
 
 
 def test_it_is_not_tried_again_when_more_was_read(path: Path) -> None:
