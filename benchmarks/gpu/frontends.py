@@ -1,11 +1,14 @@
 """Six programs on one SGLang server: appl, SGLang's own frontend, asyncio with the openai SDK.
 
 Run: python benchmarks/gpu/frontends.py URL --tokenizer FOLDER --model NAME [--rounds 3]
-     [--sides appl,sglang,openai] [--sglang-python PYTHON] [--scale 1] [--json FILE]
+     [--sides appl,sglang,openai] [--sglang-python PYTHON] [--scale 1] [--template plain]
+     [--json FILE]
 
 Each side is a process of its own that writes the programs as its users do and runs all instances
 of one at once; sides take turns, on a flushed cache, in rotating order. Every answer has a fixed
-number of tokens, so that all sides have the same work. Figures are programs per second.
+number of tokens, so that all sides have the same work. SGLang's frontend writes no chat template
+around its texts, and so does appl with the template ``plain``; with ``model`` it uses the model's,
+as the server does for the SDK. Figures are programs per second.
 """
 
 from __future__ import annotations
@@ -44,7 +47,9 @@ def text(words: int, seed: str) -> str:
 SHOTS = text(500, "shots")
 
 
-def appl_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], None]:
+def appl_side(
+    url: str, tokenizer: Path, model: str, template: str | None
+) -> Callable[[str, int], None]:
     """The programs in appl."""
     sys.path[:0] = [str(ROOT), str(ROOT / "backends")]
     import appl
@@ -62,13 +67,15 @@ def appl_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], Non
 
     @ppl(ctx="copy")
     def score(thought: Any) -> Any:
-        f"{thought}"
+        with AIRole():
+            f"{thought}"
         "How good is it?"
         return gen(max_tokens=8, temperature=0, **exact)
 
     @ppl(ctx="copy")
     def deeper(thought: Any) -> Any:
-        f"{thought}"
+        with AIRole():
+            f"{thought}"
         thoughts = [gen(max_tokens=48, temperature=0.7, **exact) for _ in range(3)]
         return [score(each) for each in thoughts]
 
@@ -84,7 +91,8 @@ def appl_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], Non
         f"Task: {text(40, f'a{i}')}"
         for step in range(8):
             "Thought and action:"
-            gen(max_tokens=16, temperature=0, **exact)
+            with AIRole():
+                gen(max_tokens=16, temperature=0, **exact)
             f"Observation: {text(150, f'o{i}.{step}')}"
         return gen(max_tokens=48, temperature=0, **exact)
 
@@ -110,7 +118,8 @@ def appl_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], Non
 
     @ppl(ctx="copy")
     def expand(outline: Any, point: int) -> Any:
-        f"{outline}"
+        with AIRole():
+            f"{outline}"
         f"Write out point {point}."
         return gen(max_tokens=64, temperature=0, **exact)
 
@@ -131,7 +140,7 @@ def appl_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], Non
         "self-consistency": self_consistency, "tree of thoughts": tree, "agents": agent,
         "two-agent chat": chat, "skeleton": skeleton, "extraction": extraction,
     }  # fmt: skip
-    backend = SGLang(url=url, tokenizer=tokenizer, advise=lambda _: None)
+    backend = SGLang(url=url, tokenizer=tokenizer, template=template, advise=lambda _: None)
 
     def run(name: str, number: int) -> None:
         with Run(backend):
@@ -305,12 +314,14 @@ def openai_side(url: str, tokenizer: Path, model: str) -> Callable[[str, int], N
     return run
 
 
-def serve_side(who: str, url: str, tokenizer: Path, model: str) -> None:
+def serve_side(who: str, url: str, tokenizer: Path, model: str, template: str) -> None:
     """Obey lines ``NAME NUMBER`` on stdin; say how many seconds each took."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is not an answer
-    made = {"appl": appl_side, "sglang": sglang_side, "openai": openai_side}[who]
-    run = made(url, tokenizer, model)
+    if who == "appl":
+        run = appl_side(url, tokenizer, model, None if template == "model" else template)
+    else:
+        run = {"sglang": sglang_side, "openai": openai_side}[who](url, tokenizer, model)
     print("ready", file=out, flush=True)
     for line in sys.stdin:
         name, number = json.loads(line)
@@ -373,14 +384,16 @@ def main() -> None:
     parser.add_argument("--programs", help="only these, as in 'agents,extraction'")
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of programs")
     parser.add_argument("--sides", default=",".join(SIDES), help="whom to compare, appl among them")
+    parser.add_argument("--template", default="plain", help="of appl: plain or model")
     parser.add_argument("--sglang-python", default=sys.executable)
     parser.add_argument("--side", choices=SIDES)
     parser.add_argument("--json")
     options = parser.parse_args()
     if options.side:
-        serve_side(options.side, options.url, options.tokenizer, options.model)
+        serve_side(options.side, options.url, options.tokenizer, options.model, options.template)
         return
-    arguments = [options.url, "--tokenizer", str(options.tokenizer), "--model", options.model]
+    arguments = [options.url, "--tokenizer", str(options.tokenizer), "--model", options.model,
+                 "--template", options.template]  # fmt: skip
     pythons = {"sglang": options.sglang_python}
     sides = {
         who: Side(who, pythons.get(who, sys.executable), arguments)
