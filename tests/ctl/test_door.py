@@ -353,7 +353,7 @@ def test_what_nobody_answers_at_is_removed_by_who_looks(home: Path) -> None:
 
 def test_who_does_not_answer_in_time_is_listed_as_such(home: Path) -> None:
     with opened():
-        path = home / "appl" / f"{os.getpid()}-999998.sock"  # a number that no run of this process has
+        path = home / "appl" / f"{os.getpid()}-999998.sock"  # no run has this number
         with socket.socket(socket.AF_UNIX) as silent:
             silent.bind(str(path))
             silent.listen(1)
