@@ -51,6 +51,7 @@ a streamed answer, else missing, and ``texts`` what one that failed, or was canc
 from __future__ import annotations
 
 import builtins
+import sys
 from typing import Any
 
 from appl import errors
@@ -114,7 +115,7 @@ def response_from(data: Any, big: Any = _passes) -> Response:
     return Response(
         samples=tuple(_sample(sample, big) for sample in samples),
         usage=Usage(*(optional(int, count) for count in used)),
-        model=checked(str, model),
+        model=word(model),
         scores=None if scores is None else tuple(checked(float, score) for score in scores),
         choice_method=optional(str, method),
         cost=optional(int, cost),
@@ -127,7 +128,7 @@ def _sample(data: Any, big: Any) -> Sample:
     tokens = None if logprobs is None else tuple(_token(*token) for token in logprobs)
     calls, reasoning = more or ((), None)
     return Sample(
-        checked(str, big(text)), checked(str, reason), tokens, calls_from(calls, big),
+        checked(str, big(text)), word(reason), tokens, calls_from(calls, big),
         None if reasoning is None else checked(str, big(reasoning)),
     )  # fmt: skip
 
@@ -144,6 +145,11 @@ def checked(kind: Any, value: Any) -> Any:
     if type(value) is not kind:
         raise TypeError(f"expected {kind.__name__}, found {type(value).__name__}")
     return value
+
+
+def word(value: Any) -> str:
+    """*value*, a text that many records have: it is kept once. Raises ``TypeError``."""
+    return sys.intern(checked(str, value))
 
 
 def optional(kind: Any, value: Any) -> Any:

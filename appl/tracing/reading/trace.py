@@ -35,7 +35,7 @@ from appl.prompt.shown import Bundle
 from appl.tracing.format import block, codec, keys, record, store
 from appl.tracing.format.allowance import RECORD, Allowance, of_file
 from appl.tracing.format.chunks import Texts, check, rebuilt, texts_of
-from appl.tracing.format.record import checked, optional
+from appl.tracing.format.record import checked, optional, word
 from appl.tracing.format.sealing import REDACTED, SEALED, Sealer
 from appl.tracing.format.store import regular_file
 from appl.tracing.reading import notebook
@@ -655,7 +655,7 @@ class Builder:
         if role not in ROLES:
             raise ValueError(f"unknown role {role!r}")
         text = checked(str, self._long(content))
-        self._messages[checked(int, number)] = self._made(role, text, more)
+        self._messages[checked(int, number)] = self._made(word(role), text, more)
 
     def _made(self, role: Any, text: str, more: Any) -> tuple[Message, tuple[str, ...]]:
         """A message, and the secrets that were taken out of it."""
@@ -754,7 +754,7 @@ class Builder:
         self._allowance.spend(_EDGE * len(edges))
         call = Call(
             address=f"{self._scope_of(scope)}/{checked(str, name)}",
-            ordinal=checked(int, ordinal), kind=checked(str, kind), model=model,
+            ordinal=checked(int, ordinal), kind=word(kind), model=model,
             sampling=sampling, messages=messages, n=checked(int, n), sample=checked(int, sample),
             content=checked(bytes, content), edges=tuple(self._address(edge) for edge in edges),
             file=self._file(file), line=optional(int, line), timeout=optional(float, timeout),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from appl.tracing.reading.spans import Span
+from appl.tracing.reading.spans import Span, spans_in
 from appl.tracing.reading.trace import Call, Trace
 
 _MOST = 10**8
@@ -34,15 +34,19 @@ def origins(call: Call, trace: Trace) -> list[Origin]:
     """
     if call.messages is None:
         return []
+    links = call.messages.links()
     answers = {text: made for edge in call.edges for text, made in _answers(trace, edge)}
-    if len(answers) * sum(link.size for link in call.messages.links()) > _MOST:
+    if len(answers) * sum([link.size for link in links]) > _MOST:
         answers = {}
+    longest = sorted(answers, key=len, reverse=True)
     found: list[Origin] = []
-    for number, (link, spans) in enumerate(zip(call.messages.links(), call.spans(), strict=True)):
-        if any(span.where for span in spans):
-            found += [_of_span(number, span, trace) for span in spans if span.where]
+    for number, link in enumerate(links):
+        told = link.spans
+        spans = [span for span in spans_in(told) if span.where] if told else []
+        if spans:
+            found += [_of_span(number, span, trace) for span in spans]
         elif answers:
-            found += _within(number, link.message.content, answers)
+            found += _within(number, link.message.content, answers, longest)
     return found
 
 
@@ -61,14 +65,16 @@ def _answers(trace: Trace, address: str) -> list[tuple[str, Call]]:
     return [(text, made) for text in texts if text]
 
 
-def _within(number: int, text: str, answers: dict[str, Call]) -> list[Origin]:
+def _within(number: int, text: str, answers: dict[str, Call], longest: list[str]) -> list[Origin]:
     """The longest answers first, each at the first place that none has taken."""
     whole = answers.get(text)
     if whole is not None:
         return [Origin(number, 0, len(text), whole.address, whole.where)]
     taken: list[Origin] = []
     done: set[str] = set()
-    for answer in sorted(answers, key=len, reverse=True):
+    for answer in longest:
+        if answer not in text:
+            continue
         made = answers[answer]
         if made.address in done:
             continue
