@@ -6,7 +6,8 @@ long a call keeps the loop. What recording costs is the difference of both, the 
 included. The load is chats of 10 turns with 5 kB that all share. Then a program of such chats runs
 at the same rate against answers that take 100 ms, with and without a recorder; the difference of
 its processor time is what recording costs a user. A calibration loop says how fast the machine was
-meanwhile. The table goes to ``benchmarks/results/recording.txt``.
+meanwhile, and how much slower a core is that sleeps between ticks. The table goes to
+``benchmarks/results/recording.txt``.
 """
 
 from __future__ import annotations
@@ -171,6 +172,19 @@ def calibration() -> float:
     return (time.perf_counter() - began) * 1e3
 
 
+def speeds() -> tuple[float, float]:
+    """Microseconds of processor time that a short loop takes: when a core does nothing else, and
+    when it slept for a tick before."""
+    busy, rested = list[float](), list[float]()
+    for found, pause in ((busy, 0.0), (rested, TICK)):
+        for _ in range(300):
+            time.sleep(pause)
+            before = time.thread_time()
+            sum(i * i for i in range(10_000))
+            found.append((time.thread_time() - before) * 1e6)
+    return min(busy), statistics.median(rested)
+
+
 def table() -> Iterator[str]:
     """The lines of the result."""
     calls = loads()
@@ -210,6 +224,12 @@ def table() -> Iterator[str]:
     yield (
         f"a program at that rate: {without:.0f} µs of CPU a call, {recorded:.0f} recorded: "
         f"{recorded / without:.2f} times, {took:.0f} µs a call, {took * RATE / 1e6:.1%} of a core"
+    )
+    busy, rested = speeds()
+    yield ""
+    yield (
+        f"the speed of this core: a fixed loop takes {busy:.0f} µs when nothing else is done, and "
+        f"{rested:.0f} µs between sleeps of {TICK * 1e3:.0f} ms, {rested / busy:.2f} times as much"
     )
 
 
