@@ -29,6 +29,10 @@ class Effort:
     def __init__(self) -> None:
         self._spent: dict[int | None, float] = {}
 
+    def note(self, thread: threading.Thread) -> None:
+        """Look at *thread* for the first time: only what it does from now on counts."""
+        self._spent[thread.ident] = _processor_s(thread)
+
     def goes_on(self, thread: threading.Thread) -> bool:
         """Whether *thread* has been at work since the last look at it, or is now."""
         spent = _processor_s(thread)

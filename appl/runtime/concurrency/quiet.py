@@ -15,6 +15,8 @@ from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.effort import Effort, Idleness, Waits, own_threads
 
 if TYPE_CHECKING:
+    import threading
+
     from appl.runtime.concurrency.fiber import Hub
     from appl.runtime.run import Run
 
@@ -52,6 +54,7 @@ class Quiet:
         self._idleness = Idleness()
         self._given_up = Waits()
         self._spared = 0
+        self._awake: Hub | None = None  # who did not rest the last time, and is looked at first
         self.starting = 0
         self.timers = 0
         self.waits = 0
@@ -163,16 +166,19 @@ class Quiet:
 
     def _resting(self) -> dict[Hub, int] | None:
         """How far each hub has come, if all of them rest."""
-        hubs = tuple(self._hubs)  # their threads add to the set
-        living = {hub for hub in hubs if hub.alive()}
-        self._hubs.difference_update(hub for hub in hubs if hub not in living)
-        if self.starting > 0 or not all(hub.rests() for hub in living):
+        awake = self._awake
+        if self.starting > 0 or (awake is not None and not awake.rests() and awake.alive()):
             return None
-        return {hub: hub.turns for hub in living}
+        hubs = tuple(self._hubs)  # their threads add to the set
+        living = {hub: None for hub in hubs if hub.alive()}  # first: who ends may wake another
+        self._hubs.difference_update(hub for hub in hubs if hub not in living)
+        self._awake = next((hub for hub in living if not hub.rests()), None)
+        return {hub: hub.turns for hub in living} if self._awake is None else None
 
     def _look_later(self, patience: int = LONG) -> None:
         moves = self._moves
-        self._works()
+        for thread in self._busy():
+            self._effort.note(thread)
 
         def look() -> None:
             if self._moves != moves or self._run.over:
@@ -200,13 +206,15 @@ class Quiet:
             return False
         hubs = tuple(self._hubs)
         resting = {hub.thread.native_id for hub in hubs if hub.rests()}
-        resting -= {hub.thread.native_id for hub in hubs if not hub.rests()}
+        resting -= {thread.native_id for thread in self._busy()}
         return self._given_up.last(but=resting | own_threads())
 
     def _works(self) -> bool:
         """Whether a thread whose programs do not all wait has computed since the last look."""
-        busy = [hub.thread for hub in tuple(self._hubs) if not hub.rests()]
-        return any([self._effort.goes_on(thread) for thread in busy])
+        return any([self._effort.goes_on(thread) for thread in self._busy()])
+
+    def _busy(self) -> list[threading.Thread]:
+        return [hub.thread for hub in tuple(self._hubs) if not hub.rests()]
 
     def _quiet(self, final: bool) -> None:
         self._forced_at = -1
