@@ -17,20 +17,20 @@ def nobody(address: str) -> bool:
     return False
 
 
-def sequence() -> Sequence:
-    return Sequence([((at, 1), f"/{name}.0") for at, name in enumerate("abc")])
+def sequence(*due: int) -> Sequence:
+    """Three things that a program was told of, those of the turns *due* about to be told again."""
+    told = Sequence([((at, 1), f"/{name}.0") for at, name in enumerate("abc")])
+    for at in due:
+        told.comes((at, 1))
+    return told
 
 
 def test_what_comes_first_is_complete() -> None:
-    told = sequence()
-    told.comes((0, 1))
-    assert told.complete((0, 1), nobody)
+    assert sequence(0).complete((0, 1), nobody)
 
 
 def test_what_came_after_something_that_nobody_waits_for_yet_is_not() -> None:
-    told = sequence()
-    for turn in ((0, 1), (2, 1)):
-        told.comes(turn)
+    told = sequence(0, 2)
     assert told.complete((0, 1), nobody)
     assert not told.complete((2, 1), nobody)
     told.comes((1, 1))
@@ -38,16 +38,11 @@ def test_what_came_after_something_that_nobody_waits_for_yet_is_not() -> None:
 
 
 def test_nobody_has_to_ask_for_what_is_excused() -> None:
-    told = sequence()
-    for turn in ((0, 1), (2, 1)):
-        told.comes(turn)
-    assert told.complete((2, 1), lambda address: address == "/b.0")
+    assert sequence(0, 2).complete((2, 1), lambda address: address == "/b.0")
 
 
 def test_what_nobody_was_told_comes_behind_all_that_somebody_was_told() -> None:
-    told = sequence()
-    for at in (0, 1, 7):
-        told.comes((at, 1))
+    told = sequence(0, 1, 7)
     assert not told.complete((7, 1), nobody)
     told.comes((2, 1))
     assert told.complete((7, 1), nobody)

@@ -105,10 +105,9 @@ def own_threads() -> set[int | None]:
 
 def _waits() -> Iterator[tuple[int, str]]:
     """Each thread of the process, and the number of its wait; nothing for one that can run."""
-    with contextlib.suppress(OSError):
-        for task in Path("/proc/self/task").iterdir():
-            with contextlib.suppress(OSError):  # it has ended meanwhile
-                yield int(task.name), _wait_in((task / "status").read_text())
+    for task in _tasks():
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            yield int(task.name), _wait_in((task / "status").read_text())
 
 
 def _wait_in(status: str) -> str:
@@ -120,13 +119,13 @@ def _wait_in(status: str) -> str:
 def _others_at_work() -> bool:
     """Whether a thread other than this one could run now, or waits for a disk."""
     mine = str(threading.get_native_id())
-    with contextlib.suppress(OSError):  # on other systems there is no such folder
-        return any(
-            _state_of(task.name) in _AT_WORK
-            for task in Path("/proc/self/task").iterdir()
-            if task.name != mine
-        )
-    return False
+    return any(_state_of(task.name) in _AT_WORK for task in _tasks() if task.name != mine)
+
+
+def _tasks() -> Iterator[Path]:
+    """What the system tells of each thread of the process, a folder each; nothing but on Linux."""
+    with contextlib.suppress(OSError):
+        yield from Path("/proc/self/task").iterdir()
 
 
 def _processor_s(thread: threading.Thread) -> float:
