@@ -29,12 +29,13 @@ class Messages:
     ``audio``) that a backend must have to take them. ``outline`` is the message, perhaps without
     its text. ``cache`` holds what a backend derives from exactly this prefix (token ids, encoded
     JSON), keyed by whatever that backend chooses. Nothing that is said later joins the message of
-    a ``closed`` link. The *spans* of the text say where it comes from.
+    a ``closed`` link. The *spans* of the text say where it comes from. ``noted`` is the number by
+    which a recorder knows the prefix, and its mark.
     """
 
     __slots__ = (
         "_digest", "_held", "_kept", "_rope", "_spans", "_trail", "cache", "closed", "length",
-        "needs", "outline", "parent",
+        "needs", "noted", "outline", "parent",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +63,7 @@ class Messages:
         self._digest: bytes | None = None
         self._trail: int | None = None
         self.cache: dict[object, object] = {}
+        self.noted: tuple[object, int] | None = None
 
     @classmethod
     def roped(cls, parent: Messages | None, outline: Message, rope: Rope, closed: bool) -> Messages:

@@ -29,6 +29,7 @@ SAID = {
     "growing": ["Once upon a time", "It is a long document", "Number 2"],
     "masked": ["My key is"],
     "tasks": ["Task 3"],
+    "dialogues": ["AT LENGTH", "follows from another", "chapter"],
 }
 
 

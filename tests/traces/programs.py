@@ -41,6 +41,10 @@ class Answering(Fake):
             return BackendUnavailable("the server is gone: é, \ud800 and \x1b[31m")
         if "CUT" in text:
             return Streamed(("first ", "and then "), BackendUnavailable("the stream broke off"))
+        if "AT LENGTH" in text:
+            return f"{_answer(request).text}: " + "one thing follows from another, " * 10
+        if "A BOOK" in text:
+            return f"{_answer(request).text}: " + "chapter after chapter, " * 300
         if request.sampling.choices:
             return request.sampling.choices[1]
         if request.sampling.tools and "is 12 degrees" not in text:
@@ -81,6 +85,34 @@ def chat(turns: int) -> list[str]:
             f"{answer}"
         said.append(str(answer))
     return said
+
+
+@ppl
+def dialogue(topics: tuple[str, ...]) -> list[str]:
+    """Answers of some length, each said again in the next prompt."""
+    said: list[str] = []
+    for topic in topics:
+        f"Speak of {topic}."
+        with AIRole():
+            f"{(answer := str(gen()))}"
+        said.append(answer)
+    return said
+
+
+def dialogues() -> Any:
+    """Answers that prompts say again: short and long ones, some of them twice."""
+    topics = "rain AT LENGTH", "snow AT LENGTH", "A BOOK", "wind"
+    first = dialogue(topics)
+    return [first, _retold(first[1]), _retold(first[2])]
+
+
+@ppl
+def _retold(text: str) -> str:
+    "Did you say this?"
+    with AIRole():
+        f"{text}"
+    "Why?"
+    return str(gen())
 
 
 def tree() -> Any:
@@ -238,6 +270,7 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
     "growing": growing,
     "masked": masked,
     "tasks": tasks,
+    "dialogues": dialogues,
 }
 EDITS = {"original": original, "edited": edited}
 """Two versions of a program: the second is run from the trace of the first."""

@@ -40,10 +40,11 @@ tool call that is answered), ``name``, ``error``, and in an L, ``from``: where i
 as length, origin, length, origin, …, of what is added (of the whole, where the message before is an
 M). An origin is the id of a line or a call, an address, or nil; in an N, where the message is an M,
 ``from`` is likewise. An error is its type, the nearest one known here, message, arguments, and
-where there is any, a map of what else it says. A sample of an answer is text, finish reason and
-tokens; where there are any, tool calls and reasoning follow. ``lengths`` are those of the chunks of
-a streamed answer, else missing, and ``texts`` what one that failed, or was cancelled, had said.
-``waited`` is a map of microseconds by reason, and missing where it would be empty.
+where there is any, a map of what else it says. The content of the assistant's message may be the id
+of a call: it is the text of that call's answer, said again. A sample of an answer is text, finish
+reason and tokens; where there are any, tool calls and reasoning follow. ``lengths`` are those of
+the chunks of a streamed answer, else missing, and ``texts`` what one that failed, or was cancelled,
+had said. ``waited`` is a map of microseconds by reason, and missing where it would be empty.
 ``about`` is a map, and missing where it would be empty: ``first`` (when the first chunk came),
 ``source`` and ``of`` (see ``event.Source``).
 """
@@ -70,9 +71,11 @@ def _passes(value: Any) -> Any:
 
 def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]:
     """A response as plain data; *big* may put a reference in place of a text."""
-    used = response.usage
+    used, samples = response.usage, response.samples
     data = (
-        [_sample_data(sample, big) for sample in response.samples],
+        [_sample_data(samples[0], big)]
+        if len(samples) == 1
+        else [_sample_data(sample, big) for sample in samples],
         (used.prompt_tokens, used.completion_tokens, used.cached_tokens),
         response.model,
         response.scores,
@@ -83,8 +86,12 @@ def response_data(response: Response, big: Big | None = None) -> tuple[Any, ...]
 
 
 def _sample_data(sample: Sample, big: Big | None) -> tuple[Any, ...]:
-    tokens = sample.logprobs and _tokens(sample.logprobs)
-    data = (big(sample.text) if big else sample.text, sample.finish_reason, tokens)
+    text, tokens = sample.text, sample.logprobs
+    data = (
+        big(text) if big is not None else text,
+        sample.finish_reason,
+        tokens and _tokens(tokens),
+    )
     if not sample.tool_calls and sample.reasoning is None:
         return data
     big = big or _passes

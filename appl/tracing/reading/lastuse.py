@@ -51,11 +51,13 @@ class Uses:
     """What the first pass found: of each number of a process, the record that uses it last.
 
     ``told`` are the records that speak of the delivery of a tool's result, ``kinds`` those of the
-    kinds "O" and "W" that there are.
+    kinds "O" and "W" that there are, ``quoted`` the calls, by their order, whose answers are said
+    again in a prompt.
     """
 
     def __init__(self) -> None:
         self.calls, self.tools, self.told = Entries(), Entries(), set[int]()
+        self.quoted = bytearray()
         self.kinds = set[str]()
         self._of = [array("q")]
         self._since = 0
@@ -72,6 +74,11 @@ class Uses:
             if number >= len(last):
                 last.extend([-1] * (number + 1 - len(last)))
             last[number] = record
+
+    def quote(self, call: int) -> None:
+        """The answer of the *call*, by its order, is said again."""
+        self.quoted.extend(bytes(max(0, call + 1 - len(self.quoted))))
+        self.quoted[call] = 1
 
     def used(self, number: Any, record: int) -> None:
         last = self._of[-1]
@@ -207,6 +214,9 @@ class First(Pass):
     def _message(self, number: Any, role: Any, content: Any, more: Any = None) -> None:
         self._given(number)
         self._used_here(*parts(more))
+        if type(content) is int and role == "assistant":
+            self._used_here(content)
+            self._uses.quote(self._calls[content])  # type: ignore[arg-type]
 
     def _longer(self, number: Any, base: Any, added: Any, more: Any = None) -> None:
         self._given(number)

@@ -183,12 +183,17 @@ class _Held:
 
 
 class _Named:
-    """A call that is over: others may still refer to it by its number."""
+    """A call that is over: others may still refer to it by its number, or say its answer again.
 
-    __slots__ = ("address",)
+    ``taken`` is what that answer takes of the allowance.
+    """
 
-    def __init__(self, address: str) -> None:
-        self.address = address
+    __slots__ = ("address", "response", "taken")
+
+    def __init__(self, call: Call, quoted: bool) -> None:
+        self.address = call.address
+        self.response = call.response if quoted else None
+        self.taken = 0
 
 
 class _Calls(Pass):
@@ -222,7 +227,15 @@ class _Calls(Pass):
             if self._uses.over(self._process, held.number, trace.records - 1):
                 del self._calls[held.number]
             else:
-                self._calls[held.number] = _Named(call.address)  # type: ignore[assignment]
+                named = _Named(call, self._quotes(held.index))
+                if named.response is not None:  # what the call takes is taken for a while longer
+                    named.taken = held.taken
+                    self._allowance.taken += held.taken
+                self._calls[held.number] = named  # type: ignore[assignment]
+
+    def _quotes(self, index: int) -> bool:
+        quoted = self._uses.quoted
+        return index < len(quoted) and bool(quoted[index])
 
     def _forget(self) -> None:
         super()._forget()
@@ -272,6 +285,7 @@ class _Calls(Pass):
     def _release_call(self, number: Any) -> None:
         known: object = self._calls.get(number) if isinstance(number, int) else None
         if isinstance(known, _Named) and self._over(number):
+            self._allowance.taken -= known.taken
             del self._calls[number]
 
     def _scope(
@@ -294,6 +308,7 @@ class _Calls(Pass):
         super()._message(number, role, content, more)
         self._keeps(number, self._messages, before)
         self._parts_used(more)
+        self._release_call(content)
 
     def _longer(self, number: Any, base: Any, added: Any, more: Any = None) -> None:
         before = self._spent
@@ -371,6 +386,9 @@ class _Answers(_Calls):
 
     def _stream(self, call: Call, cuts: Any, said: Any = None, *later: Any) -> None:
         pass
+
+    def _quotes(self, index: int) -> bool:
+        return False
 
 
 class _Chosen(_Calls):

@@ -518,6 +518,7 @@ class Builder:
         self._nodes: dict[int, tuple[Messages, tuple[str, ...]]] = {}
         self._parameters: dict[int, tuple[str, str, tuple[str, ...]]] = {}
         self._calls: dict[int, Call] = {}
+        self._veiled: dict[int, tuple[str, ...]] = {}
         self._used: dict[Any, ToolUse] = {}
 
     def block(self, raw: bytes, number: int) -> None:
@@ -654,8 +655,19 @@ class Builder:
     def _message(self, number: Any, role: Any, content: Any, more: Any = None) -> None:
         if role not in ROLES:
             raise ValueError(f"unknown role {role!r}")
+        if type(content) is int and role == "assistant" and more is None:
+            self._messages[checked(int, number)] = self._said_again(content)
+            return
         text = checked(str, self._long(content))
         self._messages[checked(int, number)] = self._made(word(role), text, more)
+
+    def _said_again(self, call: int) -> tuple[Message, tuple[str, ...]]:
+        """The answer of *call* as a message, and the secrets that were taken out of it."""
+        answered = self._calls[call]
+        if answered.response is None or not answered.response.samples:
+            raise ValueError(f"a message is the answer of {answered.address}, which has none")
+        masks = self._masks + self._veiled.get(call, ())
+        return Message("assistant", answered.response.samples[0].text), masks
 
     def _made(self, role: Any, text: str, more: Any) -> tuple[Message, tuple[str, ...]]:
         """A message, and the secrets that were taken out of it."""
@@ -820,6 +832,8 @@ class Builder:
             raise ValueError(f"unknown outcome {status!r}")
         call.ended, call.end_position = checked(int, at), self._ends
         call.masked += self._masks
+        if self._masks and isinstance(reference, int):
+            self._veiled[reference] = self._masks
         self._ends += 1
         about = later[-1] if later and isinstance(later[-1], dict) else None
         if about is not None:

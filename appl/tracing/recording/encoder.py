@@ -19,6 +19,7 @@ from appl.prompt import (
     Message,
     Messages,
     Origin,
+    RoleName,
     Rope,
     Spans,
     ToolCall,
@@ -41,7 +42,7 @@ from appl.runtime.event import (
     Warned,
 )
 from appl.tracing.format import chunks, codec, record
-from appl.tracing.recording.memo import Memo, Ropes, Said
+from appl.tracing.recording.memo import Answers, Memo, Ropes, Said
 from appl.tracing.recording.privacy import Redact
 from appl.tracing.recording.secret import MASKED, Masker
 from appl.tracing.recording.sums import Sums
@@ -85,15 +86,6 @@ class Closing:
     at: int
 
 
-def held(event: Event) -> Event | WithError:
-    """*event* as it is now, whatever the program does to what it holds until it is encoded.
-
-    Raises ``TypeError`` or ``ValueError`` where something observed is no plain data.
-    """
-    hold = _HOLDS.get(type(event))
-    return event if hold is None else hold(event)
-
-
 def _attempt(event: AttemptFailed) -> WithError:
     return WithError(event, record.error_data(event.error))
 
@@ -106,10 +98,12 @@ def _end(event: CallEnded) -> CallEnded | WithError:
 
 def _is_fixed(response: Response) -> bool:
     """Whether it has tuples, as it should: a backend may still change its lists."""
-    return type(response.samples) is tuple and all(
-        type(each.tool_calls) is tuple and type(each.logprobs) in _FIXED
-        for each in response.samples
-    )
+    if type(response.samples) is not tuple:
+        return False
+    for each in response.samples:
+        if type(each.tool_calls) is not tuple or type(each.logprobs) not in _FIXED:
+            return False
+    return True
 
 
 _FIXED = (tuple, type(None))
@@ -137,13 +131,19 @@ def _scope(event: ScopeEntered) -> ScopeEntered:
     return replace(event, metadata=about)
 
 
-_HOLDS: dict[type, Callable[[Any], Event | WithError]] = {
+HOLDS: dict[type, Callable[[Any], Event | WithError]] = {
     AttemptFailed: _attempt,
     CallEnded: _end,
     ToolEnded: _tool_end,
     Observed: _observation,
     ScopeEntered: _scope,
 }
+"""What makes of an event what it is now, whatever the program does to what it holds until it is
+encoded. Raises ``TypeError`` or ``ValueError`` where something observed is no plain data."""
+
+
+class _Closed(Exception):
+    """The last record was made."""
 
 
 class EventEncoder:
@@ -157,13 +157,15 @@ class EventEncoder:
     def __init__(self, began: int, masker: Masker, redact: Redact | None, whole: bool) -> None:
         self._began, self._masker, self.redact, self._whole = began, masker, redact, whole
         self.totals = Sums()
-        self._packed: list[bytes] = []
         self._closed = False
+        self._packed: list[bytes] = []
         self._records: list[tuple[Any, ...]] = []
         self._size = self._inline = 0
         self._failed: Callable[[str, Exception], None] = _unexpected
         self._ids = itertools.count(1)
         self._texts, self._messages, self._nodes = Memo(), Said(), Memo()
+        self._answers = Answers()
+        self._mark = object()
         self._media, self._ropes = Memo(), Ropes()
         self._sites: dict[tuple[int, int], tuple[Any, int]] = {}
         self._firsts: dict[str, int] = {}
@@ -184,6 +186,7 @@ class EventEncoder:
             WithError: self._with_error,
             Begun: self._begun,
             Closing: self._closing,
+            bytes: self._encoded,
         }
 
     def encode(self, items: list[Any], failed: Callable[[str, Exception], None]) -> list[bytes]:
@@ -193,18 +196,14 @@ class EventEncoder:
         """
         found, handlers = list[bytes](), self._handlers
         self._packed, self._failed = found, failed
-        for item in items:
-            if self._closed:  # what another thread emitted meanwhile: nothing follows that record
-                break
-            if type(item) is bytes:
-                self._flush()
-                found.append(item)
-                continue
+        for item in items if not self._closed else ():
             try:
                 self._inline = 0
                 handlers[type(item)](item)
                 if self._size > _PIECE:
                     self._flush()
+            except _Closed:  # what another thread emitted meanwhile does not follow that record
+                break
             except Exception as error:
                 failed(type(item).__name__, error)
         self._flush()
@@ -223,11 +222,16 @@ class EventEncoder:
 
     def _each(self, made: list[tuple[Any, ...]]) -> Iterator[bytes]:
         """Each of the records that can be packed; one of them cannot."""
+        lost = dict[int, str]()
         for fields in made:
+            if fields[0] == "M" and fields[3] in lost:
+                fields = (*fields[:3], lost[fields[3]])
             try:
                 yield codec.pack(fields)
             except Exception as error:
                 self._failed(f"a record {fields[0]}", error)
+                if fields[0] == "E":
+                    lost |= self._answers.without(fields[1])
 
     def first_chunk(self, address: str, at: int) -> None:
         """A chunk came; they are written when the call has ended, as they may yet be a secret."""
@@ -247,12 +251,11 @@ class EventEncoder:
         return (nanoseconds - self._began) // 1000
 
     def _call(self, address: str) -> int | str:
-        calls = self._calls
-        return calls.young.get(address) or calls.get(address) or address
+        return self._calls.find(address) or address
 
     def _scope(self, event: ScopeEntered) -> None:
         number = next(self._ids)
-        parent: int | str = self._scopes.get(event.parent) or event.parent
+        parent: int | str = self._scopes.find(event.parent) or event.parent
         name = event.address.rpartition("/")[2] if event.parent else event.address
         if f"{event.parent}/{name}" != event.address:
             parent, name = "", event.address
@@ -269,7 +272,7 @@ class EventEncoder:
         """The number of *file*."""
         if file is None:
             return None
-        number = self._texts.get(file)
+        number = self._texts.find(file)
         if number is None:
             number = next(self._ids)
             self._put("T", number, file)
@@ -278,7 +281,7 @@ class EventEncoder:
 
     def _started(self, event: CallStarted) -> None:
         request = event.request
-        address, scopes = request.address, self._scopes
+        address = request.address
         prompt = self._prompt(request.messages)
         if self._last_params[0] is request.sampling and self._last_params[1] == request.model:
             params = self._last_params[2]
@@ -289,7 +292,7 @@ class EventEncoder:
         edges = [self._call(each) for each in event.edges[:_MAX_EDGES]] if event.edges else ()
         number = next(self._ids)
         self._records.append((
-            "S", number, scopes.young.get(scope) or scopes.get(scope) or scope, name,
+            "S", number, self._scopes.find(scope) or scope, name,
             request.ordinal, event.kind, prompt, params, request.n, request.sample, request.digest,
             edges, file, event.line, (event.at - self._began) // 1000, request.timeout,
         ))  # fmt: skip
@@ -298,29 +301,54 @@ class EventEncoder:
 
     def _prompt(self, chain: Messages | None) -> int | None:
         """The number of *chain*, which may be new."""
-        known, fresh = self._nodes, list[tuple[Messages, tuple[bytes, int]]]()
-        link, number = chain, None
+        fresh: list[Messages] = []
+        mark, link, number = self._mark, chain, None
         while link is not None:
-            key = link.digest, link.trail
-            number = known.young.get(key) or known.get(key)
-            if number is not None:
+            noted = link.noted
+            if noted is not None and noted[0] is mark:
+                number = noted[1]
                 break
-            fresh.append((link, key))
+            fresh.append(link)
             link = link.parent
-        for link, key in reversed(fresh):
+        while fresh:
+            link = fresh.pop()
             said = link.kept
-            if said is not None:
-                message = self._message(said)
-                spans = link.spans
-                of = self._origins(spans) if spans else ()
+            if said is not None and len(said.content) <= _SHORT_TEXT and said.bare:
+                number = self._node(link, (said.role, said.content), number)
             else:
-                message = self._message(link.message) if self._whole else self._longer(link)
-                of = ()
-            parent, number = number, next(self._ids)
-            self._records.append(("N", number, parent, message, key[0], *of))
-            known.put(key, number)
+                number = self._known_node(link, said, number)
+            link.noted = mark, number
             if self._size > _PIECE:
                 self._flush()
+        return number
+
+    def _node(self, link: Messages, said: tuple[RoleName, str], parent: int | None) -> int:
+        """The number of *link*, whose last message has a role and a short text alone."""
+        message = self._messages.find(said) or self._short(said)
+        spans = link.spans
+        of = self._origins(spans) if spans else ()
+        key = (parent, message, *of[0]) if of else (parent, message)
+        number = self._nodes.find(key)
+        if number is None:
+            number = next(self._ids)
+            self._records.append(("N", number, parent, message, link.digest, *of))
+            self._nodes.put(key, number)
+        return number
+
+    def _known_node(self, link: Messages, said: Message | None, parent: int | None) -> int:
+        """The same for a message that is long or goes on: it is known again by its digest."""
+        key = link.digest, link.trail
+        number = self._nodes.find(key)
+        if number is None:
+            of: tuple[list[Any], ...] = ()
+            if said is not None:
+                message = self._message(said)
+                of = self._origins(link.spans)
+            else:
+                message = self._message(link.message) if self._whole else self._longer(link)
+            number = next(self._ids)
+            self._records.append(("N", number, parent, message, key[0], *of))
+            self._nodes.put(key, number)
         return number
 
     def _longer(self, link: Messages) -> int:
@@ -391,17 +419,35 @@ class EventEncoder:
         return bool(longest) and self._masker.finds(seam.encode("utf-8", "surrogatepass"))
 
     def _message(self, message: Message) -> int:
-        role, content = message.role, message.content
-        short = len(content) <= _SHORT_TEXT and message.bare
-        key: Any = (role, content) if short else (digest_of(*message.fields()),)
-        number = self._messages.get(key)
+        """The number of *message*, which may be new."""
+        content = message.content
+        if len(content) <= _SHORT_TEXT and message.bare:
+            said = message.role, content
+            return self._messages.find(said) or self._short(said)
+        key = (digest_of(*message.fields()),)
+        number = self._messages.find(key)
         if number is None:
+            answer = self._answers.find(content) if message.bare else None
             number = next(self._ids)
-            if short and self.redact is None:
-                self._records.append(("M", number, role, content))
+            if answer is not None and message.role == "assistant":
+                self._records.append(("M", number, "assistant", answer))
             else:
                 self._records.append(self._unusual(number, message))
             self._messages.put(key, number)
+        return number
+
+    def _short(self, said: tuple[RoleName, str]) -> int:
+        """The number of a new message that has a role and a short text alone."""
+        role, content = said
+        number = next(self._ids)
+        answer = self._answers.find(content) if role == "assistant" else None
+        if answer is not None:
+            self._records.append(("M", number, role, answer))
+        elif self.redact is None:
+            self._records.append(("M", number, role, content))
+        else:
+            self._records.append(self._unusual(number, Message(role, content)))
+        self._messages.put(said, number)
         return number
 
     def _unusual(self, number: int, message: Message) -> tuple[Any, ...]:
@@ -430,7 +476,7 @@ class EventEncoder:
 
     def _medium(self, medium: Media) -> int:
         """The number of an image or a sound, which is written once however often it is said."""
-        number = self._media.get(medium.digest)
+        number = self._media.find(medium.digest)
         if number is None:
             masks = list[str]()
             data = self._long(medium.data, masks)
@@ -476,7 +522,7 @@ class EventEncoder:
 
     def _parameters(self, request: Request) -> int:
         key = (request.model, request.sampling.canonical())
-        number = self._params.get(key)
+        number = self._params.find(key)
         if number is None:
             self._inline = 0
             number, masks = next(self._ids), list[str]()
@@ -488,7 +534,8 @@ class EventEncoder:
 
     def _dispatched(self, event: CallDispatched) -> None:
         more = self._waited(event.waited) if event.waited else ()
-        self._put("D", self._call(event.address), event.attempt, self._at(event.at), *more)
+        call, at = self._calls.find(event.address), (event.at - self._began) // 1000
+        self._records.append(("D", call or event.address, event.attempt, at, *more))
 
     def _waited(self, nanoseconds: Mapping[str, int]) -> tuple[dict[str, int], ...]:
         waited = {why: took // 1000 for why, took in nanoseconds.items() if took >= 1000}
@@ -516,15 +563,21 @@ class EventEncoder:
         if self.redact is not None or not _is_short(response):
             self._ended_otherwise(event, response)
             return
-        self._count(event, response)
-        for sample in response.samples:
-            self._size += len(sample.text)
+        if event.source is None:
+            self.totals.add(response)
+        else:
+            self.totals.recall(response)
+        text, address = response.samples[0].text, event.address
+        self._size += len(text)
         data = record.response_data(response)
         later = (chunks.lengths(event.chunks),) if event.chunks else ()
         if self._firsts or event.source is not None:
             later = (*later, *self._about_end(event))
         at = (event.at - self._began) // 1000
-        self._records.append(("E", self._call(event.address), record.ANSWERED, data, at, *later))
+        call = self._calls.find(address)
+        self._records.append(("E", call or address, record.ANSWERED, data, at, *later))
+        if call is not None and len(text) > _TINY and not self._whole:
+            self._answers.put(text, call)
 
     def _ended_otherwise(self, event: CallEnded, response: Response) -> None:
         """An answer that is long, or is redacted."""
@@ -587,7 +640,8 @@ class EventEncoder:
         return self._long(self.redacted(Message("assistant", text), masks).content, masks)
 
     def _delivered(self, event: Delivered) -> None:
-        self._put("V", self._call(event.address), self._at(event.at))
+        call, at = self._calls.find(event.address), (event.at - self._began) // 1000
+        self._records.append(("V", call or event.address, at))
 
     def _tool_started(self, event: ToolStarted) -> None:
         masks = list[str]()
@@ -595,7 +649,7 @@ class EventEncoder:
         file, number = self._file(event.file), next(self._ids)
         arguments = self._long(self._arguments(event, masks), masks)
         fields = (
-            "F", number, self._scopes.get(scope) or scope, leaf, event.name, arguments,
+            "F", number, self._scopes.find(scope) or scope, leaf, event.name, arguments,
             event.effect, file, event.line, self._at(event.at),
         )  # fmt: skip
         self._records.append(_masked(fields, masks))
@@ -624,22 +678,28 @@ class EventEncoder:
     def _warned(self, event: Warned) -> None:
         self._put("W", event.address, event.message, self._at(event.at))
 
+    def _encoded(self, item: bytes) -> None:
+        self._flush()
+        self._packed.append(item)
+
     def _begun(self, item: Begun) -> None:
         self.totals.forget(item.call)
 
     def _closing(self, item: Closing) -> None:
         self._put("Z", item.reason, item.error, self._at(item.at), self.totals.as_data())
         self._closed = True
+        raise _Closed
 
 
 def _is_short(response: Response) -> bool:
-    if len(response.samples) != 1:
+    samples = response.samples
+    if len(samples) != 1:
         return False
-    sample = response.samples[0]
-    size = len(sample.text)
-    if sample.tool_calls:
-        size += sum(len(call.arguments) for call in sample.tool_calls)
-    return size + len(sample.reasoning or "") <= LONG_TEXT
+    size = len(samples[0].text)
+    if samples[0].tool_calls or samples[0].reasoning:
+        size += sum(len(call.arguments) for call in samples[0].tool_calls)
+        size += len(samples[0].reasoning or "")
+    return size <= LONG_TEXT
 
 
 def _masked(fields: tuple[Any, ...], masks: list[str]) -> tuple[Any, ...]:

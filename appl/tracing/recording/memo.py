@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from appl.prompt import Rope
@@ -18,9 +19,12 @@ class Memo:
         self.young: dict[Any, int] = {}
         self.old: dict[Any, int] = {}
 
-    def get(self, key: Any) -> int | None:
+        self.find: Callable[[Any], int | None] = self.young.get
+
+    def _either(self, key: Any) -> int | None:
+        """The number that was written for *key*, which is young again."""
         found = self.young.get(key)
-        if found is None and self.old and (found := self.old.get(key)) is not None:
+        if found is None and (found := self.old.get(key)) is not None:
             self.put(key, found)
         return found
 
@@ -30,7 +34,7 @@ class Memo:
         self.young[key] = number
 
     def _forget(self) -> None:
-        self.old, self.young = self.young, {}
+        self.old, self.young, self.find = self.young, {}, self._either
 
 
 class Said(Memo):
@@ -44,6 +48,27 @@ class Said(Memo):
             self._size = 0
             self._forget()
         self.young[key] = number
+
+
+class Answers(Memo):
+    """The calls that gave an answer, by its text: bounded in characters too."""
+
+    _size = 0
+
+    def put(self, key: str, number: int) -> None:
+        self._size += len(key)
+        if self._size > _REMEMBERED_TEXT or len(self.young) >= self._limit:
+            self._size = 0
+            self._forget()
+        self.young[key] = number
+
+    def without(self, number: Any) -> dict[int, str]:
+        """Forget the answer of the call *number*, if there is one; its text by that number."""
+        for known in (self.young, self.old):
+            for text in [text for text, each in known.items() if each == number]:
+                del known[text]
+                return {number: text}
+        return {}
 
 
 class Ropes(weakref.WeakKeyDictionary[Rope, int]):

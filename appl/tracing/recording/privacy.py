@@ -142,6 +142,8 @@ class Veil:
 
     def _message(self, fields: list[Any]) -> list[Any]:
         tag, number, of, content, *more = fields
+        if isinstance(content, int):  # an answer said again: what is left of it is shown
+            return fields
         role = of if tag == "M" else "user"
         known = dict(more[0]) if more else {}
         known.pop("from", None)

@@ -33,7 +33,7 @@ from appl.runtime.event import (
 from appl.tracing.format import codec, keys, record
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.store import QUEUE_BYTES, Committed, Durability, Fault, Writer
-from appl.tracing.recording.encoder import Closing, EventEncoder, held
+from appl.tracing.recording.encoder import HOLDS, Closing, EventEncoder
 from appl.tracing.recording.privacy import Mode, Redact, Veil
 from appl.tracing.recording.secret import MASKED, Masker
 
@@ -176,13 +176,16 @@ class Recorder:
         if self._off or self._closed:
             return
         try:
-            if isinstance(event, ChunkArrived):
+            kind = type(event)
+            hold, weigh = HOLDS.get(kind), _WEIGHS.get(kind)
+            if weigh is not None:
+                self._writer.append(event if hold is None else hold(event), weigh(event))
+            elif isinstance(event, ChunkArrived):
                 self._encoder.first_chunk(event.address, event.at)
             elif isinstance(event, RunEnded):
                 self._ended = event
             else:
-                weigh = _WEIGHS.get(type(event))
-                self._writer.append(held(event), weigh(event) if weigh else _WEIGHT)
+                self._writer.append(event if hold is None else hold(event), _WEIGHT)
         except Exception as error:
             self._refused(type(event).__name__, error)
 

@@ -47,13 +47,16 @@ class Sums:
     def add(self, response: Response) -> None:
         self.answered += 1
         self.reused += response.reused
-        used = response.usage
-        for name in self.tokens:
-            count = getattr(used, name)
+        used, tokens = response.usage, self.tokens
+        for name, count in (
+            ("prompt_tokens", used.prompt_tokens),
+            ("completion_tokens", used.completion_tokens),
+            ("cached_tokens", used.cached_tokens),
+        ):
             if count is None:
                 self.unknown[name] += 1
             else:
-                self.tokens[name] += count
+                tokens[name] += count
         if response.cost is None:
             self.cost_unknown += 1
         else:
