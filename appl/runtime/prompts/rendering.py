@@ -140,7 +140,8 @@ class Holes:
 
     def rendered(self, call: Call) -> Rendered:
         """*call* as it stands now."""
-        messages, holes = call.messages, list[str]()
+        messages = call.messages
+        holes: list[str] = []
         if call.node is not None:
             tip = self._tip(call.node)
             messages = tip.messages() if tip is not None else None

@@ -188,7 +188,8 @@ class ByProgram:
 
     def _ranked(self, priority: int) -> Iterable[_Group]:
         """The groups of *priority*: the one that is being drained, then those due most."""
-        now, ranked = self._now(), list[tuple[bool, float, _Group]]()
+        now = self._now()
+        ranked: list[tuple[bool, float, _Group]] = []
         for level, groups in self._levels[priority].items():
             for key, group in groups.items():
                 due = (now - group.since + _TINY) / (1 << level)

@@ -316,7 +316,8 @@ class Placing:
 
 def _expected(call: Call) -> Request:
     """What *call* will ask about, as far as that is there; answers that it waits for are long."""
-    node, texts = call.node, list[str]()
+    node = call.node
+    texts: list[str] = []
     answer = "word" * (call.sampling.max_tokens or _ANSWER)
     while node is not None:
         texts.append(node.part if isinstance(node.part, str) else answer if node.lazy else "")

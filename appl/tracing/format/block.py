@@ -24,7 +24,7 @@ from appl.tracing.format.codec import MAX_RAW
 MAGIC = b"APPLTRC1"
 HEAD = struct.Struct("<IIIIBI")
 _CHECKED = struct.Struct("<IIBI")
-_SMALL = 128
+_SMALL, _LARGE = 128, 1 << 16
 _PLAIN, _ZSTD = 0, 1
 _RESYNC_TRIES, _RESYNC_BYTES, _RESYNC_PIECE = 1 << 20, 1 << 28, 1 << 22
 # where a block may begin: a length above 0, and sequence, codec and raw length in their ranges
@@ -39,18 +39,27 @@ class Encoder:
     def __init__(self, sequence: int = 0, level: int = 1, previous: int = 0) -> None:
         self.sequence, self.previous = sequence, previous
         self._zstd = zstandard.ZstdCompressor(level=level)
+        self._quick = zstandard.ZstdCompressor(compression_params=_quick())
 
     def block(self, raw: bytes) -> bytes:
         """The next block, holding *raw*."""
         codec, payload = _PLAIN, raw
         if len(raw) > _SMALL:
-            packed = self._zstd.compress(raw)
+            packed = (self._quick if len(raw) < _LARGE else self._zstd).compress(raw)
             if len(packed) < len(raw):
                 codec, payload = _ZSTD, packed
         checked = _CHECKED.pack(self.sequence, self.previous, codec, len(raw))
         crc = zlib.crc32(payload, zlib.crc32(checked))
         self.sequence, self.previous = self.sequence + 1, crc
         return struct.pack("<II", len(payload), crc) + checked + payload
+
+
+def _quick() -> zstandard.ZstdCompressionParameters:
+    """Those of a block that is written after some milliseconds of other work: its tables fit into the
+    nearest cache, which takes a quarter less time than level 1 and a few percent more bytes."""
+    return zstandard.ZstdCompressionParameters(
+        window_log=16, chain_log=12, hash_log=12, search_log=1, min_match=6, strategy=1
+    )
 
 
 def decompress(codec: int, payload: bytes, raw_length: int) -> bytes:

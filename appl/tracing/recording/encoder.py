@@ -194,7 +194,8 @@ class EventEncoder:
 
         What cannot be encoded is left out, and *failed* is told its name.
         """
-        found, handlers = list[bytes](), self._handlers
+        found: list[bytes] = []
+        handlers = self._handlers
         self._packed, self._failed = found, failed
         for item in items if not self._closed else ():
             try:
@@ -261,7 +262,7 @@ class EventEncoder:
             parent, name = "", event.address
         file = self._file(event.file)
         at = self._at(event.at)
-        masks = list[str]()
+        masks: list[str] = []
         big = partial(self._long, masks=masks)
         about = (codec.shortened(event.metadata, big),) if event.metadata else ()
         fields = ("X", number, parent, name, event.name, file, event.line, at, *about)
@@ -324,11 +325,15 @@ class EventEncoder:
 
     def _node(self, link: Messages, said: tuple[RoleName, str], parent: int | None) -> int:
         """The number of *link*, whose last message has a role and a short text alone."""
-        message = self._messages.find(said) or self._short(said)
+        message, number = self._messages.find(said), None
+        is_new = message is None
+        if message is None:
+            message = self._short(said)
         spans = link.spans
         of = self._origins(spans) if spans else ()
         key = (parent, message, *of[0]) if of else (parent, message)
-        number = self._nodes.find(key)
+        if not is_new:
+            number = self._nodes.find(key)
         if number is None:
             number = next(self._ids)
             self._records.append(("N", number, parent, message, link.digest, *of))
@@ -354,7 +359,8 @@ class EventEncoder:
     def _longer(self, link: Messages) -> int:
         """The number of a message that goes on, of which only what was added is stored."""
         self._inline = 0
-        rope, later = link.rope, list[Rope]()
+        rope = link.rope
+        later: list[Rope] = []
         while rope.base is not None and rope not in self._ropes:
             later.append(rope)
             rope = rope.base
@@ -368,7 +374,7 @@ class EventEncoder:
             base = self._message(first)
             self._ropes.put(rope, base)
             later.insert(0, rope)  # of the message that goes on, the origins are told here
-        masks = list[str]()
+        masks: list[str] = []
         more = self._more(link.outline, masks) if not link.outline.bare else {}
         for origins in self._origins(joined((len(r.added), r.spans) for r in later)):
             more["from"] = origins
@@ -452,7 +458,7 @@ class EventEncoder:
 
     def _unusual(self, number: int, message: Message) -> tuple[Any, ...]:
         """The record of a *message* that is long, has more than a text, or is redacted."""
-        masks = list[str]()
+        masks: list[str] = []
         self._inline = 0
         shown = self.redacted(message, masks)
         more = [self._more(shown, masks)] if not shown.bare else ()
@@ -478,7 +484,7 @@ class EventEncoder:
         """The number of an image or a sound, which is written once however often it is said."""
         number = self._media.find(medium.digest)
         if number is None:
-            masks = list[str]()
+            masks: list[str] = []
             data = self._long(medium.data, masks)
             number = next(self._ids)
             fields = ("G", number, medium.kind, medium.url, data, medium.mime, medium.detail)
@@ -525,7 +531,8 @@ class EventEncoder:
         number = self._params.find(key)
         if number is None:
             self._inline = 0
-            number, masks = next(self._ids), list[str]()
+            number = next(self._ids)
+            masks: list[str] = []
             stored = self._long(key[1], masks)
             self._records.append(_masked(("P", number, request.model, stored), masks))
             self._params.put(key, number)
@@ -542,7 +549,8 @@ class EventEncoder:
         return (waited,) if waited else ()
 
     def _with_error(self, item: WithError) -> None:
-        event, masks = item.event, list[str]()
+        event = item.event
+        masks: list[str] = []
         error = record.error_with(item.error, partial(self._long, masks=masks))
         if isinstance(event, CallEnded):
             self._call_failed(event, error, masks)
@@ -582,7 +590,7 @@ class EventEncoder:
     def _ended_otherwise(self, event: CallEnded, response: Response) -> None:
         """An answer that is long, or is redacted."""
         self._count(event, response)
-        masks = list[str]()
+        masks: list[str] = []
         data = record.response_data(response, lambda text: self._answer(text, masks))
         if masks and self.redact is not None:
             untold = [(text, reason, None, *more) for text, reason, _, *more in data[0]]
@@ -644,7 +652,7 @@ class EventEncoder:
         self._records.append(("V", call or event.address, at))
 
     def _tool_started(self, event: ToolStarted) -> None:
-        masks = list[str]()
+        masks: list[str] = []
         scope, _, leaf = event.address.rpartition("/")
         file, number = self._file(event.file), next(self._ids)
         arguments = self._long(self._arguments(event, masks), masks)
@@ -670,7 +678,7 @@ class EventEncoder:
         self._records.append(_masked(fields, masks))
 
     def _observed(self, event: Observed) -> None:
-        masks = list[str]()
+        masks: list[str] = []
         value = codec.shortened(event.value, partial(self._long, masks=masks))
         fields = ("O", event.address, event.ordinal, event.kind, value, self._at(event.at))
         self._records.append(_masked(fields, masks))
