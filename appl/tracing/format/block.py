@@ -55,7 +55,7 @@ class Encoder:
 
 
 def _quick() -> zstandard.ZstdCompressionParameters:
-    """Those of a block that is written after some milliseconds of other work: its tables fit into the
+    """Those of a block that is written after milliseconds of other work: its tables fit into the
     nearest cache, which takes a quarter less time than level 1 and a few percent more bytes."""
     return zstandard.ZstdCompressionParameters(
         window_log=16, chain_log=12, hash_log=12, search_log=1, min_match=6, strategy=1
