@@ -152,6 +152,7 @@ def test_it_may_be_cancelled_later_than_it_was(path: Path) -> None:
     seen, report, trace = again(path, Telling("once ", ends=False), 5)
     assert seen == list("once ") and [live.cause for live in report.live] == [CAUSE]
     assert isinstance(trace.calls[0].error, CallCancelled)
+    assert report.tally.live.calls == 1 and report.tally.line().startswith("1 of 2 calls live")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from appl.backend import Request
 from appl.errors import CallCancelled, DivergenceError, SecretInRecord, TraceError
-from appl.runtime.event import CallEnded, CallStarted, Event, Source
+from appl.runtime.event import CallDispatched, CallEnded, CallStarted, Event, Source
 from appl.tracing.reading.tooluse import End, ToolUse
 from appl.tracing.reading.trace import Call, Trace
 from appl.tracing.recording.recorder import home
@@ -54,6 +54,7 @@ class Recall:
         self.tally = Tally()
         self.amendments = Amendments.of(self.trace)
         self._sites: dict[str, Site] = {}
+        self._dispatched: set[str] = set()
         self._parked: list[tuple[Turn, int, Go]] = []
         self._postponed: list[Go] = []
         self._waiting: dict[str, tuple[Asked, Go]] = {}  # cancelled then, and not yet now
@@ -89,10 +90,14 @@ class Recall:
         if isinstance(event, CallStarted):
             where = f"{event.file}:{event.line}" if event.file else ""
             self._sites[event.request.address] = Site(where, event.edges)
+        elif isinstance(event, CallDispatched):
+            self._dispatched.add(event.address)
         elif isinstance(event, CallEnded) and event.address in self._sites:
+            asked = event.address in self._dispatched
+            self._dispatched.discard(event.address)
             if event.source is not None:
                 self.tally.reused.add(event.response)
-            elif not isinstance(event.error, CallCancelled | TraceError):
+            elif asked or not isinstance(event.error, CallCancelled | TraceError):
                 self.tally.live.add(event.response)
 
     # -- answers
