@@ -13,11 +13,13 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from appl.backend import Emit, Request, Response
-from appl.errors import DivergenceError
+from appl.errors import CallCancelled, DivergenceError
+from appl.runtime.event import CallEnded, Event
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Retries
@@ -35,32 +37,53 @@ PART = 3
 """The exit code of a life that cannot go on, as half an answer that it acted on is not recorded."""
 
 
+class Bill:
+    """What happened when, in a file that outlives the process: each line is in it at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def write(self, what: str, address: str = "", later: int = 0) -> None:
+        """*what* happens now, or *later* nanoseconds from now."""
+        os.write(self._fd, f"{what} {time.monotonic_ns() + later} {address}\n".encode())
+
+
 class Billed:
     """A backend of the rehearsal that writes down what is asked and what it answered, and when."""
 
-    def __init__(self, seed: int, life: int, bill: Path) -> None:
+    def __init__(self, seed: int, life: int, bill: Bill) -> None:
         self._backend = rehearsal.backend(seed if not life else seed + 1000 * life)
         self.profile = self._backend.profile
-        self._fd = os.open(bill, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-
-    def _write(self, what: str, address: str) -> None:
-        os.write(self._fd, f"{what} {time.monotonic_ns()} {address}\n".encode())
+        self._bill = bill
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
-        self._write("asked", request.address)
+        self._bill.write("asked", request.address)
         response: Response = await self._backend.complete(request, emit)
-        self._write("answered", request.address)
+        self._bill.write("answered", request.address)
         return response
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
 
 
+class Ends:
+    """Writes down when the run has what a backend said to a call; told before the recorder is."""
+
+    def __init__(self, bill: Bill) -> None:
+        self._bill = bill
+
+    def on_event(self, event: Event) -> None:
+        ends = isinstance(event, CallEnded)
+        if ends and not isinstance(event.error, CallCancelled | DivergenceError):
+            self._bill.write("finished", event.address)
+
+
 def alive(order: dict[str, Any]) -> Any:
     """What a child does until it is killed: the program's values."""
     seed, path = order["seed"], Path(order["path"])
-    live = Billed(seed, order["life"], Path(order["bill"]))
-    options: dict[str, Any] = {"durability": "process", "fault": _fate(order)}
+    bill = Bill(Path(order["bill"]))
+    live, ends = Billed(seed, order["life"], bill), Ends(bill)
+    options: dict[str, Any] = {"durability": "process", "fault": _fate(order, bill)}
     retries = Retries(attempts=1 + seed % 2, base_s=0, spare=1000)
     policy = Policy(retries=retries, circuit=None)
     recorder: Recorder
@@ -69,13 +92,13 @@ def alive(order: dict[str, Any]) -> Any:
         path.unlink(missing_ok=True)
         head = {"program": "random", "profile": profile_data(live.profile)}
         recorder = Recorder(path, head, **options)
-        run = Run(live, instruments=[recorder], gate=recorder.gate, barrier=recorder.barrier,
+        run = Run(live, instruments=[ends, recorder], gate=recorder.gate, barrier=recorder.barrier,
                   policy=policy)  # fmt: skip
     else:
         doubtful = [at for at, used in trace.tools.items() if in_doubt(used, trace.reason)]
         resumer = RESUMERS[order["resumer"]](trace, rerun=doubtful)
         recorder = Appender(resumer, **options)
-        run = Run(live, instruments=[resumer, recorder], gate=recorder.gate, policy=policy,
+        run = Run(live, instruments=[ends, resumer, recorder], gate=recorder.gate, policy=policy,
                   barrier=recorder.barrier, recorded=resumer)  # fmt: skip
     try:
         with run:
@@ -84,11 +107,12 @@ def alive(order: dict[str, Any]) -> Any:
         recorder.close()
 
 
-def _fate(order: dict[str, Any]) -> Any:
+def _fate(order: dict[str, Any], bill: Bill) -> Any:
     if order["point"] != "time":
-        return Fate(order["point"], order["count"])
+        return Fate(order["point"], order["count"], lambda: bill.write("died"))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, order["count"] / 1e6)
+    bill.write("died", later=order["count"] * 1000)
     return None
 
 
@@ -102,6 +126,20 @@ class Eager(Resumer):
 
 
 RESUMERS: dict[str, type[Resumer]] = {"whole": Resumer, "eager": Eager}
+
+
+def reasons(error: BaseException) -> Iterator[BaseException]:
+    """*error*, or those that a group of asyncio put together."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from reasons(each)
+    else:
+        yield error
+
+
+def acted_on_a_part(error: BaseException) -> bool:
+    """Whether a program cannot go on as it acted on a part of a streamed answer."""
+    return isinstance(error, DivergenceError) and "being streamed" in str(error)
 
 
 def forked(order: dict[str, Any]) -> dict[str, Any]:
@@ -118,10 +156,11 @@ def forked(order: dict[str, Any]) -> dict[str, Any]:
             with os.fdopen(writing, "wb") as pipe:
                 pipe.write(told)
             code = 0
-        except DivergenceError as error:  # a program that acted on a part of a streamed answer
-            code = PART if "being streamed" in str(error) else 1
         except BaseException as error:
-            os.write(2, f"{type(error).__name__}: {error}\n".encode())
+            why = list(reasons(error))
+            code = PART if any(map(acted_on_a_part, why)) else 1
+            if code == 1:
+                os.write(2, "".join(f"{type(e).__name__}: {e}\n" for e in why).encode())
         finally:
             os._exit(code)
     os.close(writing)

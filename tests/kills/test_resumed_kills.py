@@ -1,7 +1,8 @@
 """Runs that are killed at any moment and gone on with until they are done: nothing finished is paid
 again, and the whole then replays without a call.
 
-The oracle is the bill that the backend writes: what was asked and answered, by whom, and when.
+The oracle is the bill that each life writes: what was asked of the backend and answered, what the
+run had the outcome of, and when it died.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import rehearsal
 KILLS, LONG_KILLS = 200, 2000
 PART = 3  # as in resuming
 LIVES = 12
+GROUP_MS = 5
 POINTS = {"event": 60, "before-write": 6, "inside-write": 6, "after-write": 6, "time": 60_000}
 
 
@@ -73,15 +75,27 @@ class Verdict:
     again: int = 0
     parted: int = 0
     late: list[float] = field(default_factory=list)
+    lost: dict[str, list[float]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        oldest = f"{max(self.late, default=0) / 1e6:.1f} ms"
+        lost = [age for ages in self.lost.values() for age in ages]
+        points = "".join(f"\n  {_spread(self.lost[at])} at {at}" for at in sorted(self.lost))
         return (
             f"{self.kills} kills of {self.runs} runs: {self.asked} calls asked, {self.finished} recorded "
-            f"answers of earlier lives, {self.again} of them paid again; {len(self.late)} answered but "
-            f"not recorded when the process died, the oldest {oldest} before; {self.parted} runs had acted on half an answer; {len(self.wrong)} faults"
+            f"answers of earlier lives, {self.again} of them paid again; {self.parted} runs had acted on half an answer; {len(self.wrong)} faults\n"
+            f"not recorded when the process died: {_spread(self.late)} that the backend had answered,\n"
+            f"  {_spread(lost)} that the run had the outcome of, {sum(age > GROUP_MS for age in lost)} of them for more than {GROUP_MS} ms; of these{points}"
         )
+
+
+def _spread(ages: list[float]) -> str:
+    """How many calls, and for how many milliseconds they had been so."""
+    if not ages:
+        return "none"
+    ages = sorted(ages)
+    half, most = ages[len(ages) // 2], ages[min(len(ages) * 99 // 100, len(ages) - 1)]
+    return f"{len(ages)} (for ms: half {half:.2f}, 99% {most:.2f}, oldest {ages[-1]:.2f})"
 
 
 def finished(path: Path) -> set[str]:
@@ -121,10 +135,16 @@ def killed_until_done(
             found = server.live(order)
             verdict.kills += found["killed"]
             try:
-                judge(path, before, bill(Path(order["bill"])), verdict)
+                billed = bill(Path(order["bill"]))
+                judge(path, before, billed, verdict)
+                ages = unrecorded(path, "finished", billed)
             except TraceError as error:
                 verdict.wrong.append(f"{number}.{life}: {error}")
                 break
+            if found["killed"]:
+                verdict.lost.setdefault(point, []).extend(ages)
+            elif ages:
+                verdict.wrong.append(f"{number}.{life} was not killed, and lost {len(ages)} calls")
             if found["code"] == 0:
                 replays(number, path, found["values"], verdict)
                 break
@@ -148,10 +168,14 @@ def judge(
     verdict.again += len(again)
     if again:
         verdict.wrong.append(f"{path.name}: paid again: {sorted(again)[:5]}")
-    known = finished(path)
-    died = max((at for _, at, _ in billed), default=0)
-    verdict.late += [
-        died - at for what, at, address in billed if what == "answered" and address not in known
+    verdict.late += unrecorded(path, "answered", billed)
+
+
+def unrecorded(path: Path, what: str, billed: list[tuple[str, int, str]]) -> list[float]:
+    """For how many milliseconds, at the end of a life, calls had been *what* and not recorded."""
+    known, died = finished(path), max((at for _, at, _ in billed), default=0)
+    return [
+        (died - at) / 1e6 for did, at, address in billed if did == what and address not in known
     ]
 
 

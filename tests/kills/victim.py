@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -75,15 +76,17 @@ def void(_: object) -> None:
 
 
 class Fate:
-    """Kills the process when *point* is reached for the *count*-th time."""
+    """Kills the process when *point* is reached for the *count*-th time, after *last* is done."""
 
-    def __init__(self, point: str, count: int) -> None:
-        self._point, self._left = point, count
+    def __init__(self, point: str, count: int, last: Callable[[], None] | None = None) -> None:
+        self._point, self._left, self._last = point, count, last
 
     def __call__(self, point: str) -> None:
         if point == self._point:
             self._left -= 1
             if self._left == 0:
+                if self._last is not None:
+                    self._last()
                 os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -379,6 +379,73 @@ def test_a_failed_fsync_ends_recording_for_good(path: Path) -> None:
     assert fault.count == 1
 
 
+def test_answers_are_written_while_what_was_written_is_synced(path: Path) -> None:
+    syncing, go = threading.Event(), threading.Event()
+
+    def fault(point: str) -> None:
+        if point == "before-sync" and not syncing.is_set():
+            syncing.set()
+            go.wait(10)
+
+    writer = Writer(path, fault=fault)
+    try:
+        writer.append(codec.pack([1]))
+        assert syncing.wait(10)
+        writer.append(codec.pack([2]))
+        writer.barrier(5)
+        assert items(path) == [[1], [2]]
+    finally:
+        go.set()
+        writer.close()
+
+
+def test_a_sync_that_fails_while_nothing_is_written_ends_recording(path: Path) -> None:
+    syncing, go = threading.Event(), threading.Event()
+
+    def fault(point: str) -> None:
+        if point == "before-sync":
+            assert not go.is_set()  # it is never retried
+            syncing.set()
+            go.wait(10)
+            raise OSError(errno.EIO, "Input/output error")
+
+    others = set(threading.enumerate())
+    writer = Writer(path, fault=fault)
+    writer.append(codec.pack([1]))
+    assert syncing.wait(10)
+    writer.barrier(5)  # it is written, and the writer has nothing left to do
+    threads = set(threading.enumerate()) - others
+    go.set()
+    for thread in threads:
+        thread.join(10)
+    assert len(threads) == 2 and not any(thread.is_alive() for thread in threads)
+    for attempt in (writer.wait_for_room, writer.barrier, writer.close):
+        with pytest.raises(TraceWriteError, match="may not be on the disk"):
+            attempt()
+
+
+def test_closing_waits_for_a_sync_and_syncs_what_came_after_it(path: Path) -> None:
+    syncing, go, syncs = threading.Event(), threading.Event(), list[int]()
+
+    def fault(point: str) -> None:
+        if point == "before-sync":
+            syncs.append(writer.blocks)
+            syncing.set()
+            go.wait(10)
+
+    writer = Writer(path, fault=fault)
+    writer.append(codec.pack([1]))
+    assert syncing.wait(10)
+    writer.append(codec.pack([2]))
+    writer.barrier(5)
+    closing = threading.Thread(target=writer.close)
+    closing.start()
+    assert store.locked(path.open("rb"))
+    go.set()
+    closing.join(10)
+    assert syncs == [1, 2]
+
+
 def test_what_cannot_be_encoded_stops_the_next_call(path: Path) -> None:
     from appl.runtime.event import Observed
 
