@@ -103,6 +103,10 @@ def alive(order: dict[str, Any]) -> Any:
     try:
         with run:
             return rehearsal.program(seed)
+    except BaseException as error:
+        if any(map(acted_on_a_part, reasons(error))):
+            bill.write("parted")
+        raise
     finally:
         recorder.close()
 

@@ -148,7 +148,7 @@ def killed_until_done(
             if found["code"] == 0:
                 replays(number, path, found["values"], verdict)
                 break
-            if found["code"] == PART:
+            if found["code"] == PART or any(what == "parted" for what, _, _ in billed):
                 verdict.parted += 1
                 break
             if not found["killed"]:
