@@ -479,5 +479,7 @@ def in_doubt(used: ToolUse, reason: str = "") -> bool:
 
 
 def seen_in_part(trace: Trace) -> list[Call]:
-    """The calls in flight at the end of *trace* of which its program had seen a part."""
-    return [call for call in trace.calls if call.outcome is None and call.shown]
+    """The calls in flight when a process that wrote *trace* was broken off of which its program had
+    seen a part; a later process may have asked them again."""
+    every = (*trace.earlier, *trace.calls)
+    return [call for call in every if call.outcome is None and call.shown]
