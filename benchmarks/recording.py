@@ -7,12 +7,16 @@ included. The load is chats of 10 turns with 5 kB that all share. Then a program
 at the same rate against answers that take 100 ms, with and without a recorder; the difference of
 its processor time is what recording costs a user. A calibration loop says how fast the machine was
 meanwhile, and how much slower a core is that sleeps between ticks; so the first figure is taken
-once more while loops of the lowest priority keep the cores awake. The table goes to
-``benchmarks/results/recording.txt``.
+once more while loops of the lowest priority keep the cores awake. Last, what the writer does is
+done back to back, part by part. The table goes to ``benchmarks/results/recording.txt``.
+
+``--against FOLDER`` compares with another version, whose source lies there: both are measured in
+turns, as this machine is not the same from one minute to the next.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import datetime
@@ -27,10 +31,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from trace import WORDS, of_call, text  # type: ignore[import-not-found]
 
-from appl import AIRole, gen, ppl
+from appl import AIRole, SystemRole, gen, ppl
 from appl.backend import Emit, Request, Response, Sample, Sampling, Usage
 from appl.prompt import Message, Messages
 from appl.runtime.event import Event, ScopeEntered
@@ -132,14 +137,16 @@ class Slow(Instant):
 
 @ppl
 async def chat(shared: str, questions: list[str]) -> int:
-    f"{shared}"
+    with SystemRole():
+        f"{shared}"
+    heard = 0
     for question in questions:
         f"{question}"
         with AIRole():
             answer = gen()
             f"{answer}"
-        await answer
-    return len(questions)
+        heard += bool(await answer)
+    return heard
 
 
 async def chats(shared: str, asked: list[list[str]]) -> int:
@@ -264,11 +271,119 @@ def table() -> Iterator[str]:
         f"kept awake ({rested / busy:.2f} times): {extra:.1%} of a core, "
         f"{extra / RATE * 1e6:.0f} µs of CPU a call"
     )
+    parts = back_to_back(calls)
+    told = ", ".join(f"{part} {took:.1f}" for part, took in parts.items())
+    yield (
+        f"the writer's work back to back: {told} µs a call, together "
+        f"{sum(parts.values()) * RATE / 1e6:.1%} of a core"
+    )
+
+
+def back_to_back(calls: list[list[Event]]) -> dict[str, float]:
+    """Microseconds a call of each part of the writer's work, in groups of a tick; the least of some
+    passes."""
+    from appl.tracing.format import block
+    from appl.tracing.recording.encoder import HOLDS, EventEncoder
+    from appl.tracing.recording.secret import Masker
+
+    least: dict[str, float] = {}
+    per_tick = round(RATE * TICK)
+    for _ in range(REPEATS):
+        clock, took = (
+            time.perf_counter,
+            dict.fromkeys(("encode", "compress", "write"), 0.0),
+        )
+        with tempfile.TemporaryFile(buffering=0) as file:
+            masker, packer = Masker(()), block.Encoder()
+            encoder = EventEncoder(time.monotonic_ns(), masker, None, whole=False)
+            for start in range(0, len(calls), per_tick):
+                group = [
+                    event if (hold := HOLDS.get(type(event))) is None else hold(event)
+                    for events in calls[start : start + per_tick]
+                    for event in events
+                ]
+                began = clock()
+                found = masker.filter(encoder.encode(group, _unexpected))
+                encoded = clock()
+                data = packer.block(b"".join(found))
+                compressed = clock()
+                file.write(data)
+                ends = encoded, compressed, clock()
+                for part, (begin, end) in zip(took, pairwise((began, *ends)), strict=True):
+                    took[part] += end - begin
+        for part, seconds in took.items():
+            each = seconds / len(calls) * 1e6
+            least[part] = min(least.get(part, each), each)
+    return least
+
+
+def _unexpected(what: str, error: Exception) -> None:
+    raise error
+
+
+def short(folder: str) -> None:
+    """Print what recording takes a call with the source in *folder*: kept awake, and as it is."""
+    import appl
+
+    assert appl.__file__.startswith(folder), f"{appl.__file__} is not in {folder}"
+    global SECONDS, REPEATS
+    SECONDS, REPEATS = 2, 3
+    calls = loads()
+    gc.collect()
+    gc.freeze()
+    rested = taken(calls)
+    with awake():
+        busy = taken(calls)
+    print(busy / RATE * 1e6, rested / RATE * 1e6)
+
+
+def compared(other: str, pairs: int) -> Iterator[str]:
+    """The lines of a comparison with the source in *other*, measured in turns."""
+    folders = {"that version": other, "this version": str(Path(__file__).parent.parent)}
+    found: dict[str, list[tuple[float, ...]]] = {name: [] for name in folders}
+    for _ in range(pairs):
+        for name, folder in folders.items():
+            path = os.pathsep.join([folder, str(Path(folder) / "backends")])
+            told = subprocess.run(
+                [sys.executable, __file__, "--short", folder],
+                env={**os.environ, "PYTHONPATH": path}, check=True, text=True,
+                stdout=subprocess.PIPE,
+            )  # fmt: skip
+            found[name].append(tuple(map(float, told.stdout.split())))
+    yield f"{datetime.date.today()}  $ python benchmarks/recording.py --against FOLDER"
+    yield f"µs of CPU a call, {pairs} pairs in turns: half (least to most), and of a core"
+    yield f"{'':14}{'kept awake':>32}{'as it is':>32}"
+    for name, each in found.items():
+        cells = []
+        for values in zip(*each, strict=True):
+            half = statistics.median(values)
+            cells.append(
+                f"{half:.1f} ({min(values):.1f} to {max(values):.1f}), {half * RATE / 1e6:.1%}"
+            )
+        yield f"{name:14}{cells[0]:>32}{cells[1]:>32}"
+
+
+def main() -> None:
+    """Print and write the table, or a comparison."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--against", metavar="FOLDER", help="the source of another version")
+    parser.add_argument(
+        "--pairs", type=int, default=7, help="how many pairs to measure (default: 7)"
+    )
+    parser.add_argument("--short", metavar="FOLDER", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.short:
+        short(given.short)
+        return
+    lines = []
+    for line in compared(given.against, given.pairs) if given.against else table():
+        print(line, flush=True)
+        lines.append(line)
+    results = RESULTS.with_name("recording_against.txt") if given.against else RESULTS
+    results.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
-    lines = []
-    for line in table():
-        print(line, flush=True)
-        lines.append(line)
-    RESULTS.write_text("\n".join(lines) + "\n")
+    main()

@@ -1,0 +1,111 @@
+"""How old what was recorded is when it has been written: the age of the oldest event of each group.
+
+``python benchmarks/recording_age.py`` records calls at several rates, which begin and end at random
+moments, and the chats of ``recording.py``; what ended longer ago than a group gathers and is
+written would be lost if the process died. The table goes to
+``benchmarks/results/recording_age.txt``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import gc
+import os
+import platform
+import random
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import recording  # type: ignore[import-not-found]
+
+from appl.runtime.event import Event
+from appl.tracing import Recorder
+from appl.tracing.format.store import Writer
+
+RESULTS = Path(__file__).parent / "results" / "recording_age.txt"
+RATES, SECONDS, ALLOWED_MS = (50, 200, 1_000), 5, 5.0
+
+
+class Aged(Writer):
+    """Notes in ``ages`` for how many milliseconds the oldest of each group had waited."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.ages: list[float] = []
+        self._stamps: deque[float] = deque()
+        self._oldest: float | None = None
+        super().__init__(*args, **options)
+
+    def append(self, item: Any, weight: int | None = None) -> None:
+        self._stamps.append(time.monotonic())
+        super().append(item, weight)
+
+    def _take(self) -> Any:
+        taken = super()._take()
+        stamps = [self._stamps.popleft() for _ in taken[0]]
+        if stamps and self._oldest is None:
+            self._oldest = stamps[0]
+        return taken
+
+    def _write_block(self, raw: bytes) -> None:
+        super()._write_block(raw)
+        if self._oldest is not None:
+            self.ages.append((time.monotonic() - self._oldest) * 1e3)
+            self._oldest = None
+
+
+async def scattered(calls: list[list[Event]], recorder: Recorder, rate: int) -> None:
+    """Calls that begin at random moments, *rate* of them a second, and end at random ones."""
+    dice = random.Random(3)
+    for events in calls[: rate * SECONDS]:
+        for event in events[:-2]:
+            recorder.on_event(event)
+        await asyncio.sleep(dice.expovariate(rate))
+        for event in events[-2:]:
+            recorder.on_event(event)
+
+
+def ages(load: Callable[[Recorder], Coroutine[Any, Any, Any]]) -> list[float]:
+    """The ages of the groups of one run, in order of size."""
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(Path(folder) / "a.trace", {"program": "benchmark"}, writer=Aged)
+        asyncio.run(load(recorder))
+        recorder.close()
+        writer = recorder._writer
+        assert isinstance(writer, Aged)
+        return sorted(writer.ages)
+
+
+def table() -> Iterator[str]:
+    """The lines of the result."""
+    calls = recording.loads()
+    gc.collect()
+    gc.freeze()
+    yield f"{datetime.date.today()}  $ python benchmarks/recording_age.py"
+    yield (
+        f"Python {platform.python_version()}, {os.cpu_count()} cores, load average "
+        f"{os.getloadavg()[0]:.1f}; a group's oldest event, in ms, when it was written"
+    )
+    yield f"{'calls a second':>14}{'groups':>8}{'half':>8}{'99%':>8}{'oldest':>8}{'over 5 ms':>11}"
+    loads: dict[int, Callable[[Recorder], Coroutine[Any, Any, Any]]] = {
+        rate: lambda recorder, rate=rate: scattered(calls, recorder, rate)  # type: ignore[misc]
+        for rate in RATES
+    }
+    loads[recording.RATE] = lambda recorder: recording.paced(calls, recorder)
+    for rate, load in loads.items():
+        found = ages(load)
+        half, most = (found[len(found) * part // 100] for part in (50, 99))
+        over = sum(age > ALLOWED_MS for age in found)
+        yield f"{rate:14,}{len(found):8}{half:8.2f}{most:8.2f}{found[-1]:8.2f}{over:11}"
+
+
+if __name__ == "__main__":
+    lines = []
+    for line in table():
+        print(line, flush=True)
+        lines.append(line)
+    RESULTS.write_text("\n".join(lines) + "\n")
