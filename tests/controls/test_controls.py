@@ -106,8 +106,8 @@ CONTROLS = {
     ),
     "another field in a record": Control(
         "tracing/recording/encoder.py",
-        '        self._put("V", self._call(event.address), ',
-        '        self._put("V", self._call(event.address), 0, ',
+        '        self._records.append(("V", call or event.address, at))',
+        '        self._records.append(("V", call or event.address, 0, at))',
         "traces/test_golden.py::test_records_written_today_look_like_the_golden_ones",
     ),
 }

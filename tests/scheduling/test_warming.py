@@ -90,7 +90,7 @@ def beginnings(words: list[str]) -> set[int]:
     ) - {0}
 
 
-PATIENT = Policy(gather_s=0.02)  # a program that is slow to ask is waited for
+PATIENT = Policy(gather_s=0.5)  # a program that is slow to ask is waited for
 
 
 def said(name: str, words: int) -> str:

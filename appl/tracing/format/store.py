@@ -464,13 +464,13 @@ class Writer:
         """The next items for one group, the callbacks that wait for exactly these, and the size."""
         items: list[Any] = []
         calls: list[Committed] = []
-        queue, size = self._queue, 0
-        while queue and size < GROUP_BYTES:
-            head = item, weight = queue.popleft()
+        size = 0
+        while self._queue and size < GROUP_BYTES:
+            head = item, weight = self._queue.popleft()
             if weight == _CALL:
                 calls.append(item)
             elif calls:
-                queue.appendleft(head)
+                self._queue.appendleft(head)
                 break
             else:
                 items.append(item)
