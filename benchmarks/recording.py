@@ -35,6 +35,8 @@ from itertools import pairwise
 from pathlib import Path
 from trace import WORDS, of_call, text  # type: ignore[import-not-found]
 
+from report import printed  # type: ignore[import-not-found]
+
 from appl import AIRole, SystemRole, gen, ppl
 from appl.backend import Emit, Request, Response, Sample, Sampling, Usage
 from appl.prompt import Message, Messages
@@ -377,12 +379,11 @@ def main() -> None:
     if given.short:
         short(given.short)
         return
-    lines = []
-    for line in compared(given.against, given.pairs) if given.against else table():
-        print(line, flush=True)
-        lines.append(line)
-    results = RESULTS.with_name("recording_against.txt") if given.against else RESULTS
-    results.write_text("\n".join(lines) + "\n")
+    if given.against:
+        compared_to = RESULTS.with_name("recording_against.txt")
+        printed(compared(given.against, given.pairs), compared_to)
+    else:
+        printed(table(), RESULTS)
 
 
 if __name__ == "__main__":

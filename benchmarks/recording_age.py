@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import recording  # type: ignore[import-not-found]
+from report import printed  # type: ignore[import-not-found]
 
 from appl.runtime.event import Event
 from appl.tracing import Recorder
@@ -104,8 +105,4 @@ def table() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    lines = []
-    for line in table():
-        print(line, flush=True)
-        lines.append(line)
-    RESULTS.write_text("\n".join(lines) + "\n")
+    printed(table(), RESULTS)

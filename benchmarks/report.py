@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import platform
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,3 +23,12 @@ def write(path: str | None, command: str, found: Any) -> None:
         "results": found,
     }
     Path(path).write_text(json.dumps(report, indent=1) + "\n")
+
+
+def printed(lines: Iterable[str], path: Path) -> None:
+    """Print *lines* as they come, and keep them all in the file *path*."""
+    kept = []
+    for line in lines:
+        print(line, flush=True)
+        kept.append(line)
+    path.write_text("\n".join(kept) + "\n")

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from report import printed  # type: ignore[import-not-found]
+
 from appl import gen, ppl
 from appl.backend import Request, Response, Sample, Sampling, Usage
 from appl.prompt import Message, Messages
@@ -171,8 +173,4 @@ def table() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    lines = []
-    for line in table():
-        print(line, flush=True)
-        lines.append(line)
-    RESULTS.write_text("\n".join(lines) + "\n")
+    printed(table(), RESULTS)

@@ -518,7 +518,7 @@ class Builder:
         self._nodes: dict[int, tuple[Messages, tuple[str, ...]]] = {}
         self._parameters: dict[int, tuple[str, str, tuple[str, ...]]] = {}
         self._calls: dict[int, Call] = {}
-        self._veiled: dict[int, tuple[str, ...]] = {}
+        self._answer_masks: dict[int, tuple[str, ...]] = {}
         self._used: dict[Any, ToolUse] = {}
 
     def block(self, raw: bytes, number: int) -> None:
@@ -666,7 +666,7 @@ class Builder:
         answered = self._calls[call]
         if answered.response is None or not answered.response.samples:
             raise ValueError(f"a message is the answer of {answered.address}, which has none")
-        masks = self._masks + self._veiled.get(call, ())
+        masks = self._masks + self._answer_masks.get(call, ())
         return Message("assistant", answered.response.samples[0].text), masks
 
     def _made(self, role: Any, text: str, more: Any) -> tuple[Message, tuple[str, ...]]:
@@ -833,7 +833,7 @@ class Builder:
         call.ended, call.end_position = checked(int, at), self._ends
         call.masked += self._masks
         if self._masks and isinstance(reference, int):
-            self._veiled[reference] = self._masks
+            self._answer_masks[reference] = self._masks
         self._ends += 1
         about = later[-1] if later and isinstance(later[-1], dict) else None
         if about is not None:

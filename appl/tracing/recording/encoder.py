@@ -571,10 +571,7 @@ class EventEncoder:
         if self.redact is not None or not _is_short(response):
             self._ended_otherwise(event, response)
             return
-        if event.source is None:
-            self.totals.add(response)
-        else:
-            self.totals.recall(response)
+        self._count(event, response)
         text, address = response.samples[0].text, event.address
         self._size += len(text)
         data = record.response_data(response)
