@@ -195,7 +195,7 @@ class Still(RadixServer):
 
 def test_a_run_that_crashes_before_anything_had_room_leaves_nothing_either() -> None:
     clock = VirtualClock()
-    server, policy = Still(clock, 12 * SEEN), Policy(clock=clock)
+    server, policy = Still(clock, 12 * SEEN), Policy(clock=clock, gather_s=0)
     second = Run(server, policy=policy)
     with Run(server, policy=policy):
         mine = single("mine", 9 * SEEN)

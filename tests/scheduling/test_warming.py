@@ -18,26 +18,34 @@ from appl.backend import Emit, Request, Response, Sample
 from appl.errors import BackendUnavailable, CallCancelled
 from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Limits, Policy
-from appl.testing import Fake
+from appl.testing import Fake, VirtualClock
 
 
 class Server(Fake):
-    """Computes a prompt in some turns of the loop, and has it in its cache at the end of them.
+    """Computes a prompt in some seconds of its clock, and has it in its cache at the end of them.
 
     A word is a token. ``computed`` counts the tokens that no cache had when a request came,
     ``most`` is the largest number of different tokens that were being worked on at once.
     """
 
     def __init__(
-        self, cache_tokens: int | None = None, turns: int = 5, fails: bool = False
+        self, cache_tokens: int | None = None, seconds: float = 5, fails: bool = False
     ) -> None:
         super().__init__(lambda _: "x", features=frozenset({"n", "prefix_cache"}))
-        self.cache_tokens, self._turns, self._fails = cache_tokens, turns, fails
+        self.cache_tokens, self._seconds, self._fails = cache_tokens, seconds, fails
+        self.clock = VirtualClock()
         self._cache: set[int] = set()
         self._here: dict[object, set[int]] = {}
         self.computed = self.most = 0
         self.warmed: list[int] = []
         self.connected = 0
+
+    def policy(self, **changes: Any) -> Policy:
+        """One whose time is the server's, so that a program that is slow to ask is waited for."""
+        return Policy(clock=self.clock, **changes)
+
+    def on_quiet(self, final: bool = True) -> bool:
+        return self.clock.advance()
 
     async def connect(self) -> None:
         await asyncio.sleep(0)
@@ -71,8 +79,8 @@ class Server(Fake):
         self._here[key] = prompt
         self.most = max(self.most, len(set().union(*self._here.values())))
         try:
-            for _ in range(self._turns):
-                await asyncio.sleep(0)
+            if self._seconds:
+                await self.clock.sleep(self._seconds)
             self._cache |= prompt
         finally:
             del self._here[key]
@@ -88,9 +96,6 @@ def beginnings(words: list[str]) -> set[int]:
     return set(
         itertools.accumulate(words, lambda before, word: hash((before, word)), initial=0)
     ) - {0}
-
-
-PATIENT = Policy(gather_s=0.5)  # a program that is slow to ask is waited for
 
 
 def said(name: str, words: int) -> str:
@@ -118,7 +123,7 @@ def groups(number: int, shared: int, branches: int) -> list[str]:
 @pytest.mark.parametrize("number, shared, branches", [(1, 400, 10), (6, 300, 8), (12, 500, 4)])
 def test_what_branches_share_is_computed_once(number: int, shared: int, branches: int) -> None:
     server = Server()
-    with Run(server, policy=PATIENT):
+    with Run(server, policy=server.policy()):
         groups(number, shared, branches)
     assert len(server.requests) == number * branches
     assert server.computed - server.needed() < number  # the role's own token, in each group
@@ -127,7 +132,7 @@ def test_what_branches_share_is_computed_once(number: int, shared: int, branches
 
 def test_without_warming_the_same_calls_compute_it_again_and_again() -> None:
     server = Server()
-    with Run(server, policy=Policy(warm=False)):
+    with Run(server, policy=server.policy(warm=False)):
         groups(6, 300, 8)
     assert server.computed > 4 * server.needed()
     assert not server.warmed
@@ -148,7 +153,7 @@ def nested() -> list[str]:
 
 def test_beginnings_of_beginnings_are_computed_once() -> None:
     server = Server()
-    with Run(server, policy=PATIENT):
+    with Run(server, policy=server.policy()):
         nested()
     assert server.computed == server.needed()
     assert len(server.warmed) == 5
@@ -156,7 +161,7 @@ def test_beginnings_of_beginnings_are_computed_once() -> None:
 
 def test_little_is_not_sent_ahead_and_one_alone_is_not_held_back() -> None:
     server = Server()
-    with Run(server, policy=PATIENT):
+    with Run(server, policy=server.policy()):
         groups(3, 20, 5)
         assert str(group("alone-", 900, 1)[0]) == "x"
     assert not server.warmed
@@ -170,7 +175,7 @@ def test_a_second_burst_finds_what_the_first_has_computed() -> None:
         return first + [str(each) for each in [branch(f"b{at}-") for at in range(4)]]
 
     server = Server()
-    with Run(server, policy=PATIENT):
+    with Run(server, policy=server.policy()):
         twice()
     assert server.computed == server.needed()
     assert len(server.warmed) == 1
@@ -184,13 +189,15 @@ def test_what_goes_on_from_an_answer_is_not_waited_for() -> None:
         f"{first} {said('then-', 400)}"
         return [str(first), str(gen(max_tokens=8))]
 
-    with Run(Server(), policy=Policy(gather_s=3600)):  # who is waited for is waited for in vain
+    server = Server(seconds=1)
+    with Run(server, policy=server.policy(gather_s=3600)):
         assert steps() == ["x", "x"]
+    assert server.clock.now() == 2
 
 
 def test_when_a_prefix_cannot_be_sent_ahead_the_calls_go_all_the_same() -> None:
     server = Server(fails=True)
-    with Run(server, policy=PATIENT):
+    with Run(server, policy=server.policy()):
         assert groups(2, 400, 6) == ["x"] * 12
     assert len(server.warmed) == 2
 
@@ -209,8 +216,8 @@ def test_a_cancelled_call_that_was_held_is_not_sent() -> None:
                 found.append("cancelled")
         return found
 
-    server = Server(turns=50)
-    with Run(server, policy=PATIENT):
+    server = Server()
+    with Run(server, policy=server.policy()):
         found = program()
     assert found.count("x") >= 5
     assert len(server.requests) == found.count("x")
@@ -219,7 +226,7 @@ def test_a_cancelled_call_that_was_held_is_not_sent() -> None:
 @pytest.mark.parametrize("room", [700, 1500])
 def test_no_more_is_under_way_than_the_cache_holds(room: int) -> None:
     server = Server(cache_tokens=room)
-    with Run(server, policy=PATIENT):
+    with Run(server, policy=server.policy()):
         assert len(groups(10, 400, 5)) == 50
     assert server.most <= room
     assert server.computed - server.needed() < 10
@@ -246,13 +253,13 @@ def test_any_tree_of_prompts_is_answered_under_any_limits(seed: int) -> None:
 
     server = Server(
         dice.choice([None, 200, 1000, 5000]),
-        turns=dice.choice([0, 1, 7]),
+        seconds=dice.choice([0, 0.004, 7]),
         fails=dice.random() < 0.2,
     )
     limits = Limits(concurrency=dice.choice([None, 1, 3]))
     order = dice.choice(["program", "prefix", "fifo"])
     ended = 0
-    with Run(server, policy=Policy(limits=limits, order=order, gather_s=0.005)):
+    with Run(server, policy=server.policy(limits=limits, order=order, gather_s=0.005)):
         started = node(3, "r")
         for each in started:
             with contextlib.suppress(CallCancelled):

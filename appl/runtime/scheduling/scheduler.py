@@ -59,7 +59,7 @@ class Scheduler:
     @property
     def busy(self) -> bool:
         """Whether a call is on its way to the backend."""
-        return self._starting or (self._ahead is not None and self._ahead.looking)
+        return self._starting or (self._ahead is not None and self._ahead.busy)
 
     def admit(self, call: Call) -> None:
         """A call has come from its program: it is ready, or waits for a part of its prompt."""

@@ -11,6 +11,7 @@ import contextvars
 import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from itertools import chain, count
 from typing import Any
 
@@ -75,9 +76,15 @@ class PrefixFirst:
         self._parked: list[tuple[int, Age, int, Call]] = []
         self._numbers = count()
         self._lapse: Timer | None = None
+        self._next_look: Timer | None = None
         self.admitted = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.looking = self.gathering = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether calls are looked at, or will be without anybody moving a clock."""
+        return self.looking and (self._next_look is None or self._policy.clock is None)
 
     @property
     def waiting(self) -> bool:
@@ -177,6 +184,9 @@ class PrefixFirst:
         """The run is over: give back all room, and forget what ended before anybody looked."""
         if not self._joined:
             return
+        if self._next_look is not None:  # nobody need move the clock for it any more
+            self._next_look.cancel()
+            self._look(_LOOKS)
         for call in [call for call in self._prints if call.outcome is not None]:
             self.over(call)
         self._free = deque(call for call in self._free if call.outcome is None)
@@ -221,24 +231,30 @@ class PrefixFirst:
 
     def _look(self, looks: int = 0) -> None:
         """See what has arrived; as long as prompts are long and more come, wait for more."""
-        loop = io_thread().loop
-        cold, program, until = 0, "", loop.time() + _SLICE_S
-        while self._arrived and (loop.time() < until or program_of(self._arrived[0]) == program):
+        self._next_look = None
+        clock = self._clock
+        cold, program, until = 0, "", clock.now() + _SLICE_S
+        while self._arrived and (clock.now() < until or program_of(self._arrived[0]) == program):
             call = self._arrived.popleft()
             cold, program = max(cold, self._see(call)), program_of(call)
-        if not self._arrived and cold >= _LARGE and looks < _LOOKS:
+        gather_s = self._policy.gather_s
+        if not self._arrived and cold >= _LARGE and looks < _LOOKS and gather_s:
             self.gathering = True
-            loop.call_later(self._policy.gather_s, self._look, looks + 1)
+            self._look_later(gather_s, looks + 1)
             return
         self.gathering = False
         self._free.extend(self._late)
         self._late.clear()
         if self._arrived:
-            loop.call_later(_BETWEEN_S, self._look, looks)
+            self._look_later(_BETWEEN_S, looks)
         else:
             self.looking = False
             io_thread().workers -= 1
         self._go()
+
+    def _look_later(self, seconds: float, looks: int) -> None:
+        when = self._clock.now() + seconds
+        self._next_look = self._clock.at(when, partial(self._look, looks))
 
     def _see(self, call: Call) -> int:
         """Know the prompt of *call*; how many cold tokens it begins with."""
