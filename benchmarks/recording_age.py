@@ -2,19 +2,22 @@
 
 ``python benchmarks/recording_age.py`` records calls at several rates, which begin and end at random
 moments, and the chats of ``recording.py``; what ended longer ago than a group gathers and is
-written would be lost if the process died. The table goes to
+written would be lost if the process died. Each rate once more while another thread of the program
+computes without pause, so that the writer waits for the interpreter's lock. The table goes to
 ``benchmarks/results/recording_age.txt``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import gc
 import os
 import platform
 import random
 import tempfile
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
@@ -70,6 +73,24 @@ async def scattered(calls: list[list[Event]], recorder: Recorder, rate: int) -> 
             recorder.on_event(event)
 
 
+@contextlib.contextmanager
+def computing() -> Iterator[None]:
+    """Compute without pause on a thread meanwhile."""
+    over = threading.Event()
+
+    def compute() -> None:
+        while not over.is_set():
+            sum(at * at for at in range(1_000))
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 def ages(load: Callable[[Recorder], Coroutine[Any, Any, Any]]) -> list[float]:
     """The ages of the groups of one run, in order of size."""
     with tempfile.TemporaryDirectory() as folder:
@@ -91,17 +112,27 @@ def table() -> Iterator[str]:
         f"Python {platform.python_version()}, {os.cpu_count()} cores, load average "
         f"{os.getloadavg()[0]:.1f}; a group's oldest event, in ms, when it was written"
     )
-    yield f"{'calls a second':>14}{'groups':>8}{'half':>8}{'99%':>8}{'oldest':>8}{'over 5 ms':>11}"
+    titles = "groups", "half", "99%", "oldest", "over 5 ms"
+    yield f"{'calls a second':27}" + "".join(
+        f"{title:>{12 if ' ' in title else 8}}" for title in titles
+    )
     loads: dict[int, Callable[[Recorder], Coroutine[Any, Any, Any]]] = {
         rate: lambda recorder, rate=rate: scattered(calls, recorder, rate)  # type: ignore[misc]
         for rate in RATES
     }
     loads[recording.RATE] = lambda recorder: recording.paced(calls, recorder)
     for rate, load in loads.items():
-        found = ages(load)
-        half, most = (found[len(found) * part // 100] for part in (50, 99))
-        over = sum(age > ALLOWED_MS for age in found)
-        yield f"{rate:14,}{len(found):8}{half:8.2f}{most:8.2f}{found[-1]:8.2f}{over:11}"
+        yield line(f"{rate:,}", ages(load))
+    for rate, load in loads.items():
+        with computing():
+            yield line(f"{rate:,}, beside computing", ages(load))
+
+
+def line(name: str, found: list[float]) -> str:
+    """What there is to say of the ages of one run."""
+    half, most = (found[len(found) * part // 100] for part in (50, 99))
+    over = sum(age > ALLOWED_MS for age in found)
+    return f"{name:27}{len(found):8}{half:8.2f}{most:8.2f}{found[-1]:8.2f}{over:12}"
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, Literal
 
 from appl.errors import NotATrace, TraceError, TraceLocked, TraceWriteError
 from appl.tracing.format import block, codec
+from appl.tracing.format.turns import Turns
 
 Durability = Literal["process", "system", "strict"]
 Fault = Callable[[str], None]
@@ -34,12 +35,17 @@ GROUP_SECONDS = 0.004
 GROUP_BYTES = 256 << 10
 QUEUE_BYTES = 64 << 20
 _SYNC_SECONDS = 1.0
+_LOCKS = 3
+"""How often the writer takes the interpreter's lock for a group: it wakes, compresses, writes."""
+_SLACK = 0.0002
+"""How late a thread is woken when nobody computes."""
 _BUSY = 8
 """Items in a group after which more are expected soon."""
 _CALL = -1
 """The weight of a callback, which is no item."""
 _PIECE = 1 << 20
 _LOCK_TRIES, _LOCK_PAUSE = 20, 0.005
+_turns = Turns()
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -246,11 +252,13 @@ class Writer:
         self._bell, self._room = _Bell(), threading.Event()
         self._awake = self._hurry = self._closing = self._dirty = self._broken = False
         self._over = False
-        self._synced = time.monotonic()
+        self._since = self._synced = time.monotonic()
+        self._late = 0.0
         self._syncing: threading.Thread | None = None
         self._fd = reopen(path) if append else create(path)
         self._encoder = self._prepare(append)
         _watch_forks(self)
+        _turns.hasten(self)
         self._thread = threading.Thread(target=self._run, name="appl-trace", daemon=True)
         self._thread.start()
 
@@ -295,7 +303,7 @@ class Writer:
             self._queue.append((item, weight))
             self.pending = pending = self.pending + weight
         if not self._awake:
-            self._awake = True
+            self._awake, self._since = True, time.monotonic()
             self._bell.ring()
         if pending >= GROUP_BYTES and not self._hurry:
             self._rush()
@@ -395,6 +403,7 @@ class Writer:
     def _let_go(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
+            _turns.relax(self)
             os.close(fd)
 
     def _last_try(self) -> None:
@@ -422,8 +431,17 @@ class Writer:
         self._end()
 
     def _gather(self) -> None:
-        """Until a group is large, or old, or somebody waits for it."""
-        self._bell.wait(0.0 if self._hurry else GROUP_SECONDS)
+        """Until a group is large, or its first item old, or somebody waits for it.
+
+        Whoever computes lets this thread go on late, here and once more or twice until the group is
+        written; so it waits the less, the later it was woken the last time.
+        """
+        due = self._since + GROUP_SECONDS - _LOCKS * self._late
+        left = 0.0 if self._hurry else max(due - time.monotonic(), 0.0)
+        self._bell.wait(left)
+        if left and not self._hurry:
+            late = time.monotonic() - due - _SLACK
+            self._late = min(max(late, 0.0), GROUP_SECONDS / (2 * _LOCKS))
         self._hurry = False
 
     def _sleep(self) -> None:
@@ -442,7 +460,7 @@ class Writer:
 
     def _drain(self) -> int:
         """Write all that is queued, in blocks of about ``GROUP_BYTES``; how many items it was."""
-        count = 0
+        count, self._since = 0, time.monotonic()
         while (self._queue or self._ready) and self.failed is None:
             items, calls, size = self._take()
             count += len(items)

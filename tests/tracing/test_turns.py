@@ -1,0 +1,127 @@
+"""While a run is recorded, threads that compute let others go on soon; then as they did before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from appl.tracing.format.store import GROUP_SECONDS, Writer
+from appl.tracing.format.turns import SWITCH_SECONDS, Turns
+
+USUAL = 0.005
+
+
+@pytest.fixture(autouse=True)
+def usual() -> Iterator[None]:
+    """Python's own interval, whatever ran before."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(USUAL)
+    yield
+    sys.setswitchinterval(before)
+
+
+def interval() -> float:
+    return round(sys.getswitchinterval(), 6)
+
+
+def test_the_interval_is_short_as_long_as_anybody_asks() -> None:
+    turns, first, second = Turns(), object(), object()
+    turns.hasten(first)
+    turns.hasten(second)
+    assert interval() == SWITCH_SECONDS
+    turns.relax(first)
+    turns.relax(first)
+    assert interval() == SWITCH_SECONDS
+    turns.relax(second)
+    assert interval() == USUAL
+
+
+def test_a_shorter_interval_of_the_program_is_left() -> None:
+    turns = Turns()
+    sys.setswitchinterval(1e-4)
+    turns.hasten("who")
+    assert interval() == 1e-4
+    turns.relax("who")
+    assert interval() == 1e-4
+
+
+def test_what_the_program_sets_meanwhile_is_left_until_somebody_asks_again() -> None:
+    turns = Turns()
+    turns.hasten("first")
+    sys.setswitchinterval(0.02)
+    turns.relax("first")
+    assert interval() == 0.02
+    turns.hasten("second")
+    assert interval() == SWITCH_SECONDS
+    turns.relax("second")
+    assert interval() == 0.02
+
+
+RECORDING = """
+import os, pathlib, sys
+from appl.tracing.format.store import Writer
+
+def interval():
+    return round(sys.getswitchinterval(), 6)
+
+print(interval(), flush=True)
+folder = pathlib.Path(sys.argv[1])
+first, second = Writer(folder / "first.trace"), Writer(folder / "second.trace")
+print(interval(), flush=True)
+if not os.fork():
+    print(interval(), flush=True)
+    os._exit(0)
+os.wait()
+first.close()
+print(interval(), flush=True)
+try:
+    Writer(folder / "first.trace")
+except Exception:
+    print("it is there")
+second.close()
+print(interval())
+"""
+
+
+def test_writers_ask_for_it_and_a_forked_child_has_none(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", RECORDING, str(tmp_path)]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
+    short, usual = str(SWITCH_SECONDS), str(USUAL)
+    assert told[:-1] == [usual, short, usual, short, "it is there", usual]
+
+
+class Bell:
+    """Notes for how long it was waited for, and rings at once."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    def wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+@pytest.mark.parametrize(
+    "age, late, least, most",
+    [
+        (0.0, 0.0, 0.0, GROUP_SECONDS),
+        (1.0, 0.0, 0.0, 0.0),
+        (-1.0, 0.0, 0.99, 1 + GROUP_SECONDS),
+        (-1.0, 0.0005, 0.99, 1 + GROUP_SECONDS - 0.0015),
+    ],
+)
+def test_a_group_gathers_until_its_first_item_is_old(
+    tmp_path: Path, age: float, late: float, least: float, most: float
+) -> None:
+    """The later the writer was woken the last time, the less it waits."""
+    writer, bell = Writer(tmp_path / "a.trace"), Bell()
+    writer.close()
+    writer._bell, writer._hurry = bell, False  # type: ignore[assignment]
+    writer._since, writer._late = time.monotonic() - age, late
+    writer._gather()
+    (waited,) = bell.waits
+    assert least <= waited <= most
