@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from report import kept  # type: ignore[import-not-found]
+
 from appl.backend import Request, Response, Sample, Sampling, Usage
 from appl.prompt import Message, Messages
 from appl.runtime.event import (
@@ -37,7 +39,7 @@ from appl.tracing import Recorder
 PROSE = "the of and to in is it you that he was for on are with as his they at be this"
 WORDS = PROSE.split(" ")
 PER_CALL = 5
-RESULTS = Path(__file__).parent / "results" / "large.txt"
+RESULTS = kept("large.txt")
 
 
 def write(path: Path, events: int, seed: int = 1) -> int:

@@ -35,7 +35,7 @@ from itertools import pairwise
 from pathlib import Path
 from trace import WORDS, of_call, text  # type: ignore[import-not-found]
 
-from report import printed  # type: ignore[import-not-found]
+from report import kept, printed  # type: ignore[import-not-found]
 
 from appl import AIRole, SystemRole, gen, ppl
 from appl.backend import Emit, Request, Response, Sample, Sampling, Usage
@@ -45,7 +45,7 @@ from appl.runtime.run import Run
 from appl.testing import Instant
 from appl.tracing import Recorder
 
-RESULTS = Path(__file__).parent / "results" / "recording.txt"
+RESULTS = kept("recording.txt")
 RATE, SECONDS, TURNS, REPEATS = 2_000, 5, 10, 5
 TICK = 0.005
 LATENCY = 0.1

@@ -25,13 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import recording  # type: ignore[import-not-found]
-from report import printed  # type: ignore[import-not-found]
+from report import kept, printed  # type: ignore[import-not-found]
 
 from appl.runtime.event import Event
 from appl.tracing import Recorder
 from appl.tracing.format.store import Writer
 
-RESULTS = Path(__file__).parent / "results" / "recording_age.txt"
+RESULTS = kept("recording_age.txt")
 RATES, SECONDS, ALLOWED_MS = (50, 200, 1_000), 5, 5.0
 
 

@@ -11,6 +11,12 @@ from pathlib import Path
 from typing import Any
 
 
+def kept(name: str) -> Path:
+    """Where the table *name* is kept: in ``benchmarks/results``, or where ``APPL_RESULTS`` says."""
+    usual = Path(__file__).parent / "results"
+    return Path(os.environ.get("APPL_RESULTS") or usual) / name
+
+
 def write(path: str | None, command: str, found: Any) -> None:
     """Write *found* to *path* as JSON, if a path is given."""
     if path is None:
@@ -27,8 +33,8 @@ def write(path: str | None, command: str, found: Any) -> None:
 
 def printed(lines: Iterable[str], path: Path) -> None:
     """Print *lines* as they come, and keep them all in the file *path*."""
-    kept = []
+    told = []
     for line in lines:
         print(line, flush=True)
-        kept.append(line)
-    path.write_text("\n".join(kept) + "\n")
+        told.append(line)
+    path.write_text("\n".join(told) + "\n")

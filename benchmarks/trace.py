@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from report import printed  # type: ignore[import-not-found]
+from report import kept, printed  # type: ignore[import-not-found]
 
 from appl import gen, ppl
 from appl.backend import Request, Response, Sample, Sampling, Usage
@@ -32,7 +32,7 @@ from appl.runtime.run import Run
 from appl.testing import Instant
 from appl.tracing import Recorder, Replayer, Trace
 
-RESULTS = Path(__file__).parent / "results" / "trace.txt"
+RESULTS = kept("trace.txt")
 PROSE = "the of and to in is it you that he was for on are with as his they at be this"
 WORDS = tuple(PROSE.split(" "))
 CALLS, REPEATS = 5_000, 3
