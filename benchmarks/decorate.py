@@ -19,8 +19,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from appl.compiler import rebuild, translate
-from appl.compiler import source as sources
+from appl.compiler import rebuild, translate, trees
 
 SMALL = """
 def small{n}(question: str):
@@ -94,11 +93,11 @@ def parses(folder: Path, count: int) -> int:
             seen += 1
             return parse(*args, **kwargs)
 
-    vars(sources)["ast"] = Counting()
+    vars(trees)["ast"] = Counting()
     try:
         decorate(module)
     finally:
-        vars(sources)["ast"] = ast
+        vars(trees)["ast"] = ast
     return seen
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every figure that needs no GPU, in about half an hour: benchmarks/run.sh [OUT_FOLDER]
+# Every figure that needs no GPU, in about twenty minutes: benchmarks/run.sh [OUT_FOLDER]
 # Writes JSON or text for each into OUT_FOLDER (default: benchmarks/results). For figures like those
 # kept here, let nothing else run. The GPU part is benchmarks/gpu/run.sh; what compares with other
 # packages or needs their servers says itself how it is run: replay, conciseness, otel_phoenix,
@@ -26,4 +26,4 @@ for name in trace recording recording_age "large --write"; do # these write thei
     "$python" "benchmarks/$1.py" "${@:2}"
 done
 printf '\n=== equivalence, 2,500 random programs\n'
-"$python" -m tests.equivalence 10001 12500 | tee "$out/equivalence-long.txt"
+{ printf '%s  $ python -m tests.equivalence 10001 12500\n' "$(date +%F)" && "$python" -m tests.equivalence 10001 12500; } | tee "$out/equivalence-long.txt"
