@@ -43,8 +43,8 @@ _UNSAFE = re.compile(
 ADDRESS = f"/main.0/{ALL}.0/gen.0"
 
 
-def hostile_run(path: Path) -> None:
-    """The escapes in every field that can hold text."""
+def hostile_run(path: Path, reason: str = "failed") -> None:
+    """The escapes in every field that can hold text; *reason* is why the run ended."""
     recorder = Recorder(path, {"program": ALL, "entry": {"kind": ALL, "file": ALL, "function": ALL, "argv": [ALL]},
                                "backend": ALL, "model": ALL, "git": ALL, "settings": {ALL: ALL}, "programs": {ALL: ALL},
                                "seed": ALL, "places": [ALL], "versions": {ALL: ALL}})  # fmt: skip
@@ -74,7 +74,7 @@ def hostile_run(path: Path) -> None:
         ToolEnded(f"{scope}/{ALL}.0", Message("tool", ALL, tool_call_id=ALL), None, now),
         Observed(scope, 0, ALL, {ALL: [ALL]}, now),
         Warned(scope, ALL, now),
-        RunEnded("failed", BackendError(ALL), now),
+        RunEnded(reason, BackendError(ALL), now),
     ):
         recorder.on_event(event)
     recorder.close()
@@ -91,10 +91,10 @@ def printed(*words: str) -> str:
     return out.getvalue()
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> str:
+@pytest.fixture(params=["failed", ALL], ids=["failed", "ended by ALL"])
+def run(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     path = tmp_path / ".appl" / "runs" / "20260101T000000.000Z-run-abcd.trace"
-    hostile_run(path)
+    hostile_run(path, request.param)
     return str(path)
 
 

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from appl import gen, ppl
 from appl.backend import Emit, Request, Response, Sample
 from appl.errors import BackendUnavailable, CallCancelled
+from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Limits, Policy
+from appl.runtime.scheduling.scheduler import Scheduler
 from appl.testing import Fake, VirtualClock
 
 
@@ -221,6 +223,32 @@ def test_a_cancelled_call_that_was_held_is_not_sent() -> None:
         found = program()
     assert found.count("x") >= 5
     assert len(server.requests) == found.count("x")
+
+
+def test_a_run_that_ends_while_calls_are_gathered_leaves_nothing_under_way() -> None:
+    server = Server()
+    run = Run(server, policy=server.policy(gather_s=3600))
+    scheduler = run.scheduler
+    assert isinstance(scheduler, Scheduler)
+    ahead = scheduler._ahead
+    assert ahead is not None
+    before = io_thread().workers
+
+    async def gathered() -> None:
+        while not ahead.gathering or ahead.busy:
+            await asyncio.sleep(0)
+
+    async def left() -> None:
+        while io_thread().workers > before:
+            await asyncio.sleep(0)
+
+    with contextlib.suppress(ZeroDivisionError), run:
+        asked = [branch("never"), gen(messages=said("never-", 400))]
+        asyncio.run_coroutine_threadsafe(gathered(), io_thread().loop).result(60)
+        assert asked and server.clock.now() == 0
+        raise ZeroDivisionError
+    asyncio.run_coroutine_threadsafe(left(), io_thread().loop).result(60)
+    assert not (ahead.looking or ahead.gathering)
 
 
 @pytest.mark.parametrize("room", [700, 1500])

@@ -12,7 +12,7 @@ from typing import Any
 from appl.cli import exits
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, out, say, term_safe
+from appl.cli.terminal import as_json, one_line, out, say, term_safe
 from appl.cli.trace.named import LAST, RUN, run_path
 from appl.cli.trace.several import bytes_shown, command_of, counted, run_paths
 from appl.config import load
@@ -96,7 +96,7 @@ def _lines(verdict: Verdict) -> list[str]:
         checked = f"{verdict.digests} of {every} computed again"
         lines.append(f"  digests  {checked}; {verdict.masked} masked")
         state = verdict.reason or verdict.state
-        lines.append(f"  state    {state}, {_REPLAYS[verdict.replay]}")
+        lines.append(f"  state    {one_line(state)}, {_REPLAYS[verdict.replay]}")
     if verdict.against is not None:
         same = verdict.against
         told = f"{counted(same.calls, 'call')}: {same.contents} asked the same"

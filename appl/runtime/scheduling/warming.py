@@ -184,9 +184,9 @@ class PrefixFirst:
         """The run is over: give back all room, and forget what ended before anybody looked."""
         if not self._joined:
             return
-        if self._next_look is not None:  # nobody need move the clock for it any more
-            self._next_look.cancel()
-            self._look(_LOOKS)
+        if self._next_look is not None and self._policy.clock is not None:
+            self._next_look.cancel()  # nobody need move that clock any more
+            io_thread().loop.call_soon(self._look, _LOOKS)
         for call in [call for call in self._prints if call.outcome is not None]:
             self.over(call)
         self._free = deque(call for call in self._free if call.outcome is None)
