@@ -291,10 +291,7 @@ def back_to_back(calls: list[list[Event]]) -> dict[str, float]:
     least: dict[str, float] = {}
     per_tick = round(RATE * TICK)
     for _ in range(REPEATS):
-        clock, took = (
-            time.perf_counter,
-            dict.fromkeys(("encode", "compress", "write"), 0.0),
-        )
+        clock, took = time.perf_counter, dict.fromkeys(("encode", "compress", "write"), 0.0)
         with tempfile.TemporaryFile(buffering=0) as file:
             masker, packer = Masker(()), block.Encoder()
             encoder = EventEncoder(time.monotonic_ns(), masker, None, whole=False)

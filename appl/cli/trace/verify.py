@@ -87,8 +87,8 @@ def _verified(path: Path, other: Path | None) -> Verdict:
 def _lines(verdict: Verdict) -> list[str]:
     word = "good" if verdict.good else "DAMAGED"
     what = f"{counted(verdict.blocks, 'block')}, {counted(verdict.records, 'record')}"
-    lines = [term_safe(f"{verdict.path.stem}: {word}; {bytes_shown(verdict.size)}, {what}")]
-    lines += [term_safe(f"  wrong    {each}") for each in verdict.wrong]
+    lines = [f"{verdict.path.stem}: {word}; {bytes_shown(verdict.size)}, {what}"]
+    lines += [f"  wrong    {each}" for each in verdict.wrong]
     if verdict.torn:
         lines.append(f"  torn     {verdict.torn} bytes of a last group that a crash cut off")
     if verdict.good:
@@ -101,8 +101,8 @@ def _lines(verdict: Verdict) -> list[str]:
         same = verdict.against
         told = f"{counted(same.calls, 'call')}: {same.contents} asked the same"
         lines.append(f"  against  {told}, {same.answers} were answered the same")
-        lines += [f"  differs  {term_safe(address)}" for address in same.differs[:_SHOWN]]
-    return lines
+        lines += [f"  differs  {address}" for address in same.differs[:_SHOWN]]
+    return list(map(term_safe, lines))
 
 
 def _salvage(given: argparse.Namespace) -> int:

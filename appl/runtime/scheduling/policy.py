@@ -129,11 +129,11 @@ class Policy:
     """What a run's scheduler does.
 
     ``order`` is that of ready calls; ``warm`` sends a long shared prefix first, and ``gather_s`` is
-    the longest time in which calls are collected to be decided about together. ``prices`` are by
-    name of the model, ``""`` stands for all others. ``slow_start`` begins with
-    ``concurrency_start`` calls at once instead of all that the limit allows; after the backend has
-    said that it is busy every run does. ``hedge`` asks a second time when an answer is not there
-    after so many seconds, or ``"p95"``: when it takes longer than 95 of 100 did. ``adaptive``
+    the longest time in which calls are collected to be decided about together (0: nothing is waited
+    for). ``prices`` are by name of the model, ``""`` stands for all others. ``slow_start`` begins
+    with ``concurrency_start`` calls at once instead of all that the limit allows; after the backend
+    has said that it is busy every run does. ``hedge`` asks a second time when an answer is not
+    there after so many seconds, or ``"p95"``: when it takes longer than 95 of 100 did. ``adaptive``
     has the number of calls at once shrink when the backend is busy. With ``warm``, ``foresee``
     keeps room in a server's cache for what waiting calls will say, not only for what was learned,
     and ``share`` counts that room once for all runs of the process that ask the server. ``clock``
