@@ -7,22 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
-    from appl import compositor as compositor
     from appl import config as config
-    from appl import const as const
-    from appl import func as func
     from appl import mcp as mcp
     from appl import testing as testing
-    from appl import types as types
+    from appl.compat import *  # noqa: F403
     from appl.compiler import graph_of as graph_of
     from appl.config import init as init
-    from appl.config.parser import get_parser as get_parser
-    from appl.config.parser import update_appl_configs as update_appl_configs
     from appl.errors import *  # noqa: F403
-    from appl.func import as_func as as_func
-    from appl.func import completion as completion
-    from appl.func import partial as partial
-    from appl.func import wraps as wraps
     from appl.function import ppl as ppl
     from appl.function import reset_context as reset_context
     from appl.prompt import (
@@ -75,7 +66,6 @@ if TYPE_CHECKING:
     from appl.runtime.answers.stream import TextStream as TextStream
     from appl.runtime.answers.text import Text as Text
     from appl.runtime.budget import budget as budget
-    from appl.runtime.concurrency.future import CallFuture as CallFuture
     from appl.runtime.concurrency.future import Future as Future
     from appl.runtime.concurrency.future import Generation as Generation
     from appl.runtime.concurrency.lock import Lock as Lock
@@ -109,9 +99,6 @@ if TYPE_CHECKING:
     )
     from appl.runtime.ops import grow as grow
     from appl.runtime.prompts.compositor import (
-        ApplStr as ApplStr,
-    )
-    from appl.runtime.prompts.compositor import (
         Compositor as Compositor,
     )
     from appl.runtime.prompts.compositor import (
@@ -125,9 +112,6 @@ if TYPE_CHECKING:
     )
     from appl.runtime.prompts.compositor import (
         InlineTagged as InlineTagged,
-    )
-    from appl.runtime.prompts.compositor import (
-        LetterList as LetterList,
     )
     from appl.runtime.prompts.compositor import (
         LineSeparated as LineSeparated,
@@ -148,13 +132,7 @@ if TYPE_CHECKING:
         NumberedList as NumberedList,
     )
     from appl.runtime.prompts.compositor import (
-        RomanList as RomanList,
-    )
-    from appl.runtime.prompts.compositor import (
         StarList as StarList,
-    )
-    from appl.runtime.prompts.compositor import (
-        Str as Str,
     )
     from appl.runtime.prompts.compositor import (
         Tagged as Tagged,
@@ -182,10 +160,6 @@ if TYPE_CHECKING:
     )
     from appl.runtime.prompts.conversation import Conversation as Conversation
     from appl.runtime.prompts.given import PromptContext as PromptContext
-    from appl.runtime.prompts.given import need_ctx as need_ctx
-    from appl.runtime.prompts.joined import StringFuture as StringFuture
-    from appl.runtime.prompts.joined import promptify as promptify
-    from appl.runtime.prompts.joined import str_future as str_future
     from appl.runtime.prompts.roles import (
         AIRole as AIRole,
     )
@@ -206,13 +180,10 @@ if TYPE_CHECKING:
     from appl.runtime.tools.toolloop import gen_with_tools as gen_with_tools
     from appl.runtime.traced import traceable as traceable
     from appl.session import record as record
-    from appl.types import CompletionResponse as CompletionResponse
 
 _HOME = {
     "appl.compiler": ("graph_of",),
     "appl.config": ("init",),
-    "appl.config.parser": ("get_parser", "update_appl_configs"),
-    "appl.func": ("as_func", "completion", "partial", "wraps"),
     "appl.function": ("ppl", "reset_context"),
     "appl.prompt": (
         "AIMessage", "Audio", "BracketedDefinition", "Definition", "Image", "Indexing", "Message",
@@ -220,19 +191,18 @@ _HOME = {
         "define_bracketed",
     ),
     "appl.runtime.prompts.compositor": (
-        "ApplStr", "Compositor", "DashList", "DoubleLineSeparated", "IndentedList",
-        "InlineTagged", "LetterList", "LineSeparated", "Logged", "LowerLetterList",
-        "LowerRomanList", "NoIndent", "NumberedList", "RomanList", "StarList", "Str", "Tagged",
-        "UpperLetterList", "UpperRomanList", "empty_line", "iter",
+        "Compositor", "DashList", "DoubleLineSeparated", "IndentedList", "InlineTagged",
+        "LineSeparated", "Logged", "LowerLetterList", "LowerRomanList", "NoIndent",
+        "NumberedList", "StarList", "Tagged", "UpperLetterList", "UpperRomanList", "empty_line",
+        "iter",
     ),
     "appl.runtime.budget": ("budget",),
     "appl.runtime.prompts.context": ("PromptRecords", "convo", "records"),
     "appl.runtime.prompts.conversation": ("Conversation",),
     "appl.runtime.entry": ("run",),
-    "appl.runtime.concurrency.future": ("CallFuture", "Future", "Generation"),
+    "appl.runtime.concurrency.future": ("Future", "Generation"),
     "appl.runtime.answers.generate": ("gen", "select"),
-    "appl.runtime.prompts.given": ("PromptContext", "need_ctx"),
-    "appl.runtime.prompts.joined": ("StringFuture", "promptify", "str_future"),
+    "appl.runtime.prompts.given": ("PromptContext",),
     "appl.runtime.concurrency.lock": ("Lock",),
     "appl.runtime.observe": ("env", "input", "now", "observe", "random", "read", "sleep", "uuid"),
     "appl.runtime.ops": ("grow",),
@@ -246,7 +216,6 @@ _HOME = {
     "appl.runtime.tools.toolloop": ("gen_with_tools",),
     "appl.runtime.traced": ("traceable",),
     "appl.session": ("record",),
-    "appl.types": ("CompletionResponse",),
     "appl.errors": (
         "ApplError", "AuthenticationFailed", "BackendBusy", "BackendError", "BackendNotFound",
         "BackendRefused", "BackendTimeout", "BackendUnavailable", "BudgetExceeded",
@@ -260,13 +229,11 @@ _HOME = {
         "TraceTooNew", "TraceWriteError", "UnknownOption", "Unsupported", "UnusedRecords",
     ),
 }  # fmt: skip
-_MODULES = (
-    "compositor", "config", "const", "errors", "func", "mcp", "session", "testing", "types",
-)  # fmt: skip
+_MODULES = ("config", "errors", "mcp", "session", "testing")
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
 
-_OTHERS = ("input", "iter", "map", "mcp", "random", "types", "uuid")
-"""What ``from appl import *`` leaves as it is: Python's own names, and modules of others."""
+_OTHERS = ("input", "iter", "map", "mcp", "random", "uuid")
+"""Names that ``from appl import *`` leaves out: Python's own, and modules of others."""
 
 __all__ = [name for name in (*sorted(_WHERE), *_MODULES) if name not in _OTHERS]
 
@@ -280,9 +247,19 @@ def __getattr__(name: str) -> Any:
     elif name == "__version__":
         value = importlib.import_module("appl.session").version()
     else:
-        raise AttributeError(f"module 'appl' has no attribute {name!r}")
+        value = _of_appl_0_2(name)
     globals()[name] = value
     return value
+
+
+def _of_appl_0_2(name: str) -> Any:
+    """A name that programs for APPL 0.2 import."""
+    compat = importlib.import_module("appl.compat")
+    if name in compat.MODULES:
+        return importlib.import_module(f"appl.{name}")
+    if name in compat.WHERE:
+        return getattr(importlib.import_module(compat.WHERE[name]), name)
+    raise AttributeError(f"module 'appl' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,20 +1,3 @@
-"""Texts that prompts are often laid out with."""
+"""Another path of ``appl.compat.const``, the one that programs for APPL 0.2 import."""
 
-from __future__ import annotations
-
-INDENT2 = " " * 2
-INDENT4 = " " * 4
-INDENT8 = " " * 8
-INDENT_TAB = "\t"
-INDENT = INDENT4
-"""The indentation that lists take by default."""
-
-STAR = "*"
-DASH = "-"
-SHARP = "#"
-SHARP2 = "##"
-SHARP3 = "###"
-SHARP4 = "####"
-
-NEWLINE = "\n"
-EMPTY = ""
+from appl.compat.const import *  # noqa: F403

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
+from appl.compat.older import renamed, told_once
 from appl.compiler import Options, Translated, program_of, rebuild, require_function, translate
 from appl.errors import InvalidOption
 from appl.prompt import UNFORMATTED, RoleName, Voice
-from appl.prompt.older import renamed, told_once
 from appl.runtime import activation
 from appl.runtime.activation import CONTEXTS, Manner
 from appl.runtime.body import Body, Primed, marked, primed

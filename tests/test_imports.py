@@ -21,18 +21,26 @@ import appl
 ROOT = Path(__file__).parents[1]
 MAY = {
     "errors": [],
-    "const": [],
-    "prompt": ["errors"],
+    "prompt": ["errors", "compat.older"],
     "backend": ["prompt", "errors"],
     "backend_http": ["prompt", "errors"],
     "price": ["prompt", "backend", "errors"],
     "compiler": ["errors"],
-    "runtime": ["prompt", "backend", "compiler.ir", "compiler", "price", "errors"],
+    "runtime": [
+        "prompt",
+        "backend",
+        "compiler.ir",
+        "compiler",
+        "price",
+        "errors",
+        "compat.older",
+        "compat.answers",
+    ],
     "tracing": ["prompt", "backend", "runtime.event", "price", "errors"],
     "control": ["runtime", "prompt", "backend", "tracing", "errors"],
-    "function": ["compiler", "runtime", "prompt", "backend", "errors"],
+    "function": ["compiler", "runtime", "prompt", "backend", "errors", "compat.older"],
     "mcp": ["runtime", "prompt", "errors"],
-    "config": ["errors"],
+    "config": ["errors", "compat.settings"],
     "serving": [],
     "appl_backends": ["backend", "backend_http", "prompt", "price", "errors"],
 }
@@ -44,7 +52,8 @@ ALL = [
     "engine",
     "__init__",
     "__main__",
-    *("compositor", "func", "types"),
+    "compat",
+    *("compositor", "const", "func", "types"),
 ]
 HEAVY = {"numpy", "litellm", "openai", "httpx", "aiohttp", "pydantic", "rich", "torch", "PIL"}
 

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from appl.config import former, schedule
+from appl.compat.settings import KEYS as OLDER_KEYS
+from appl.compat.settings import translated
+from appl.config import schedule
 from appl.config.aliases import Alias, alias_from
 from appl.config.files import find_file
 from appl.config.readers import Unshown
@@ -41,7 +43,7 @@ class _Layers:
         self, values: Mapping[str, Any], origin: str, written: Callable[[str], str] | None = None
     ) -> None:
         """Lay *values* over what is there; *written* is how the user spells a key."""
-        values, notes = former.translated(values, origin)
+        values, notes = translated(values, origin)
         self.notes += [note for note in notes if note not in self.notes]
         _known(values, [*KEYS, *TABLES], origin)
         for key, value in values.items():
@@ -137,7 +139,7 @@ def init(**overrides: Any) -> None:
     present = {key: value for key, value in overrides.items() if value is not None}
     _Layers().take(present, "appl.init", "appl.init({}=…)".format)
     taken_back = [key for key, value in overrides.items() if value is None]
-    _known(taken_back, [*KEYS, *TABLES, *former.KEYS], "appl.init")
+    _known(taken_back, [*KEYS, *TABLES, *OLDER_KEYS], "appl.init")
     for key in taken_back:
         _overrides.pop(key, None)
     for key, value in present.items():

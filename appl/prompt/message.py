@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast, get_args
 
+from appl.compat.older import told_once
 from appl.errors import InvalidOption, nearest
 from appl.prompt.media import Audio, Image, Media, as_media
-from appl.prompt.older import told_once
 
 RoleName = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[str, ...] = get_args(RoleName)

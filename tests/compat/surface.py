@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from appl.runtime.answers.older import ATTRIBUTES as OLDER_ATTRIBUTES
-from appl.runtime.answers.older import WORDS as OLDER_OPTIONS
+from appl.compat.answers import ATTRIBUTES as OLDER_ATTRIBUTES
+from appl.compat.answers import WORDS as OLDER_OPTIONS
 
 NAMES = Path(__file__).with_name("names.txt")
 OLDER_WORDS = {

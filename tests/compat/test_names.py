@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
 import pytest
+
+import appl
+from appl import compat
 
 from .surface import exists, names
 
@@ -45,3 +50,24 @@ def _module(name: str) -> str:
 
 def test_there_are_as_many_names_as_were_published() -> None:
     assert len(list(names())) > 300 and len(set(names())) == len(list(names()))
+
+
+def test_a_star_import_offers_one_name_for_each_thing_and_none_of_appl_0_2() -> None:
+    values = {name: getattr(appl, name) for name in appl.__all__}
+    assert len({id(value) for value in values.values()}) == len(values)
+    assert not {*compat.WHERE, *compat.MODULES} & set(values)
+
+
+def test_a_name_of_appl_0_2_is_imported_without_a_warning() -> None:
+    code = "".join(f"from appl import {name}\n" for name in (*compat.WHERE, *compat.MODULES))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_name_of_appl_0_2_is_loaded_before_it_is_used() -> None:
+    code = "import sys\nfrom appl import gen, ppl, map, call\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name for name in done.stdout.split() if name.startswith("appl.compat.")}
+    assert loaded == {"appl.compat.older", "appl.compat.answers"}

@@ -11,11 +11,11 @@ from os import PathLike
 from typing import Any
 
 from appl.backend import Profile, Sampling
+from appl.compat.answers import of_gen
 from appl.errors import InvalidOption
 from appl.runtime.answers import choice, relay
 from appl.runtime.answers.demand import schema_for
 from appl.runtime.answers.models import named
-from appl.runtime.answers.older import of_gen
 from appl.runtime.answers.options import check_number, require, sampling_of, stops, switched
 from appl.runtime.answers.shape import Shape, shape_of
 from appl.runtime.concurrency.future import finished

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from appl.backend import Profile, Sampling
+from appl.compat.answers import replaced
 from appl.errors import InvalidOption, UnknownOption, Unsupported, nearest
-from appl.runtime.answers.older import replaced
 from appl.runtime.concurrency.future import finished
 
 KNOWN = (

@@ -10,9 +10,9 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Response, Sample, TokenLogprob, Usage
+from appl.compat.answers import MISSING, of_answer
 from appl.errors import RunError
 from appl.prompt import AIMessage, ToolCall, ToolMessage
-from appl.runtime.answers.older import MISSING, of_answer
 
 if TYPE_CHECKING:
     from appl.runtime.answers.stream import TextStream

@@ -11,8 +11,8 @@ import weakref
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
+from appl.compat.answers import MISSING, of_answer
 from appl.prompt.shown import Bundle, block
-from appl.runtime.answers.older import MISSING, of_answer
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency import clock
 from appl.runtime.concurrency.fiber import arrive, in_coroutine, wait
@@ -219,9 +219,6 @@ class Future(Deferred, Generic[T]):
     def __fspath__(self) -> Any:
         return result_of(self._pending).__fspath__()
 
-
-CallFuture = Future
-"""An older name of ``Future``."""
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as _TypeVar

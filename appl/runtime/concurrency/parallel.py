@@ -14,9 +14,9 @@ from asyncio import _get_running_loop
 from collections.abc import Callable, Coroutine, Iterable, Sized
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar
 
+from appl.compat.older import told_once
 from appl.compiler.names import program_of
 from appl.errors import InvalidOption, WorkerLost
-from appl.prompt.older import told_once
 from appl.runtime.activation import shelter
 from appl.runtime.concurrency.clock import First
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait

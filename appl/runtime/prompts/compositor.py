@@ -220,11 +220,6 @@ class StarList(LineSeparated, indexing="star"):
     """``* `` before each item."""
 
 
-Str = ApplStr
-LetterList = UpperLetterList
-RomanList = UpperRomanList
-
-
 class Logged(LineSeparated):
     """A block that begins with the item *prolog* and ends with the item *epilog*.
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from appl.compat.older import told_once
 from appl.compiler import program_of
 from appl.errors import InvalidOption, ToolError
-from appl.prompt.older import told_once
 from appl.prompt.secret import Mask, Secret
 from appl.runtime.answers.schema import Checker
 from appl.runtime.tools.arguments import BadArguments, read_object, refuse_unknown

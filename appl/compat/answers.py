@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
+from appl.compat.older import told_once
 from appl.errors import InvalidOption
-from appl.prompt.older import told_once
 
 WORDS = {
     "server": "model",

@@ -1,0 +1,58 @@
+"""Names, spellings and settings of APPL 0.2, for programs that were written for it.
+
+Invariant: nothing here is loaded before a program uses it, except the table of names. The names
+work as ``from appl import NAME``; ``from appl import *`` leaves them out.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from appl.compat import compositor as compositor
+    from appl.compat import const as const
+    from appl.compat import func as func
+    from appl.compat import types as types
+    from appl.compat.compositor import ApplStr as ApplStr
+    from appl.compat.compositor import LetterList as LetterList
+    from appl.compat.compositor import RomanList as RomanList
+    from appl.compat.compositor import Str as Str
+    from appl.compat.func import as_func as as_func
+    from appl.compat.func import completion as completion
+    from appl.compat.func import need_ctx as need_ctx
+    from appl.compat.func import partial as partial
+    from appl.compat.func import promptify as promptify
+    from appl.compat.func import str_future as str_future
+    from appl.compat.func import wraps as wraps
+    from appl.compat.parser import get_parser as get_parser
+    from appl.compat.parser import update_appl_configs as update_appl_configs
+    from appl.compat.types import CallFuture as CallFuture
+    from appl.compat.types import CompletionResponse as CompletionResponse
+    from appl.compat.types import StringFuture as StringFuture
+
+MODULES = ("compositor", "const", "func", "types")
+"""Modules that APPL programs import from ``appl``."""
+
+_HOME = {
+    "appl.compat.compositor": ("ApplStr", "LetterList", "RomanList", "Str"),
+    "appl.compat.func": (
+        "as_func", "completion", "need_ctx", "partial", "promptify", "str_future", "wraps",
+    ),
+    "appl.compat.parser": ("get_parser", "update_appl_configs"),
+    "appl.compat.types": ("CallFuture", "CompletionResponse", "StringFuture"),
+}  # fmt: skip
+WHERE = {name: module for module, names in _HOME.items() for name in names}
+"""The module of each name that APPL programs import from ``appl``."""
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a name at its first use."""
+    if name in WHERE:
+        value = getattr(importlib.import_module(WHERE[name]), name)
+    elif name in MODULES:
+        value = importlib.import_module(f"appl.compat.{name}")
+    else:
+        raise AttributeError(f"module 'appl.compat' has no attribute {name!r}")
+    globals()[name] = value
+    return value

@@ -1,0 +1,20 @@
+"""Texts that prompts are often laid out with."""
+
+from __future__ import annotations
+
+INDENT2 = " " * 2
+INDENT4 = " " * 4
+INDENT8 = " " * 8
+INDENT_TAB = "\t"
+INDENT = INDENT4
+"""The indentation that lists take by default."""
+
+STAR = "*"
+DASH = "-"
+SHARP = "#"
+SHARP2 = "##"
+SHARP3 = "###"
+SHARP4 = "####"
+
+NEWLINE = "\n"
+EMPTY = ""

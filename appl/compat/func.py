@@ -1,0 +1,51 @@
+"""The module name under which APPL programs import functions: ``from appl.func import gen``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial as partial
+from functools import wraps as wraps
+from typing import Any, TypeVar
+
+from appl.function import ppl as ppl
+from appl.function import reset_context as reset_context
+from appl.runtime.answers.generate import gen as gen
+from appl.runtime.concurrency.future import Generation as Generation
+from appl.runtime.concurrency.parallel import call as call
+from appl.runtime.ops import grow as grow
+from appl.runtime.prompts.context import convo as convo
+from appl.runtime.prompts.context import records as records
+from appl.runtime.prompts.given import need_ctx as need_ctx
+from appl.runtime.prompts.joined import promptify as promptify
+from appl.runtime.prompts.joined import str_future as str_future
+from appl.runtime.traced import traceable as traceable
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+completion = gen
+"""An older name of ``gen``."""
+
+
+def as_func(func: F, _globals: Any = None, _locals: Any = None) -> F:
+    """*func* itself: closures are kept by their cells, so nothing has to be bound."""
+    return func
+
+
+__all__ = [
+    "Generation",
+    "as_func",
+    "call",
+    "completion",
+    "convo",
+    "gen",
+    "grow",
+    "need_ctx",
+    "partial",
+    "ppl",
+    "promptify",
+    "records",
+    "reset_context",
+    "str_future",
+    "traceable",
+    "wraps",
+]

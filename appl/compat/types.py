@@ -1,0 +1,74 @@
+"""The module name under which APPL programs import types: ``from appl.types import Generation``."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from appl.function import Program as PromptFunc
+from appl.prompt import AIMessage as AIMessage
+from appl.prompt import Audio as Audio
+from appl.prompt import BracketedDefinition as BracketedDefinition
+from appl.prompt import Definition as Definition
+from appl.prompt import Image as Image
+from appl.prompt import Indexing as Indexing
+from appl.prompt import Message as BaseMessage
+from appl.prompt import Promptable as Promptable
+from appl.prompt import SystemMessage as SystemMessage
+from appl.prompt import ToolCall as ToolCall
+from appl.prompt import ToolMessage as ToolMessage
+from appl.prompt import UserMessage as UserMessage
+from appl.runtime.answers.text import Text as CompletionResponse
+from appl.runtime.concurrency.future import Future
+from appl.runtime.concurrency.future import Generation as Generation
+from appl.runtime.prompts.compositor import Compositor as Compositor
+from appl.runtime.prompts.context import PromptRecords as PromptRecords
+from appl.runtime.prompts.conversation import Conversation as Conversation
+from appl.runtime.prompts.given import PromptContext as PromptContext
+from appl.runtime.prompts.joined import StringFuture as StringFuture
+from appl.runtime.tools.tool import SchemaTool as SchemaTool
+from appl.runtime.tools.tool import Tool as Tool
+
+CallFuture = Future
+"""An older name of ``Future``."""
+
+BaseTool = Tool
+"""An older name of ``Tool``."""
+
+
+class ExecutorType(Enum):
+    """Where APPL ran what ``call`` starts; accepted, and without effect: appl chooses itself."""
+
+    LLM_THREAD_POOL = "llm_thread_pool"
+    GENERAL_THREAD_POOL = "general_thread_pool"
+    GENERAL_PROCESS_POOL = "general_process_pool"
+    NEW_THREAD = "new_thread"
+    NEW_PROCESS = "new_process"
+
+
+__all__ = [
+    "AIMessage",
+    "Audio",
+    "BaseMessage",
+    "BaseTool",
+    "BracketedDefinition",
+    "CallFuture",
+    "CompletionResponse",
+    "Compositor",
+    "Conversation",
+    "Definition",
+    "ExecutorType",
+    "Generation",
+    "Image",
+    "Indexing",
+    "PromptContext",
+    "PromptFunc",
+    "PromptRecords",
+    "Promptable",
+    "SchemaTool",
+    "StringFuture",
+    "SystemMessage",
+    "Tool",
+    "ToolCall",
+    "ToolMessage",
+    "UserMessage",
+]
