@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from appl.compat.servers import full_name
+from appl.compat.servers import read as servers_of
+from appl.config.places import place_of
 from appl.errors import ConfigError, nearest
 
 KEYS = ("settings", "servers", "default_servers", "prompts", "metadata")
@@ -30,64 +33,72 @@ _SETTINGS: dict[str, tuple[str, ...]] = {
     "concurrency": ("llm_max_workers", "thread_max_workers", "process_max_workers"),
     "messages": ("colors",),
     "misc": ("suppress_litellm_debug_info",),
+    "model": ("default", "small", "large"),  # as it was before 0.2
 }  # fmt: skip
 _STREAMING = {"print": True, "live": True, "none": False}
 """What ``settings.logging.display.streaming_mode`` says, as the setting ``stream``."""
 
+_DISPLAY = ("settings", "logging", "display", "streaming_mode")
 _MEANT = {"tracing.enabled": "trace", "concurrency.llm_max_workers": "concurrency"}
 _DEFAULTS = ("default", "small", "large")
-_OPTIONS = ("temperature", "top_p", "max_tokens", "stop", "seed")
 
 
 def translated(values: Mapping[str, Any], origin: str) -> tuple[Mapping[str, Any], list[str]]:
-    """*values* with APPL's keys in the layout of today, and what has no meaning any more."""
+    """*values* with APPL's keys in the layout of today, and a note of those without a meaning."""
     if not any(key in values for key in KEYS):
         return values, []
     found = {key: value for key, value in values.items() if key not in KEYS}
     idle: list[str] = [key for key in ("prompts", "metadata") if values.get(key)]
     models: dict[str, Any] = {}
-    idle += _settings(_table(values, "settings", origin), found, origin)
-    idle += _servers(_table(values, "servers", origin), models, found, origin)
-    _default_servers(_table(values, "default_servers", origin), models, found, origin)
+    settings = _table(values, origin, "settings")
+    idle += _settings(settings, found, origin)
+    idle += _servers(_table(values, origin, "servers"), models, found, origin)
+    _default_servers(settings, models, found, origin, "settings", "model")
+    _default_servers(values, models, found, origin, "default_servers")
     if models:
         found["models"] = {**models, **found.get("models", {})}
     told = f"{origin}: {', '.join(idle)}: no such setting here, {_PAGE}"
     return found, [told] if idle else []
 
 
-def _table(values: Mapping[str, Any], key: str, origin: str) -> Mapping[str, Any]:
-    table = values.get(key)
+def _table(values: Mapping[str, Any], origin: str, *path: str) -> Mapping[str, Any]:
+    """The table *values* has for the last key of *path*, which says where it stands."""
+    table = values.get(path[-1])
     if table is None:
         return {}
     if not isinstance(table, Mapping):
-        raise ConfigError(f"{origin}: {key} must hold names with values below, got {table!r:.80}")
+        raise ConfigError(
+            f"{place_of(origin, *path)}: {'.'.join(path)} must hold names with values below, got "
+            f"{table!r:.80}"
+        )
     return table
 
 
-def _check(given: Iterable[str], known: Iterable[str], where: str) -> None:
+def _check(given: Iterable[str], known: Iterable[str], origin: str, *path: str) -> None:
     known = list(known)
     for key in given:
         if key not in known:
             raise ConfigError(
-                f"{where}: unknown key {key!r}{nearest(key, known)} (known: {', '.join(known)})"
+                f"{place_of(origin, *path, key)}: {'.'.join(path)}: unknown key {key!r}"
+                f"{nearest(key, known)} (known: {', '.join(known)})"
             )
 
 
 def _settings(settings: Mapping[str, Any], found: dict[str, Any], origin: str) -> Iterator[str]:
-    _check(settings, _SETTINGS, f"{origin}: settings")
+    _check(settings, _SETTINGS, origin, "settings")
     for group in settings:
-        table = _table(settings, group, f"{origin}: settings")
-        _check(table, _SETTINGS[group], f"{origin}: settings.{group}")
+        table = _table(settings, origin, "settings", group)
+        _check(table, _SETTINGS[group], origin, "settings", group)
         for key, value in table.items():
             if key == "display" and isinstance(value, Mapping):
                 value = _shown(value, found, origin)
                 if not value:
                     continue
             meant = _MEANT.get(f"{group}.{key}")
-            if meant is None:
-                yield f"settings.{group}.{key}"
-            else:
+            if meant is not None:
                 found.setdefault(meant, value)
+            elif group != "model":
+                yield f"settings.{group}.{key}"
 
 
 def _shown(display: Mapping[str, Any], found: dict[str, Any], origin: str) -> Mapping[str, Any]:
@@ -96,7 +107,7 @@ def _shown(display: Mapping[str, Any], found: dict[str, Any], origin: str) -> Ma
     if mode is not None:
         if mode not in _STREAMING:
             raise ConfigError(
-                f"{origin}: settings.logging.display.streaming_mode must be one of "
+                f"{place_of(origin, *_DISPLAY)}: {'.'.join(_DISPLAY)} must be one of "
                 f"{', '.join(_STREAMING)}, got {mode!r}{nearest(str(mode), _STREAMING)}"
             )
         found.setdefault("stream", _STREAMING[mode])
@@ -105,41 +116,28 @@ def _shown(display: Mapping[str, Any], found: dict[str, Any], origin: str) -> Ma
 
 def _servers(
     servers: Mapping[str, Any], models: dict[str, Any], found: dict[str, Any], origin: str
-) -> Iterator[str]:
-    for name, server in servers.items():
-        if name == "default" and isinstance(server, str):  # as it was before 0.2
-            found.setdefault("model", server)
-            continue
-        table = _with_template(name, servers, origin)
-        alias = {key: table[key] for key in ("model", *_OPTIONS) if table.get(key) is not None}
-        models[name] = {"model": name, **alias}
-        yield from (f"servers.{name}.{key}" for key in table if key not in (*alias, "template"))
-
-
-def _with_template(name: str, servers: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    """The server *name* over those that it takes as its template."""
-    table: dict[str, Any] = {}
-    seen: list[str] = []
-    at: Any = name
-    while at is not None:
-        if at in seen or at not in servers:
-            raise ConfigError(
-                f"{origin}: servers.{seen[-1]}: its template {at!r} "
-                + ("leads back to it" if at in seen else f"is no server{nearest(at, servers)}")
-            )
-        seen.append(at)
-        table = {**_table(servers, at, f"{origin}: servers"), **table}
-        at = _table(servers, at, origin).get("template")
-    return table
+) -> list[str]:
+    if isinstance(servers.get("default"), str):  # as it was before 0.2
+        found.setdefault("model", full_name(servers["default"]))
+        servers = {name: server for name, server in servers.items() if name != "default"}
+    read = servers_of(servers, origin)
+    models.update(read.models)
+    for key, tables in (("backends", read.backends), ("prices", read.prices)):
+        if tables:
+            found[key] = {**tables, **found.get(key, {})}
+    return read.idle
 
 
 def _default_servers(
-    defaults: Mapping[str, Any], models: dict[str, Any], found: dict[str, Any], origin: str
-) -> None:
-    _check(defaults, _DEFAULTS, f"{origin}: default_servers")
-    for name, model in defaults.items():
+    around: Mapping[str, Any], models: dict[str, Any], found: dict[str, Any], origin: str,
+    *path: str,
+) -> None:  # fmt: skip
+    table = _table(around, origin, *path)
+    _check(table, _DEFAULTS, origin, *path)
+    for name, model in table.items():
         if model is None:
             continue
+        model = model if model in models or not isinstance(model, str) else full_name(model)
         if name == "default":
             found["model"] = model
         else:

@@ -6,14 +6,15 @@ Invariant: files are only read; one that is not ours is left alone.
 from __future__ import annotations
 
 import importlib
+import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from appl.errors import ConfigError
 
-FILES = ("appl.toml", "pyproject.toml", "appl.yaml", "appl.yml")
+FILES = ("appl.toml", "pyproject.toml", "appl.yaml", "appl.yml", "appl.json")
 
 
 def find_file(directory: Path) -> tuple[Path, Mapping[str, Any]] | None:
@@ -49,7 +50,7 @@ def _table(file: Path) -> Mapping[str, Any] | None:
             return None
         raise ConfigError(f"{file} cannot be read: {error}") from None
     try:
-        data = _yaml(file, text) if file.suffix in (".yaml", ".yml") else tomllib.loads(text)
+        data = _READERS.get(file.suffix, _toml)(file, text)
     except tomllib.TOMLDecodeError as error:
         if not own:
             return None
@@ -58,6 +59,17 @@ def _table(file: Path) -> Mapping[str, Any] | None:
     if table is not None and not isinstance(table, Mapping):
         raise ConfigError(f"{file}: {'the settings' if own else 'tool.appl'} must be a table")
     return table
+
+
+def _toml(file: Path, text: str) -> Any:
+    return tomllib.loads(text)
+
+
+def _json(file: Path, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{file} is not valid JSON: {error}") from None
 
 
 def _yaml(file: Path, text: str) -> Any:
@@ -72,3 +84,10 @@ def _yaml(file: Path, text: str) -> Any:
         return yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
         raise ConfigError(f"{file} is not valid YAML: {error}") from None
+
+
+_READERS: dict[str, Callable[[Path, str], Any]] = {
+    ".yaml": _yaml,
+    ".yml": _yaml,
+    ".json": _json,
+}

@@ -25,7 +25,7 @@ servers:
   base:
     model: gpt-4o
     temperature: 1.0
-    provider: custom
+    cost_currency: CNY
   base-cold:
     template: base
     temperature: 0.0
@@ -43,11 +43,11 @@ def test_servers_become_names_for_models(tmp_path: Path) -> None:
     found = yaml_in(tmp_path, YAML)
     assert (found.model, found.trace, found.concurrency) == ("base", False, 7)
     assert followed("base", found.models) == Alias("gpt-4o", {"temperature": 1.0})
-    assert followed("small", found.models) == Alias("gpt-4o", {"temperature": 0.0})
+    cold = {"temperature": 0.0, "frequency_penalty": 0.5}
+    assert followed("small", found.models) == Alias("gpt-4o", cold)
     assert found.origin("models.base") == str(tmp_path / "appl.yaml")
     (note,) = found.notes
-    for idle in ("settings.logging.display", "servers.base.provider", "prompts",
-                 "servers.base-cold.frequency_penalty"):  # fmt: skip
+    for idle in ("settings.logging.display", "servers.base.cost_currency", "prompts"):
         assert idle in note
 
 

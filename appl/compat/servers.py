@@ -1,0 +1,319 @@
+"""The servers of APPL 0.2 as backends and names for models.
+
+Invariant: a setting that decides where prompts go, or as whom, is obeyed or refused; none is
+dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard
+
+from appl.config.places import place_of
+from appl.errors import ConfigError, nearest
+
+_ROUTING = ("model", "provider", "custom_llm_provider", "template")
+_CONNECTION = {
+    "base_url": "base_url",
+    "api_base": "base_url",
+    "api_key": "api_key",
+    "api_version": "api_version",
+    "organization": "organization",
+    "extra_headers": "headers",
+    "headers": "headers",
+}
+"""APPL's settings of a connection, and what the backends call them."""
+
+_LIMITS = {
+    "timeout": ("deadlines", "total", 0),
+    "request_timeout": ("deadlines", "total", 0),
+    "num_retries": ("retries", "attempts", 1),
+    "max_retries": ("retries", "attempts", 1),
+}
+"""Limits of one backend: the table, its key, and what is added to APPL's number."""
+
+_PRICES = {
+    "input_cost_per_token": "prompt",
+    "output_cost_per_token": "answer",
+    "cache_read_input_token_cost": "cached",
+}
+_PARAMETERS = ("aws_", "vertex_", "azure_", "region_name", "watsonx_", "project")
+"""What the keys begin with that litellm passes to a provider as they are."""
+
+_OPTIONS = (
+    "temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed", "n", "stream",
+    "logprobs", "top_logprobs", "chat_template_kwargs", "extra_body", "frequency_penalty",
+    "logit_bias", "metadata", "min_p", "modalities", "parallel_tool_calls", "prediction",
+    "presence_penalty", "reasoning_effort", "repetition_penalty", "service_tier", "store",
+    "thinking", "top_k", "user", "verbosity",
+)  # fmt: skip
+_IDLE = ("cost_currency", "wrap_mode", "drop_params")
+_INSTEAD = {
+    "fallbacks": "name a list of models: models: {NAME: [FIRST, SECOND]}",
+    "context_window_fallbacks": "name a list of models: models: {NAME: [FIRST, SECOND]}",
+    "model_list": "name a list of models: models: {NAME: [FIRST, SECOND]}",
+    "mock_response": "give gen(mock_response=...) in the program",
+    "postprocess_args": "give the options that are meant as settings of this server",
+    "n": "give gen(n=...) in the program",
+    "stream": "give gen(stream=True) in the program",
+    "logprobs": "give gen(logprobs=...) in the program",
+    "top_logprobs": "give gen(logprobs=...) in the program",
+    "client": "appl makes the connections itself: write base_url, api_key and headers",
+}
+_OURS = frozenset({"openai", "litellm", "sglang", "embedded"})
+_OPENAI = {"openai": None, "custom_openai": None, "openai_like": None, "hosted_vllm": "vllm"}
+"""Providers that speak OpenAI's interface, and the kind of their server where it is known."""
+
+PROVIDERS = _OURS | {
+    "ai21", "anthropic", "anyscale", "azure", "azure_ai", "bedrock", "cerebras", "cloudflare",
+    "codestral", "cohere", "cohere_chat", "custom_openai", "dashscope", "databricks", "deepinfra",
+    "deepseek", "empower", "fireworks_ai", "friendliai", "galadriel", "gemini", "github", "groq",
+    "hosted_vllm", "huggingface", "hyperbolic", "jina_ai", "lambda_ai", "lm_studio",
+    "meta_llama", "mistral", "moonshot", "nebius", "nlp_cloud", "novita", "nscale", "nvidia_nim",
+    "ollama", "ollama_chat", "openai_like", "openrouter", "perplexity", "petals", "predibase",
+    "replicate", "sagemaker", "sagemaker_chat", "sambanova", "snowflake",
+    "text-completion-codestral", "text-completion-openai", "together_ai", "triton", "vertex_ai",
+    "vertex_ai_beta", "vllm", "volcengine", "voyage", "watsonx", "xai", "xinference",
+}  # fmt: skip
+"""What the names of models begin with that litellm knows, and the backends of this package."""
+
+KEY = "os.environ/"
+"""How APPL writes a value that stands in the environment: ``os.environ/NAME``."""
+
+
+@dataclass(slots=True)
+class Servers:
+    """What servers become: names for models, tables of backends, prices, and idle settings."""
+
+    models: dict[str, Any] = field(default_factory=dict)
+    backends: dict[str, dict[str, Any]] = field(default_factory=dict)
+    prices: dict[str, dict[str, float]] = field(default_factory=dict)
+    idle: list[str] = field(default_factory=list)
+
+
+def read(servers: Mapping[str, Any], origin: str) -> Servers:
+    """The servers of the file *origin*, or of ``appl.init``. Raises ``ConfigError``."""
+    found = Servers()
+    templates = {server.get("template") for server in servers.values() if _is_table(server)}
+    for name in servers:
+        table = _with_template(name, servers, origin)
+        if table.get("model") or name not in templates:
+            _Server(name, table, origin).add_to(found)
+    return found
+
+
+def _is_table(value: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(value, Mapping)
+
+
+def full_name(model: str) -> str:
+    """A model's name in APPL, which is litellm's, as ``backend/model``; bare names are kept."""
+    head, slash, _ = model.partition("/")
+    return f"litellm/{model}" if slash and head in PROVIDERS - _OURS else model
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """One server of a file: its settings, with those of its template."""
+
+    name: str
+    table: Mapping[str, Any]
+    origin: str
+
+    def add_to(self, found: Servers) -> None:
+        """Put into *found* what this server becomes."""
+        self._check()
+        model = self._model(found)
+        found.models[self.name] = {"model": model, **dict(self._options())}
+        price = {_PRICES[key]: self._price(key) for key in self.table if key in _PRICES}
+        if price:
+            name = model.partition("/")[2] if "/" in model else model
+            found.prices[name] = {"prompt": 0.0, "answer": 0.0, **price}
+        found.idle += [f"servers.{self.name}.{key}" for key in self.table if key in _IDLE]
+
+    def _options(self) -> Iterator[tuple[str, Any]]:
+        for key, value in self.table.items():
+            if key in _OPTIONS and value is not None:
+                yield "max_tokens" if key == "max_completion_tokens" else key, value
+
+    def _check(self) -> None:
+        known = (*_ROUTING, *_CONNECTION, *_LIMITS, *_PRICES, *_OPTIONS, *_IDLE)
+        for key in self.table:
+            if key in _INSTEAD:
+                raise self._wrong(key, f"has no meaning here; {_INSTEAD[key]}")
+            if key not in known and not key.startswith(_PARAMETERS):
+                hint = nearest(key, known)
+                raise self._wrong(key, f"is not known{hint} (known: {', '.join(known)})")
+        for key, value in self.table.items():
+            if _CONNECTION.get(key) in ("api_key", "headers") and value is not None:
+                self._secret(key, value)
+
+    def _wrong(self, key: str, problem: str) -> ConfigError:
+        place = place_of(self.origin, "servers", self.name, key)
+        return ConfigError(f"{place}: servers.{self.name}.{key} {problem}")
+
+    def _model(self, found: Servers) -> str:
+        """The model's name; a backend is made where the server says more than that."""
+        if not any(self._is_own(key) for key in self.table) and not self._is_custom():
+            return full_name(self._text("model", self.name))
+        kind, model = self._route()
+        backend = self._backend()
+        found.backends[backend] = {"type": kind, **dict(self._settings(kind))}
+        return f"{backend}/{model}"
+
+    def _is_own(self, key: str) -> bool:
+        return key in ("provider", "custom_llm_provider", *_CONNECTION, *_LIMITS) or (
+            key.startswith(_PARAMETERS)
+        )
+
+    def _is_custom(self) -> bool:
+        return str(self.table.get("model", "")).startswith("custom/")
+
+    def _backend(self) -> str:
+        name = self.name.replace("/", "-").replace(":", "-")
+        return f"{name}-server" if name in _OURS else name
+
+    def _route(self) -> tuple[str, str]:
+        """The type of the backend, and the model's name within it."""
+        provider, model = self._provider()
+        if provider in _OPENAI:
+            return "openai", model
+        return "litellm", f"{provider}/{model}"
+
+    def _provider(self) -> tuple[str, str]:
+        """The provider, in litellm's words, and the model's name without it."""
+        if not self.table.get("model"):
+            raise self._wrong("model", "is missing: write the model that this server is asked for")
+        model = self._text("model", "")
+        key = "custom_llm_provider" if "custom_llm_provider" in self.table else "provider"
+        provider = self._text(key, "")
+        head, _, rest = model.partition("/")
+        if not provider and head in (*PROVIDERS, "custom") and rest:
+            provider, model = head, rest
+        if provider.partition("/")[0] == "custom":
+            self._check_address()
+            provider = provider.partition("/")[2] or "openai"
+            model = model.removeprefix("custom/")
+        if not provider:
+            provider = self._guessed(model)
+        return provider, model.removeprefix(f"{provider}/")
+
+    def _check_address(self) -> None:
+        if not (self.table.get("base_url") or self.table.get("api_base")):
+            raise self._wrong("base_url", "is missing: a custom provider needs its address")
+
+    def _guessed(self, model: str) -> str:
+        """The provider of a *model* whose settings name none: an address speaks as OpenAI does."""
+        if self.table.get("base_url") or self.table.get("api_base"):
+            return "openai"
+        for provider, starts in _BARE.items():
+            if model.startswith(starts):
+                return provider
+        raise self._wrong("provider", f"is missing: nothing says who has the model {model!r}")
+
+    def _settings(self, kind: str) -> Iterator[tuple[str, Any]]:
+        if kind == "openai" and (server := _OPENAI[self._provider()[0]]) is not None:
+            yield "server", server
+        parameters: dict[str, Any] = {}
+        for key, value in self.table.items():
+            if value is None or key in _ROUTING:
+                continue
+            if key in _CONNECTION:
+                yield from self._connection(kind, key, value, parameters)
+            elif key in _LIMITS:
+                table, name, more = _LIMITS[key]
+                yield table, {name: value + more if type(value) is int else value}
+            elif key.startswith(_PARAMETERS):
+                self._parameter(kind, key, value, parameters)
+        if parameters:
+            yield "parameters", parameters
+
+    def _connection(
+        self, kind: str, key: str, value: Any, parameters: dict[str, Any]
+    ) -> Iterator[tuple[str, Any]]:
+        if kind == "litellm" and key == "organization":
+            parameters[key] = value
+        elif key in ("extra_headers", "headers"):
+            yield "headers", dict(value)
+        else:
+            yield _CONNECTION[key], self._secret(key, value) if key == "api_key" else value
+
+    def _secret(self, key: str, value: Any) -> Any:
+        """A key by the name of its variable; one that is written out belongs to no file."""
+        if key != "api_key":
+            return self._headers(key, value)
+        if isinstance(value, str) and value.startswith(KEY):
+            return {"env": value.removeprefix(KEY)}
+        if isinstance(value, Mapping) or self.origin == "appl.init":
+            return value
+        raise self._wrong(
+            key,
+            "looks like a secret, and secrets do not belong in a file; write "
+            f"{key}: {KEY}NAME_OF_A_VARIABLE, or leave it out where the server wants none",
+        )
+
+    def _headers(self, key: str, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise self._wrong(key, "must hold names with values below")
+        for name, each in value.items():
+            if str(each).startswith(KEY) or str(name).lower() in ("authorization", "x-api-key"):
+                raise self._wrong(
+                    key, f"cannot hold the secret {name!r}: write api_key: {KEY}NAME_OF_A_VARIABLE"
+                )
+        return value
+
+    def _parameter(self, kind: str, key: str, value: Any, parameters: dict[str, Any]) -> None:
+        if kind != "litellm":
+            raise self._wrong(key, "is for a provider that litellm asks: write provider, too")
+        if str(value).startswith(KEY) or any(word in key for word in _SECRETS):
+            raise self._wrong(
+                key, f"is a secret: leave it out, and set {key.upper()} in the environment"
+            )
+        parameters[key] = value
+
+    def _text(self, key: str, default: str) -> str:
+        value = self.table.get(key) or default
+        if not isinstance(value, str):
+            raise self._wrong(key, f"must be a text, got {value!r:.80}")
+        return value
+
+    def _price(self, key: str) -> float:
+        """The price of a million tokens."""
+        try:
+            return float(self.table[key]) * 1e6
+        except (TypeError, ValueError):
+            raise self._wrong(key, f"must be a number, got {self.table[key]!r:.80}") from None
+
+
+_SECRETS = ("key", "secret", "token", "password", "credential")
+_BARE = {
+    "openai": ("gpt-", "chatgpt-", "o1", "o3", "o4"),
+    "anthropic": ("claude-",),
+    "gemini": ("gemini-",),
+}
+"""How the names of models begin whose provider litellm knows without being told."""
+
+
+def _with_template(name: str, servers: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """The settings of the server *name* over those of the server that it takes as its template."""
+    table: dict[str, Any] = {}
+    seen: list[str] = []
+    at: Any = name
+    while at is not None:
+        if at in seen or at not in servers:
+            reason = "leads back to it" if at in seen else f"is no server{nearest(at, servers)}"
+            place = place_of(origin, "servers", seen[-1], "template")
+            raise ConfigError(f"{place}: servers.{seen[-1]}: its template {at!r} {reason}")
+        seen.append(at)
+        own = _settings_of(at, servers[at], origin)
+        table = {**own, **table}
+        at = own.get("template")
+    return table
+
+
+def _settings_of(name: str, server: object, origin: str) -> Mapping[str, Any]:
+    if server is None or isinstance(server, Mapping):
+        return server or {}
+    place = place_of(origin, "servers", name)
+    raise ConfigError(f"{place}: servers.{name} must hold names with values, got {server!r:.80}")
