@@ -3,6 +3,9 @@
 * ``python`` blocks of a page form one program, which is run as a file, with the page's line numbers.
 * A block with ``title="name"`` is written to that file instead.
 * ``console`` blocks hold commands behind ``$ `` and what they print; ``...`` stands for any text.
+  In a block ``console vary`` digits, names of runs and the width of columns may differ.
+  A line ``^C`` below a command interrupts it once it has recorded some answers. A command that ends
+  in ``&`` goes on beside the next ones, which begin once it has recorded some answers.
 * Blocks of any other language are not looked at.
 """
 
@@ -10,15 +13,22 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from appl.tracing import Trace
+
 _FENCE = re.compile(r"^( *)```(\w*)(.*)$")
 _TITLE = re.compile(r'title="([^"]+)"')
 SECONDS = 60
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -29,6 +39,7 @@ class Block:
     title: str | None
     line: int
     text: str
+    vary: bool = False
 
 
 def blocks(page: str) -> Iterator[Block]:
@@ -47,35 +58,49 @@ def blocks(page: str) -> Iterator[Block]:
         body = [line.removeprefix(indent) for line in lines[start:at]]
         at += 1
         title = _TITLE.search(info)
-        yield Block(language, title[1] if title else None, start + 1, "\n".join(body) + "\n")
+        name = title[1] if title else None
+        yield Block(language, name, start + 1, "\n".join(body) + "\n", "vary" in info.split())
 
 
 def run_page(page: Path, folder: Path) -> list[str]:
     """Run the blocks of *page* in *folder*; what went wrong, as text."""
-    wrong: list[str] = []
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    with tempfile.TemporaryDirectory(prefix="appl-") as sockets:
+        shell = Shell(folder, sockets)
+        try:
+            return list(_failures(page, shell))
+        finally:
+            shell.close()
+
+
+def _failures(page: Path, shell: Shell) -> Iterator[str]:
     program = ""
     for block in blocks(page.read_text("utf-8")):
         if block.title is not None:
-            (folder / block.title).parent.mkdir(parents=True, exist_ok=True)
-            (folder / block.title).write_text(block.text, "utf-8")
+            (shell.folder / block.title).parent.mkdir(parents=True, exist_ok=True)
+            (shell.folder / block.title).write_text(block.text, "utf-8")
         elif block.language == "python":
             program += "\n" * (block.line - 1 - program.count("\n")) + block.text
         elif block.language == "console":
-            wrong += _console(page, block, folder)
+            yield from _console(page, block, shell)
     if program:
-        file = folder / f"{page.stem.replace('-', '_')}_page.py"
+        file = shell.folder / f"{page.stem.replace('-', '_')}_page.py"
         file.write_text(program, "utf-8")
-        done = _run([sys.executable, str(file)], folder)
+        done = shell.run([sys.executable, str(file)])
         if done.returncode:
-            wrong.append(f"{page}: the program of the page failed\n{done.stdout}{done.stderr}")
-    return wrong
+            yield f"{page}: the program of the page failed\n{done.stdout}{done.stderr}"
 
 
-def _console(page: Path, block: Block, folder: Path) -> Iterator[str]:
+def _console(page: Path, block: Block, shell: Shell) -> Iterator[str]:
     for command, expected in _commands(block.text):
-        done = _run(["bash", "-c", command], folder)
+        if command.endswith("&"):
+            shell.start(command.removesuffix("&"))
+            continue
+        interrupted = expected.startswith("^C\n")
+        expected = expected.removeprefix("^C\n")
+        done = shell.run(["bash", "-c", command], interrupted)
         printed = done.stdout + done.stderr if expected and "2>&1" in command else done.stdout
-        if expected and not _agrees(expected, printed):
+        if expected and not _agrees(expected, printed, block.vary):
             yield (
                 f"{page}:{block.line}: `{command}` printed\n{printed}{done.stderr}\n"
                 f"and not\n{expected}"
@@ -99,25 +124,86 @@ def _commands(text: str) -> Iterator[tuple[str, str]]:
         yield command, expected
 
 
-def _agrees(expected: str, printed: str) -> bool:
+def _agrees(expected: str, printed: str, vary: bool) -> bool:
     lines = "\n".join(line.rstrip() for line in printed.strip().splitlines())
+    if vary:
+        expected, lines = _alike(expected), _alike(lines)
     pattern = ".*".join(re.escape(part) for part in expected.strip().split("..."))
     return re.fullmatch(pattern, lines, re.DOTALL) is not None
 
 
-def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    root = Path(__file__).parents[2]
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("APPL_")},
-        "PATH": path,
-        "APPL_HOME": str(folder / ".appl"),
-        "PYTHONPATH": os.pathsep.join([str(root), str(root / "backends")]),
-        "PYTHONUTF8": "1",
-        "PYTEST_PLUGINS": "appl.pytest_plugin",  # as its entry point does where appl is installed
-        "NO_COLOR": "1",
-        "COLUMNS": "120",
-    }
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS
-    )
+def _alike(text: str) -> str:
+    """*text* without what differs from run to run: names of runs, identifiers, numbers, widths."""
+    text = re.sub(r"\b\d{8}T\d{6}\.\d{3}Z-([\w.]+)-[0-9a-f]{4}\b", r"RUN-\1", text)
+    text = re.sub(r"call_[0-9a-f]{16}", "CALL", text)
+    return re.sub(r" {2,}", "  ", re.sub(r"\d[\d.,]*(?<=\d)", "0", text))
+
+
+class Shell:
+    """Where the commands of one page run: they see only its folder and its live runs.
+
+    *sockets* is the folder of the sockets of live runs; its name has to be short.
+    """
+
+    def __init__(self, folder: Path, sockets: str) -> None:
+        self.folder = folder
+        self._beside: list[subprocess.Popen[str]] = []
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("APPL_")},
+            "PATH": path,
+            "APPL_HOME": str(folder / ".appl"),
+            "APPL_CTL_DIR": sockets,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "backends")]),
+            "PYTHONUTF8": "1",
+            "PYTEST_PLUGINS": "appl.pytest_plugin",  # as its entry point does where it is installed
+            "NO_COLOR": "1",
+            "COLUMNS": "120",
+        }
+
+    def run(
+        self, command: list[str], interrupted: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        """Run *command*; with *interrupted*, as if Ctrl-C was pressed after some answers."""
+        answered = self._answered() if interrupted else 0
+        process = self._popen(command, subprocess.PIPE)
+        if interrupted:
+            self._wait_for_answers(process, answered)
+            os.killpg(process.pid, signal.SIGINT)
+        try:
+            out, err = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+    def start(self, command: str) -> None:
+        """Run *command* beside the next ones, and come back once it has recorded some answers."""
+        answered = self._answered()
+        process = self._popen(["bash", "-c", command], subprocess.DEVNULL)
+        self._beside.append(process)
+        self._wait_for_answers(process, answered)
+
+    def close(self) -> None:
+        """End what still runs beside."""
+        for process in self._beside:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def _popen(self, command: list[str], out: int) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            command, cwd=self.folder, env=self._environment, stdout=out, stderr=out, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+
+    def _answered(self) -> int:
+        traces = [Trace.open(file) for file in self.folder.glob(".appl/runs/*.trace")]
+        return sum(call.response is not None for trace in traces for call in trace.calls)
+
+    def _wait_for_answers(self, process: subprocess.Popen[str], answered: int) -> None:
+        deadline = time.monotonic() + SECONDS
+        while process.poll() is None and time.monotonic() < deadline:
+            if self._answered() > answered:
+                return
+            time.sleep(0.1)

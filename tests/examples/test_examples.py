@@ -191,8 +191,8 @@ def test_every_prompt_function_has_a_graph(example: str, tmp_path: Path) -> None
     assert any(re.search(r"%\d+ (gen|select) ", graph) for graph in graphs)
 
 
-def test_the_interview_is_the_program_of_the_readme() -> None:
-    block = (ROOT / "README.md").read_text().split("```python\n")[1].split("```")[0]
+def test_the_interview_is_the_program_of_the_first_page() -> None:
+    block = (ROOT / "docs" / "index.md").read_text().split("```python\n")[1].split("```")[0]
     wanted = [line.split("#")[0].rstrip() for line in block.splitlines() if line.strip()]
     have = [
         line.split("#")[0].rstrip() for line in (EXAMPLES / "interview.py").read_text().splitlines()
@@ -208,7 +208,7 @@ def test_the_problems_say_how_they_were_made() -> None:
     assert len((EXAMPLES / "problems.jsonl").read_text().splitlines()) == 40
 
 
-def test_the_graph_in_the_readme_is_the_one_that_is_printed(tmp_path: Path) -> None:
-    shown = (ROOT / "README.md").read_text().split("**Graph**")[1].split("```\n")[1]
+def test_the_graph_on_the_first_page_is_the_one_that_is_printed(tmp_path: Path) -> None:
+    shown = (ROOT / "docs" / "index.md").read_text().split("**Graph**")[1].split("```\n")[1]
     out, _ = appl(tmp_path, "graph", f"{EXAMPLES / 'interview.py'}:interview")
     assert out.replace(f"{ROOT}/", "") == shown
