@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
-from appl.backend import Usage
+from appl.backend import Response, Usage
 from appl.errors import UNWORKED, BackendError, BackendTimeout, InvalidOption, nearest
 from appl.prompt import Messages
 
@@ -32,13 +32,19 @@ class Price:
     """What a million tokens cost, in a currency unit.
 
     Of tokens of the ``prompt``, of the ``answer``, and of the prompt as far as it was ``cached``
-    (``None``: as all others). Raises ``InvalidOption`` for what is no amount of money.
+    (``None``: as all others). Where a provider takes more for what is ``written`` into its cache,
+    the most that a call may cost counts it. A prompt of more than ``over`` tokens has the price
+    ``beyond``. Raises ``InvalidOption`` for what is no amount of money.
     """
 
     prompt: float
     answer: float
     cached: float | None = None
+    written: float | None = None
+    over: int | None = None
+    beyond: Price | None = None
     _each: tuple[int, int, int] = field(init=False, repr=False, compare=False)
+    _dearest: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         cached = self.prompt if self.cached is None else self.cached
@@ -47,15 +53,24 @@ class Price:
             _exact("answer", self.answer),
             _exact("cached", cached),
         )
+        written = each[0] if self.written is None else _exact("written", self.written)
         object.__setattr__(self, "_each", each)
+        object.__setattr__(self, "_dearest", max(each[0], each[2], written))
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no call costs anything, however many tokens it takes."""
+        return not any(self._each) and not self._dearest and self.beyond is None
 
     def cost(self, usage: Usage) -> int | None:
         """The cost of *usage* in millionths, ``None`` when it does not say enough."""
+        if self.is_free:
+            return 0
         prompt, answer = usage.prompt_tokens, usage.completion_tokens
         if prompt is None or answer is None:
             return None
         cached = min(usage.cached_tokens or 0, prompt)
-        for_prompt, for_answer, for_cached = self._each
+        for_prompt, for_answer, for_cached = self._for(prompt)._each
         return _up((prompt - cached) * for_prompt + cached * for_cached + answer * for_answer)
 
     def most(self, prompt: int, answer: int) -> int:
@@ -64,8 +79,14 @@ class Price:
 
     def trillionths(self, prompt: int, answer: int) -> int:
         """As :meth:`most`, and not rounded: what is cheaper is less also where both are little."""
-        for_prompt, for_answer, for_cached = self._each
-        return prompt * max(for_prompt, for_cached) + answer * for_answer
+        price = self._for(prompt)
+        return prompt * price._dearest + answer * price._each[1]
+
+    def _for(self, prompt: int) -> Price:
+        """The price that holds for a prompt of so many tokens."""
+        if self.over is None or self.beyond is None or prompt <= self.over:
+            return self
+        return self.beyond
 
 
 Prices = Mapping[str, Price]
@@ -93,6 +114,23 @@ class Overridden:
         """The price of *model*, if it is known."""
         price = self.own.get(model)
         return self.brought.get(model) if price is None else price
+
+    def cost(self, asked: str, response: Response) -> int | None:
+        """The cost of a live answer in millionths, ``None`` if it is unknown.
+
+        This is the order, in every backend: the user's own price of the model; what was reported
+        with the answer; the price that the backend brought; the user's price of every other model.
+        The model is the one that was *asked*, or else the one that answered.
+        """
+        models = [name for name in (asked, response.model) if name]
+        own = next((self.own[name] for name in models if name in self.own), None)
+        cost = None if own is None else own.cost(response.usage)
+        if cost is None:
+            cost = response.cost
+        if cost is not None:
+            return cost
+        price = price_for(self, *models)
+        return None if price is None else price.cost(response.usage)
 
 
 def price_for(prices: Priced, *models: str) -> Price | None:
@@ -216,3 +254,14 @@ def _trillionths(units: float) -> int:
 
 def _up(trillionths: int) -> int:
     return -(-trillionths // _EXACT)
+
+
+FREE = Price(0, 0)
+
+
+class Free:
+    """The prices of a backend that runs its models on the user's own machine: nothing."""
+
+    def get(self, model: str, /) -> Price:
+        """The price of *model*: nothing."""
+        return FREE

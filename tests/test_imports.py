@@ -25,6 +25,7 @@ MAY = {
     "backend": ["prompt", "errors"],
     "backend_http": ["prompt", "errors"],
     "price": ["prompt", "backend", "errors"],
+    "price_table": ["price", "backend_http"],
     "compiler": ["errors"],
     "runtime": [
         "prompt",
@@ -42,7 +43,7 @@ MAY = {
     "mcp": ["runtime", "prompt", "errors"],
     "config": ["errors", "compat.settings"],
     "serving": [],
-    "appl_backends": ["backend", "backend_http", "prompt", "price", "errors"],
+    "appl_backends": ["backend", "backend_http", "prompt", "price", "price_table", "errors"],
 }
 ALL = [
     "session",

@@ -1,0 +1,165 @@
+"""The table of prices that comes with the package, and the rule by which a name finds its row.
+
+The rule. A row is named ``SELLER/MODEL``, as ``openai/gpt-5-mini``. A name finds it in this order:
+
+1. ``litellm/`` at its beginning does not count.
+2. The seller is who is paid: the address that a backend asks says so (``seller_at``), or else the
+   first part of the name. A name without a seller is that of the first maker who sells the model.
+3. The row is the one with exactly this name; or else the one of the name without the date of a
+   snapshot (``-2025-08-07``, ``-20250807``, ``@20250807``) or ``-latest`` at its end. A fine-tuned
+   model (``ft:BASE:…``) has the row ``ft:BASE``.
+
+There is no other way: a model that is called the same somewhere else has no price here.
+
+Invariant: the file is read when a price is first asked for, never at import. Amounts are for text
+at the standard tier. What has no row is unknown, and never free.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from appl.backend_http import host_of
+from appl.price import Price
+
+MAKERS = (
+    "openai", "anthropic", "gemini", "mistral", "deepseek", "xai", "cohere", "moonshot", "zai",
+    "minimax", "dashscope",
+)  # fmt: skip
+"""Sellers of their own models, in the order in which a name without a seller is looked up."""
+
+_HOSTS = {
+    "api.openai.com": "openai",
+    "api.anthropic.com": "anthropic",
+    "generativelanguage.googleapis.com": "gemini",
+    "api.mistral.ai": "mistral",
+    "api.deepseek.com": "deepseek",
+    "api.x.ai": "xai",
+    "api.groq.com": "groq",
+    "api.cohere.ai": "cohere",
+    "api.cohere.com": "cohere",
+    "api.moonshot.ai": "moonshot",
+    "api.z.ai": "zai",
+    "api.cerebras.ai": "cerebras",
+    "api.together.xyz": "together_ai",
+    "api.together.ai": "together_ai",
+    "openrouter.ai": "openrouter",
+    "api.minimax.io": "minimax",
+    "dashscope-intl.aliyuncs.com": "dashscope",
+}
+_AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
+_SNAPSHOT = re.compile(r"(?:[-@]\d{8}|-\d{4}-\d\d-\d\d|-latest)$")
+_TUNED = re.compile(r"^(ft:[^:]+):.*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What the table says about one model.
+
+    ``context`` and ``max_output`` are in tokens, ``None`` where they are unknown. ``source`` is an
+    address, or the version of the data that the row was taken from; ``date`` is the table's.
+    """
+
+    name: str
+    price: Price
+    context: int | None
+    max_output: int | None
+    source: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seller:
+    """The prices of one seller, by the names that it has for its models."""
+
+    name: str
+
+    def get(self, model: str, /) -> Price | None:
+        """The price of *model*, if the table has one."""
+        row = _found(self.name, model) if model else None
+        return None if row is None else row.price
+
+
+def row_of(name: str) -> Row | None:
+    """The row of the model *name*, by the rule above; ``None`` where there is none."""
+    name = name.removeprefix("litellm/")
+    seller, _, model = name.partition("/")
+    if seller in sellers():
+        return _found(seller, model)
+    if "/" in name:
+        return None
+    rows = (_found(maker, name) for maker in MAKERS)
+    return next((row for row in rows if row is not None), None)
+
+
+def seller_at(url: str | None) -> str | None:
+    """The seller whose own address *url* is; ``None`` for every other server."""
+    host = host_of(url or "").removesuffix(":443").lower()
+    return "azure" if host.endswith(_AZURE) else _HOSTS.get(host)
+
+
+def names() -> tuple[str, ...]:
+    """The names of all rows, sorted."""
+    return tuple(_table()["models"])
+
+
+@cache
+def sellers() -> frozenset[str]:
+    """The sellers that the table knows."""
+    return frozenset(name.partition("/")[0] for name in names())
+
+
+def date() -> str:
+    """The day on which the table was made, as ``2026-01-31``."""
+    return str(_table()["date"])
+
+
+def source() -> str:
+    """The data that the table was made from, with its version."""
+    return str(_table()["source"])
+
+
+def currency() -> str:
+    """The currency of all prices of the table, as ``USD``."""
+    return str(_table()["currency"])
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    data: Mapping[str, Any] = json.loads(files("appl").joinpath("prices.json").read_text("utf-8"))
+    return data
+
+
+@cache
+def _found(seller: str, model: str) -> Row | None:
+    rows = _table()["models"]
+    for name in _spellings(model):
+        about = rows.get(f"{seller}/{name}")
+        if about is not None:
+            return _row(f"{seller}/{name}", about)
+    return None
+
+
+def _spellings(model: str) -> Iterator[str]:
+    """The names under which *model* may have a row, the most exact one first."""
+    model = _TUNED.sub(r"\1", model)
+    yield model
+    yield _SNAPSHOT.sub("", model)
+
+
+def _row(name: str, about: Mapping[str, Any]) -> Row:
+    beyond = about.get("beyond")
+    long = None if beyond is None else _price(beyond)
+    price = replace(_price(about), over=about.get("over"), beyond=long)
+    context, most = about.get("context"), about.get("max_output")
+    return Row(name, price, context, most, about["source"], date())
+
+
+def _price(about: Mapping[str, Any]) -> Price:
+    return Price(about["prompt"], about["answer"], about.get("cached"), about.get("written"))
