@@ -129,7 +129,8 @@ class ToolStarted:
 
     ``arguments`` is the JSON text that the model wrote. ``effect`` is ``effect``, ``idempotent``,
     ``pure``, ``program`` (a ``@ppl`` function), or ``refused`` for a call that is answered without
-    running anything. ``file`` and ``line`` are those of the tool's function.
+    running anything; ``observed`` is a function that the program gave to ``observe``, with its
+    arguments as JSON. ``file`` and ``line`` are those of the function.
     """
 
     address: str

@@ -19,6 +19,7 @@ from appl.errors import InvalidOption
 from appl.runtime.concurrency import clock
 from appl.runtime.concurrency.fiber import in_coroutine
 from appl.runtime.run import here
+from appl.runtime.tools.observation import observed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,17 +63,21 @@ def read(path: str | os.PathLike[str], encoding: str = "utf-8") -> str:
 
 
 def observe(look: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """What ``look(*args, **kwargs)`` returns: a measurement, a subprocess, a request of your own.
+    """Call ``look(*args, **kwargs)`` on a worker thread, wait for it, and record what it returns.
 
-    The value is recorded (None, bool, int, float, str, bytes, list, tuple and dict), and a replay
-    gets it without the call. An exception is not: let *look* return what went wrong.
+    Only the program that calls ``observe`` waits: others go on. A replay, a resumed run and a rerun
+    get the recorded value, and *look* does not run again. An exception is recorded as well, and
+    raised again. A value is plain data: None, bool, int, float, str, bytes, and list, tuple and
+    dict of these. ``call(observe, look, ...)`` starts it and returns a future.
+
+        page = observe(fetch, "https://example.org")
     """
     if not callable(look):
         raise InvalidOption(
             f"observe(look, ...) takes a function and its arguments, got {look!r:.80}; write "
             "observe(f, x), not observe(f(x))"
         )
-    return cast(T, _observe("observe", lambda: look(*args, **kwargs)))
+    return cast(T, observed(look, args, kwargs))
 
 
 def sleep(seconds: float) -> Awaitable[None] | None:

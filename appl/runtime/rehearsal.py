@@ -31,8 +31,8 @@ from appl.runtime.run import Run, current
 MOST = 1000
 """The calls after which a rehearsal ends: a program may go on for ever without waiting."""
 
-_UNSEEN = frozenset({"input", "observe"})
-"""What a rehearsal does not do to the world."""
+_UNSEEN = frozenset({"input"})
+"""Observations that a rehearsal does not make."""
 
 
 def render(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Rendering:
@@ -126,6 +126,11 @@ class _World(LiveEffects):
         if kind == "done":
             self._poll()
         return super().perform(address, ordinal, kind, live)
+
+    def tool(self, address: str, name: str, arguments: str, at_once: bool, end: Any) -> bool:
+        """A function is not run: only ``observe`` comes here, since no model calls a tool."""
+        self._rehearsal.withhold("what observe() gives")
+        return False
 
     def _poll(self) -> None:
         """A program asks, or waits for time to pass, again; here, before anything is delivered."""

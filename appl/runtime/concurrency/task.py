@@ -19,7 +19,8 @@ from appl.runtime.concurrency.pending import Error, Outcome, Pending, Stop, Valu
 from appl.runtime.event import Observed
 from appl.runtime.frame import FRAME, Frame, owed
 
-MAX_WORKERS = 32
+MAX_WORKERS = 256
+"""Worker threads that run code of the user's at once; those that wait in appl do not count."""
 
 
 class _Exit(Exception):

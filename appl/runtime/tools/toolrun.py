@@ -8,38 +8,34 @@ goes through. Exactly one end of a call is told, and before the program can see 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib
 import inspect
 import json
-import threading
 import time
 from asyncio import _get_running_loop
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
 from typing import Any
 
-from appl.errors import CallCancelled, DeadlockError, RunClosed, TraceError, nearest
+from appl.errors import nearest
 from appl.prompt import Media, Message, ToolCall, ToolMessage
-from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.clock import Alarm
-from appl.runtime.concurrency.fiber import Fiber, Hub, run_on, strand_here
+from appl.runtime.concurrency.fiber import Hub, run_on, strand_here
 from appl.runtime.concurrency.future import awaited, result_of
 from appl.runtime.concurrency.parallel import beside, is_async
-from appl.runtime.concurrency.pending import Error, Outcome, Pending, Stop, Value
-from appl.runtime.concurrency.task import Task, at_home, context_for, void
+from appl.runtime.concurrency.pending import Error, Outcome, Pending, Value
+from appl.runtime.concurrency.task import context_for, void
 from appl.runtime.effects import postponed
-from appl.runtime.event import Delivered, Observed, ToolEnded, ToolStarted
+from appl.runtime.event import Observed
 from appl.runtime.frame import Frame
 from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.run import here
 from appl.runtime.tools.arguments import BadArguments, shown
+from appl.runtime.tools.effecttask import ENDING, THROUGH, EffectTask
 from appl.runtime.tools.signature import place_of
 from appl.runtime.tools.tool import Tool
 
 UNKNOWN = "unknown_tool"
-_THROUGH = (TraceError, DeadlockError, RunClosed, CallCancelled)
-_ENDING = threading.Lock()
 
 
 class Job:
@@ -100,44 +96,39 @@ class Job:
                 run.cancel()
 
 
-class ToolRun(Task):
+class ToolRun(EffectTask):
     """One call of a tool; its outcome is a ``ToolMessage``."""
 
     of_program = False
-    __slots__ = (
-        "_active", "_alarm", "_held", "_inner", "_ordinal", "_over", "_recorded", "_rest", "call",
-        "timeout", "tool",
-    )  # fmt: skip
+    __slots__ = ("_alarm", "_ordinal", "call", "timeout", "tool")
 
     def __init__(
         self, frame: Frame, home: Hub, call: ToolCall, tool: Tool | None, timeout: float | None
     ) -> None:
         super().__init__(frame, home)
         self.call, self.tool, self.timeout = call, tool, timeout
-        self._over = False
-        self._active = False
-        self._recorded = False
-        self._held = False
         self._ordinal = 0
-        self._inner: Callable[[], None] | None = None
-        self._rest: Pending | None = None
         self._alarm: Alarm | None = None
 
     def begin(self, known: Sequence[str], here_now: bool) -> None:
         """Check the call, and run it or take its result from a record."""
         arguments, problem = self._read(known)
         effect = "refused" if self.tool is None or problem else self.tool.effect
-        if self.run.watched:
-            file, line = place_of(self.tool.func) if self.tool else (None, None)
-            at = time.monotonic_ns()
-            name, text = self.call.name, self.call.arguments
-            self.run.emit(ToolStarted(self.address, name, text, effect, file, line, at))
-        if effect != "program" and self._answered(here_now or effect == "refused"):
+        place = place_of(self.tool.func) if self.tool else (None, None)
+        name, text = self.call.name, self.call.arguments
+        self.tell_start(name, text, effect, place)
+        at_once = here_now or effect == "refused"
+        if effect != "program" and self.answered(name, text, at_once):
             return
         if problem:
             self.conclude(Value(self._message(problem, True)))
-        elif here_now or effect == "program" or not self._postponed(arguments):
-            self._go(arguments, here_now, context_for(self.frame))
+            return
+
+        def start(context: Context) -> None:
+            self._go(arguments, here_now, context)
+
+        if here_now or effect == "program" or not self.postponed(start):
+            start(context_for(self.frame))
 
     def _read(self, known: Sequence[str]) -> tuple[dict[str, Any], str]:
         """The arguments of the call, or what is wrong with it."""
@@ -154,46 +145,16 @@ class ToolRun(Task):
 
     # -- from a record
 
-    def _answered(self, at_once: bool) -> bool:
-        """Whether a record answers in place of the tool."""
-        answer = getattr(self.run.effects, "tool", None)
-        if answer is None:
-            return False
-        self._recorded = True
-        end = self.conclude if at_once else self.finish
-        try:
-            self._recorded = answer(
-                self.address, self.call.name, self.call.arguments, at_once,
-                lambda outcome: void(end(_outcome(outcome, self.call.id))),
-            )  # fmt: skip
-        except TraceError as error:
-            self.conclude(Error(error))
-            return True
-        return self._recorded
+    def outcome_of(self, recorded: Message | BaseException) -> Outcome:
+        if isinstance(recorded, BaseException):
+            return Error(recorded)
+        call = recorded.tool_call_id or self.call.id
+        return Value(ToolMessage(recorded.parts, call, recorded.has_error))
+
+    def message_of(self, value: ToolMessage) -> Message:
+        return value.plain()
 
     # -- live
-
-    def _postponed(self, arguments: dict[str, Any]) -> bool:
-        """Whether the call is run later, when things may happen live."""
-        context, loop = context_for(self.frame), _get_running_loop()
-
-        def go() -> None:
-            self._held = False
-            if not self.done:
-                self._go(arguments, False, context)
-
-        def later() -> None:
-            if loop is None:
-                go()
-            else:
-                with contextlib.suppress(RuntimeError):  # it is closed: nobody waits any more
-                    loop.call_soon_threadsafe(go)
-
-        self._held = True  # before: it may be run at once, on the I/O loop
-        if postponed(self.run.effects, later, self.address):
-            return True
-        self._held = False
-        return False
 
     def _go(self, arguments: dict[str, Any], here_now: bool, context: Context) -> None:
         assert self.tool is not None
@@ -282,14 +243,7 @@ class ToolRun(Task):
 
     def attempt(self, body: Callable[[], Any]) -> Outcome:
         outcome = super().attempt(body)
-        if self._cancelled or self._over:
-            structure.cancel_all(self.children or [])
-        with _ENDING:
-            self._active, rest = False, self._rest
-        if rest is not None:
-            rest.children = self.children
-            rest.finish(Value(None))
-        if isinstance(outcome, Error) and not isinstance(outcome.error, _THROUGH):
+        if isinstance(outcome, Error) and not isinstance(outcome.error, THROUGH):
             return Value(self._failed(outcome.error))
         return outcome
 
@@ -297,21 +251,9 @@ class ToolRun(Task):
     def _called(self) -> str:
         return self.tool.name if self.tool is not None else self.call.name
 
-    def settle(self, outcome: Outcome) -> bool:
-        with _ENDING:
-            if self._over:
-                return False
-            self._over = True
+    def closing(self) -> None:
         if self._alarm is not None:
             self._alarm.off()
-        if self.run.watched:
-            self.run.emit(_ended(self.address, outcome))
-        return super().settle(outcome)
-
-    def deliver(self) -> None:
-        if self.run.watched and not self.delivered:
-            self.run.emit(Delivered(self.address, time.monotonic_ns()))
-        super().deliver()
 
     # -- its early end
 
@@ -344,66 +286,12 @@ class ToolRun(Task):
             at = time.monotonic_ns()
             self.run.emit(Observed(self.address, self._ordinal, "deadline", True, at))
         text = f"{self._called} did not finish within {self.timeout} s"
-        with _ENDING:
-            if self._active and self._can_stop():
+        with ENDING:
+            if self._active and self.can_stop():
                 self._rest = Pending(self.address, self.home)
                 self.children = [self._rest]
         self.conclude(Value(self._message(text, True)))
-        self._abandon()
-
-    def cancel(self) -> None:
-        self.looked = True
-        if self._recorded:
-            self._cancel_in_turn()
-            return
-        self._cancelled = True
-        if self._held:
-            self._cancel_in_turn()
-            return
-        stops = self._can_stop()
-        self._abandon()
-        if self._active and not stops:
-            self._cancel_now()
-
-    def _cancel_in_turn(self) -> None:
-        on_cancel = getattr(self.run.memory, "on_cancel", None)
-        if on_cancel is None or not on_cancel(self.address, self._cancel_now):
-            self._cancel_now()
-
-    def _can_stop(self) -> bool:
-        """Whether what runs can be stopped, so that its end can be waited for.
-
-        A function on a worker thread can, where it waits in appl itself.
-        """
-        if self._inner is not None or self._aio is not None or type(self.strand) is Fiber:
-            return True
-        return self.strand is not None and self.strand.waits is not None
-
-    def _cancel_now(self) -> None:
-        self.finish(Error(CallCancelled(f"{self.address} was cancelled")))
-
-    def _abandon(self) -> None:
-        """Stop what runs where it waits next; a function that never waits goes on unheard."""
-        if (cancel := self._inner) is not None:
-            with contextlib.suppress(RuntimeError):  # its loop has just ended
-                cancel()
-        elif self._aio is not None and isinstance(self.home, Hub):
-            at_home(self.home, lambda: void(self._aio and self._aio.cancel()))
-        elif (strand := self.strand) is not None:
-            at_home(strand.hub, lambda: strand.throw(Stop()) if self._active else None)
-
-
-def _ended(address: str, outcome: Outcome) -> ToolEnded:
-    at = time.monotonic_ns()
-    if isinstance(outcome, Error):
-        return ToolEnded(address, None, outcome.error, at)
-    return ToolEnded(address, outcome.value.plain(), None, at)
-
-
-def _outcome(recorded: Message | BaseException, call: str) -> Outcome:
-    if isinstance(recorded, BaseException):
-        return Error(recorded)
-    return Value(ToolMessage(recorded.parts, recorded.tool_call_id or call, recorded.has_error))
+        self.abandon()
 
 
 def described(error: BaseException) -> str:

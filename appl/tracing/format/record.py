@@ -222,4 +222,5 @@ def error_from(data: Any, revive: Any = _passes, big: Any = _passes) -> BaseExce
         error = kind(message)
     if actual.rpartition(".")[2] != known:
         error.add_note(f"recorded as {checked(str, actual)}")
+        error.__dict__["recorded_type"] = actual  # for who may make it one of that type again
     return error

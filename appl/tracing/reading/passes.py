@@ -369,7 +369,8 @@ class _Calls(Pass):
 
     def _result(self, reference: Any, status: Any, value: Any, at: Any) -> None:
         self._ends += 1
-        self._release(self._messages, value)
+        if status == ANSWERED:  # else *value* is an error
+            self._release(self._messages, value)
 
     def _observation(self, *fields: Any) -> None:
         self.deliveries += 1

@@ -1,0 +1,144 @@
+"""``observe``: a plain function on a worker thread whose result is recorded.
+
+Invariant: the program gets the value that is recorded, so that it sees the same one in a replay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from appl.errors import InvalidOption
+from appl.prompt import Message
+from appl.runtime.concurrency.fiber import Hub, strand_here
+from appl.runtime.concurrency.future import result_of
+from appl.runtime.concurrency.parallel import beside, name_of
+from appl.runtime.concurrency.pending import Error, Outcome, Value
+from appl.runtime.concurrency.task import context_for
+from appl.runtime.frame import Frame
+from appl.runtime.resolve import resolve
+from appl.runtime.run import here
+from appl.runtime.tools.effecttask import EffectTask
+from appl.runtime.tools.plaindata import NotPlain, decode, encode, hint
+from appl.runtime.tools.signature import place_of
+
+
+def observed(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The value of ``f(*args, **kwargs)``: recorded, or from a record. Raises what it raised."""
+    args, kwargs = resolve(args), resolve(kwargs)
+    name = name_of(f)
+    caller = here(lambda: f"{name} {args!r:.400}")
+    seen = Observation(beside(caller, name), strand_here().hub, lambda: f(*args, **kwargs))
+    caller.add(seen)
+    try:
+        seen.begin(name, _arguments(f, args, kwargs), place_of(f))
+        return result_of(seen)
+    except BaseException as error:
+        seen.looked = True
+        if not seen.done:
+            seen.cancel() if seen.begun else seen.conclude(Error(error))
+        raise
+
+
+class Observation(EffectTask):
+    """One call of ``observe``; ``begun`` is true once it runs, or a record answers for it."""
+
+    __slots__ = ("_look", "_text", "begun")
+
+    def __init__(self, frame: Frame, home: Hub, look: Callable[[], Any]) -> None:
+        super().__init__(frame, home)
+        self._look, self._text = look, ""
+        self.begun = False
+
+    def begin(self, name: str, arguments: str, place: tuple[str | None, int | None]) -> None:
+        """Run the function, or take its result from a record."""
+        self.tell_start(name, arguments, "observed", place)
+        self.begun = self.answered(name, arguments, self.run.sequential)
+        if not self.begun:
+            self.begun = True
+            if self.run.sequential or not self.postponed(self._go):
+                self._go(context_for(self.frame))
+
+    def _go(self, context: Any) -> None:
+        self._active = True
+        start = self.run_here if self.run.sequential else self.run_in_thread
+        start(self._perform, context)
+
+    def _perform(self) -> Any:
+        if self.run.gate is not None:
+            self.run.gate()
+        value = self._look()
+        if inspect.iscoroutine(value):
+            value = asyncio.run(value)
+        self._text = _recordable(self.frame.address, resolve(value))
+        return decode(self._text)
+
+    def message_of(self, value: Any) -> Message:
+        return Message("tool", self._text)
+
+    def outcome_of(self, recorded: Message | BaseException) -> Outcome:
+        if isinstance(recorded, BaseException):
+            return Error(_as_raised(recorded))
+        self._text = recorded.content
+        return Value(decode(self._text))
+
+
+def _recordable(address: str, value: Any) -> str:
+    """*value* as it is recorded. Raises ``InvalidOption`` when it is not plain data."""
+    name = address.rpartition("/")[2].rpartition(".")[0]
+    try:
+        return encode(value)
+    except NotPlain as error:
+        problem, instead = f"a {error}", f"; return {hint(error.value)} in place of that x"
+    except ValueError as error:
+        problem, instead = f"something that cannot be recorded: {error}", ""
+    raise InvalidOption(
+        f"observe({name}, ...) records what {name} returns, which must be plain data (None, bool, "
+        f"int, float, str, bytes, list, tuple, dict), but it returned {problem}{instead}; or use "
+        f"call({name}, ...), which records nothing"
+    )
+
+
+def _arguments(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """The arguments as JSON, by name; an object that is no data stands there by its type."""
+    try:
+        named = dict(inspect.signature(f).bind(*args, **kwargs).arguments)
+    except (TypeError, ValueError):
+        named = {**{str(place): value for place, value in enumerate(args)}, **kwargs}
+    try:
+        return encode(named, lambda value, _: {"$type": type(value).__qualname__})
+    except ValueError:
+        return "{}"
+
+
+def _as_raised(error: BaseException) -> BaseException:
+    """A recorded *error* as the exception that the function raised, if its type is loaded here.
+
+    The constructor is not called: the exception has its arguments and its notes, and no more.
+    """
+    kind = _loaded(getattr(error, "recorded_type", ""))
+    if kind is None or not issubclass(kind, type(error)):
+        return error
+    try:
+        made = type(error).__new__(kind, *error.args)
+        made.args = error.args
+        if str(made) != str(error):
+            return error
+    except Exception:  # a type with conditions of its own
+        return error
+    return made
+
+
+def _loaded(name: str) -> type[Exception] | None:
+    """The exception type *name*, dotted, of a module that is imported already."""
+    parts = name.split(".")
+    for end in range(len(parts) - 1, 0, -1):
+        found: Any = sys.modules.get(".".join(parts[:end]))
+        for part in parts[end:] if found is not None else ():
+            found = getattr(found, "__dict__", {}).get(part)
+        if isinstance(found, type) and issubclass(found, Exception):
+            return found
+    return None
