@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
 
-from appl.errors import BackendNotFound, Unsupported, nearest
+from appl.errors import BackendNotFound, MissingExtra, Unsupported, nearest
 from appl.prompt import Messages, Node, ToolCall, digest_of
 
 if TYPE_CHECKING:
@@ -279,6 +279,8 @@ def load(name: str, settings: Mapping[str, Any] | None = None) -> Backend:
         module, _, attribute = name.partition(":")
         try:
             factory = getattr(importlib.import_module(module), attribute)
+        except MissingExtra:
+            raise
         except (ImportError, AttributeError) as error:
             raise BackendNotFound(f"backend {name!r} cannot be imported: {error}") from error
         if not callable(factory):
@@ -294,5 +296,15 @@ def load(name: str, settings: Mapping[str, Any] | None = None) -> Backend:
                 f"no backend named {name!r} is installed (installed: {known})"
                 f"{nearest(name, found)}; write a name from that list or 'module:attribute'"
             )
-        factory = found[name].load()
+        factory = _imported(name, found[name])
     return cast(Backend, factory(**(settings or {})))
+
+
+def _imported(name: str, point: EntryPoint) -> Callable[..., Any]:
+    """What makes the installed backend *name*. Raises ``BackendNotFound``."""
+    try:
+        return cast(Callable[..., Any], point.load())
+    except MissingExtra:
+        raise
+    except (ImportError, AttributeError) as error:
+        raise BackendNotFound(f"backend {name!r} cannot be imported: {error}") from error

@@ -11,6 +11,7 @@ ApplError
 ├── OutputError              (ValueError)    no answer was of the type that was asked for
 ├── ToolError                (TypeError)     what was given cannot be a tool
 ├── ExportError              (OSError)       spans of a run could not be sent
+├── MissingExtra             (ImportError)   a library that an extra installs is missing
 ├── RunError                                 what the runtime refuses or finds
 │   ├── DeadlockError                        a program waits for itself
 │   ├── CallCancelled                        the call was cancelled before it had an answer
@@ -21,6 +22,7 @@ ApplError
 │   └── RunClosed                            the run is over; nothing can be started in it
 ├── BackendError                             a backend could not answer
 │   ├── BackendNotFound      (LookupError)   no backend of that name is installed
+│   │   └── MissingBackendExtra (MissingExtra)  a library that a backend needs is missing
 │   ├── ModelNotFound        (LookupError)   the backend has no such model
 │   ├── Unsupported          (TypeError)     the backend cannot do what was asked
 │   ├── PromptTooLong        (ValueError)    the prompt does not fit in the model's context
@@ -101,6 +103,14 @@ class ToolError(ApplError, TypeError):
 
 class ExportError(ApplError, OSError):
     """The spans of a run could not be sent, or were refused."""
+
+
+class MissingExtra(ApplError, ImportError):
+    """A library is missing that an extra of this package installs; ``extra`` is its name."""
+
+    def __init__(self, *args: object, extra: str = "") -> None:
+        super().__init__(*args)
+        self.extra = extra
 
 
 class RunError(ApplError):
@@ -189,6 +199,14 @@ class BackendError(ApplError):
 
 class BackendNotFound(BackendError, LookupError):
     """No backend of that name is installed."""
+
+
+class MissingBackendExtra(BackendNotFound, MissingExtra):
+    """A library is missing that a backend needs; ``extra`` names what installs it."""
+
+    def __init__(self, *args: object, extra: str = "") -> None:
+        super().__init__(*args)
+        self.extra = extra
 
 
 class ModelNotFound(BackendError, LookupError):

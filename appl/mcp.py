@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import importlib
 import json
 import os
 import re
@@ -20,6 +19,7 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from appl.errors import InvalidOption, RunError, ToolServerError
+from appl.extras import library
 from appl.prompt import Audio, Image, ToolMessage
 from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import in_coroutine, strand_here
@@ -197,10 +197,7 @@ class MCPServer:
 
 
 def _library() -> Any:
-    try:
-        return importlib.import_module("mcp")
-    except ImportError as error:
-        raise ToolServerError(f"MCP needs a package: pip install 'appl[mcp]' ({error})") from None
+    return library("mcp", "a client of MCP servers")
 
 
 def _stderr() -> TextIO:

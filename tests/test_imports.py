@@ -21,8 +21,9 @@ import appl
 ROOT = Path(__file__).parents[1]
 MAY = {
     "errors": [],
+    "extras": ["errors"],
     "prompt": ["errors", "compat.older"],
-    "backend": ["prompt", "errors"],
+    "backend": ["prompt", "errors", "extras"],
     "backend_http": ["prompt", "errors"],
     "price": ["prompt", "backend", "errors"],
     "price_table": ["price", "backend_http"],
@@ -37,13 +38,21 @@ MAY = {
         "compat.older",
         "compat.answers",
     ],
-    "tracing": ["prompt", "backend", "runtime.event", "price", "errors"],
+    "tracing": ["prompt", "backend", "runtime.event", "price", "errors", "extras"],
     "control": ["runtime", "prompt", "backend", "tracing", "errors"],
     "function": ["compiler", "runtime", "prompt", "backend", "errors", "compat.older"],
-    "mcp": ["runtime", "prompt", "errors"],
-    "config": ["errors", "compat.settings"],
+    "mcp": ["runtime", "prompt", "errors", "extras"],
+    "config": ["errors", "extras", "compat.settings"],
     "serving": [],
-    "appl_backends": ["backend", "backend_http", "prompt", "price", "price_table", "errors"],
+    "appl_backends": [
+        "backend",
+        "backend_http",
+        "prompt",
+        "price",
+        "price_table",
+        "errors",
+        "extras",
+    ],
 }
 ALL = [
     "session",

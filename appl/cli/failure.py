@@ -30,6 +30,7 @@ from appl.errors import (
     ControlError,
     DivergenceError,
     ExportError,
+    MissingExtra,
     ModelNotFound,
     PromptSyntaxError,
     SecretInRecord,
@@ -43,7 +44,7 @@ _OURS = (str(Path(__file__).parents[1]), str(Path(greenlet.__file__).parent), "<
 _BACKENDS = "/appl_backends/"
 _PYTHON = sysconfig.get_paths()["stdlib"]
 _PLAIN = (UsageError, ConfigError, TraceError, ControlError, ExportError)
-_USAGE = (UsageError, ConfigError, ModelNotFound, BackendNotFound)
+_USAGE = (UsageError, ConfigError, ModelNotFound, BackendNotFound, MissingExtra)
 _SOURCE = (PromptSyntaxError, SourceUnavailable)
 
 

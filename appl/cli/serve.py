@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
-import importlib.util
 import json
 import os
 from typing import TYPE_CHECKING, Any
 
 from appl.cli.exits import OK, USAGE
 from appl.cli.terminal import out, say
-from appl.errors import ApplError
+from appl.errors import ApplError, MissingExtra
 
 if TYPE_CHECKING:
     from appl_backends.embedded.server import Address
@@ -117,11 +116,11 @@ def _engine(group: argparse._ArgumentGroup) -> None:
 
 def serve(given: argparse.Namespace) -> int:
     """Serve until told to stop; returns the exit code."""
-    if importlib.util.find_spec("aiohttp") is None:
-        say("appl serve needs aiohttp: pip install 'appl[serve]'")
-        return USAGE
     try:
         _serve(given)
+    except MissingExtra as error:
+        say(f"appl: {error}")
+        return USAGE
     except (ApplError, OSError, OverflowError) as error:
         say(f"appl serve: {error}")
         return USAGE
@@ -156,7 +155,11 @@ def _serve(given: argparse.Namespace) -> None:
 
 def serve_sglang(given: argparse.Namespace) -> int:
     """Start and supervise SGLang with the arguments that follow its name; the exit code."""
-    launch = importlib.import_module("appl_backends.sglang.launch")  # its needs are an extra
+    try:
+        launch = importlib.import_module("appl_backends.sglang.launch")
+    except MissingExtra as error:
+        say(f"appl: {error}")
+        return USAGE
     code: int = launch.main(given.rest)
     return code
 

@@ -5,7 +5,6 @@ Invariant: files are only read; one that is not ours is left alone.
 
 from __future__ import annotations
 
-import importlib
 import json
 import tomllib
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.errors import ConfigError
+from appl.extras import library
 
 FILES = ("appl.toml", "pyproject.toml", "appl.yaml", "appl.yml", "appl.json")
 
@@ -73,13 +73,7 @@ def _json(file: Path, text: str) -> Any:
 
 
 def _yaml(file: Path, text: str) -> Any:
-    try:
-        yaml = importlib.import_module("yaml")
-    except ImportError:
-        raise ConfigError(
-            f"{file} needs PyYAML to be read: pip install 'appl[yaml]', or write the settings "
-            f"into {file.with_name('appl.toml')}"
-        ) from None
+    yaml = library("yaml", f"the settings file {file}")
     try:
         return yaml.safe_load(text) or {}
     except yaml.YAMLError as error:

@@ -17,6 +17,7 @@ from typing import Any
 from appl.engine.protocol import Listener, Worker
 from appl.engine.station import Station
 from appl.errors import InvalidOption, WorkerLost
+from appl.extras import library
 
 _END = b""
 _QUIET = {"log_to_driver": False, "logging_level": "error"}
@@ -86,12 +87,7 @@ class Ray:
 
 
 def _imported() -> Any:
-    try:
-        return importlib.import_module("ray")
-    except ImportError as error:
-        raise InvalidOption(
-            'map(engine="ray") needs Ray, which is not installed; write pip install "appl[ray]"'
-        ) from error
+    return library("ray", 'map(engine="ray")')
 
 
 @contextlib.contextmanager

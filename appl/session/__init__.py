@@ -21,6 +21,7 @@ from appl.session.entry import (
     version,
     versions,
 )
+from appl.session.naming import NameableModel, nameable
 from appl.session.opening import (
     Session,
     header,
@@ -38,6 +39,7 @@ from appl.session.rerunning import predicted, prediction_session, rerun, rerun_s
 __all__ = [
     "Choice",
     "Entry",
+    "NameableModel",
     "Recording",
     "Session",
     "broken_off",
@@ -51,6 +53,7 @@ __all__ = [
     "hosted",
     "make_backend",
     "make_session",
+    "nameable",
     "open_run",
     "predicted",
     "prediction_session",

@@ -23,7 +23,6 @@ from appl.backend import Emit, Profile, Request, Response, Sampling, check_media
 from appl.backend_http import asked_of, check_url, errors_of_http, excerpt, unreachable
 from appl.errors import (
     BackendError,
-    BackendNotFound,
     BackendRefused,
     BackendTimeout,
     MalformedResponse,
@@ -31,6 +30,7 @@ from appl.errors import (
     PromptTooLong,
     Unsupported,
 )
+from appl.extras import needed_by_backend
 from appl.price import Price, millionths
 from appl.prompt import Messages
 from appl_backends.openai.answer import Assembly, response_of_data
@@ -233,13 +233,8 @@ _importing = threading.Lock()
 
 
 def _imported() -> Any:
-    with _importing, _environment(_IMPORT):
-        try:
-            litellm: Any = importlib.import_module("litellm")
-        except ImportError as error:
-            raise BackendNotFound(
-                f"the backend 'litellm' needs litellm ({error}): pip install 'appl[litellm]'"
-            ) from None
+    with _importing, _environment(_IMPORT), needed_by_backend("litellm"):
+        litellm: Any = importlib.import_module("litellm")
     litellm.telemetry = False
     litellm.suppress_debug_info = True
     if "LITELLM_LOG" not in os.environ:  # its log shows prompts, and failures that are raised too

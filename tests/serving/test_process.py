@@ -104,5 +104,5 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (
         2,
-        "appl serve needs aiohttp: pip install 'appl[serve]'\n",
+        "appl: `appl serve` needs aiohttp, which is not installed: pip install 'appl[serve]'\n",
     )

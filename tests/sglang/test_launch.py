@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from appl.errors import Unsupported
+from appl.errors import MissingExtra, Unsupported
 from appl_backends.sglang.child import LaunchFailed
 from appl_backends.sglang.launch import launched
 from appl_backends.sglang.plan import Plan, check_installed
@@ -262,5 +263,5 @@ def test_a_later_version_is_fine(fake: Path) -> None:
 
 
 def test_an_interpreter_without_sglang_is_named() -> None:
-    with pytest.raises(Unsupported, match="has no sglang"):
+    with pytest.raises(MissingExtra, match=re.escape("pip install 'appl[sglang-server]'")):
         check_installed(sys.executable)

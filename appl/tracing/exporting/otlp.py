@@ -19,6 +19,7 @@ from typing import IO, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from appl.errors import ConfigError, ExportError
+from appl.extras import advice
 from appl.tracing.exporting import conventions as names
 from appl.tracing.exporting.spans import Attributes, Span, SpanEvent, Spans, Value
 
@@ -252,7 +253,7 @@ def _wait(after: str | None, tried: int) -> float:
 
 def _refused(url: str, error: urllib.error.HTTPError, kind: str) -> str:
     if error.code == 415 and kind == Encoder.content_type:
-        why = "it takes protobuf only: pip install 'appl[otel]'"
+        why = advice("otel", "a collector that takes protobuf only")
     elif error.code in (401, 403):
         why = "the key in OTEL_EXPORTER_OTLP_HEADERS is missing or wrong"
     else:

@@ -5,11 +5,10 @@ Invariant: what was changed, or moved beside another shown record, does not open
 
 from __future__ import annotations
 
-import importlib
 import os
-from typing import Any
 
-from appl.errors import ConfigError, TraceCorrupt
+from appl.errors import TraceCorrupt
+from appl.extras import library
 from appl.tracing.format.keys import RunKey
 
 SEALED = "$"
@@ -20,16 +19,11 @@ _NONCE = 12
 
 
 class Sealer:
-    """Seals and opens with one run key. Raises ``ConfigError`` where the library is missing."""
+    """Seals and opens with one run key. Raises ``MissingExtra``."""
 
     def __init__(self, key: RunKey) -> None:
-        try:
-            ciphers: Any = importlib.import_module("cryptography.hazmat.primitives.ciphers.aead")
-        except ImportError:
-            raise ConfigError(
-                "privacy = 'redacted' encrypts answers, which needs the library cryptography: "
-                "pip install 'appl[privacy]', or use privacy = 'digests'"
-            ) from None
+        use = "the encryption of answers under privacy = 'redacted' (not under 'digests')"
+        ciphers = library("privacy", use, "cryptography.hazmat.primitives.ciphers.aead")
         self._cipher = ciphers.AESGCM(key.sealing)
 
     def seal(self, record: bytes, shown: bytes) -> bytes:

@@ -19,11 +19,12 @@ from appl.backend_http import errors_of_http, excerpt, unreachable
 from appl.errors import (
     AuthenticationFailed,
     BackendError,
-    BackendNotFound,
     BackendTimeout,
     BackendUnavailable,
     MalformedResponse,
+    MissingBackendExtra,
 )
+from appl.extras import absent, advice, needed_by_backend
 
 IDLE_S = 4.0
 """How long a connection is kept: less than the 5 s after which most servers close it."""
@@ -220,17 +221,15 @@ def _path(address: Address, name: str, model: str) -> str:
 
 async def _made(address: Address, who: str) -> _Client:
     """The client for *address*; the import takes up to a second, so it is done off the loop."""
-    try:
+    with needed_by_backend("openai"):
         openai = await asyncio.to_thread(importlib.import_module, "openai")
-    except ImportError as error:
-        raise BackendNotFound(
-            f"the backend 'openai' needs the openai SDK ({error}): pip install 'appl[openai]'"
-        ) from None
     failure = ""
     try:
         return _client(openai, address)
-    except RuntimeError as error:  # the SDK says that its extra is missing
-        raise BackendNotFound(f"{error}: pip install 'appl[openai]'") from None
+    except RuntimeError as error:  # the SDK says that its extra aiohttp is missing
+        cause = None if absent("openai") else ImportError(error)
+        text = advice("openai", "the backend 'openai'", cause)
+        raise MissingBackendExtra(text, extra="openai") from None
     except openai.OpenAIError as error:
         failure = str(error).split("\n")[0]
     raise AuthenticationFailed(

@@ -11,7 +11,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from appl.errors import Unsupported
+from appl.errors import MissingBackendExtra, Unsupported
+from appl.extras import advice
 
 OLDEST = (0, 5, 17)
 """The oldest version that is started: in earlier ones parts of a server unpickle what they are sent
@@ -90,16 +91,24 @@ class Plan:
         ]  # fmt: skip
 
 
+def _not_installed(python: str) -> str:
+    if python == sys.executable:
+        text = advice("sglang-server", "`appl serve sglang`")
+    else:
+        text = f"`appl serve sglang` needs sglang in {python}: {python} -m pip install sglang"
+    return f"{text} (Linux with a GPU), or name another interpreter by --python"
+
+
 def check_installed(python: str) -> str:
-    """The version of sglang that *python* has. Raises ``Unsupported`` for none, or one too old."""
+    """The version of sglang that *python* has.
+
+    Raises ``MissingBackendExtra`` if it has none, ``Unsupported`` if it is too old.
+    """
     code = "from importlib.metadata import version; print(version('sglang'))"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
     version = done.stdout.strip()
     if done.returncode:
-        raise Unsupported(
-            f"{python} has no sglang; install it there (pip install sglang), or name another "
-            "interpreter by --python"
-        )
+        raise MissingBackendExtra(_not_installed(python), extra="sglang-server")
     numbers = tuple(map(int, re.findall(r"\d+", version)[:3]))
     if numbers < OLDEST:
         oldest = ".".join(map(str, OLDEST))

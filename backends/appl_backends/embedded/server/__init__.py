@@ -4,8 +4,11 @@ Needs aiohttp, the extra ``serve``. Invariant: what is answered here is what the
 the program's own process; only the way there differs.
 """
 
-from appl_backends.embedded.server.app import Server
-from appl_backends.embedded.server.keys import Keys
-from appl_backends.embedded.server.process import Address, serve
+from appl.extras import needed
+
+with needed("serve", "`appl serve`"):
+    from appl_backends.embedded.server.app import Server
+    from appl_backends.embedded.server.keys import Keys
+    from appl_backends.embedded.server.process import Address, serve
 
 __all__ = ["Address", "Keys", "Server", "serve"]

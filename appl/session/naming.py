@@ -1,0 +1,264 @@
+"""Names for models: which model of which backend a name means, by one rule for every place.
+
+``gen("…")``, ``@ppl(model="…")``, ``appl.init(model="…")``, ``--model``, ``APPL_MODEL`` and
+``model`` in a settings file mean the same. The first of these that fits decides:
+
+1. A name of ``[models]`` means what it stands for. ``small`` and ``large``, unless they stand for
+   something, mean the default model.
+2. ``BACKEND/MODEL`` is that model of that backend, which is made at its first use. BACKEND is an
+   installed one or a table ``[backends.BACKEND]``; all that follows the first slash is the model.
+3. A name that the run's own backend lists is its model, and so is one in ``models`` or ``model`` of
+   a table ``[backends.NAME]``.
+4. A name of the table ``PROVIDERS`` below, bare or as ``PROVIDER/MODEL``, is asked of that
+   provider with the key in the environment. The run says so once. If the run's own backend was
+   chosen and takes any name, the name is its own, unless it is another provider's server.
+5. Every other name is a model of the run's own backend, which may refuse it.
+
+Invariant: nothing here makes a backend, imports its library, or shows a key.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from appl.backend import installed
+from appl.config import Config, Secret
+from appl.config.aliases import USUAL
+from appl.errors import MissingBackendExtra, ModelNotFound
+from appl.extras import EXTRAS, absent, advice
+from appl.session.taken import EMBEDDED, TYPE, UNINSTALLED
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A company whose models people call by their bare names, and the way to ask it.
+
+    *names* matches those of its models, *variables* are those of the environment that may hold its
+    key, *backend* asks it, for which *prefix* stands before the name. *example* is one of them.
+    """
+
+    title: str
+    names: str
+    variables: tuple[str, ...]
+    backend: str
+    prefix: str
+    example: str
+
+    def bare(self, name: str) -> str | None:
+        """The model of this provider that *name* means, without the prefix; else ``None``."""
+        if self.prefix and name.startswith(self.prefix):
+            return name.removeprefix(self.prefix) or None
+        return name if re.match(self.names, name) else None
+
+
+PROVIDERS = (  # as of November 2026; the prefixes are LiteLLM's
+    Provider(
+        "OpenAI", r"(ft:)?(gpt-\d|chatgpt-|o\d(-|$))",
+        ("OPENAI_API_KEY",), "openai", "", "gpt-5-mini",
+    ),
+    Provider(
+        "Anthropic", r"claude-", ("ANTHROPIC_API_KEY",), "litellm", "anthropic/",
+        "claude-sonnet-4-5",
+    ),
+    Provider(
+        "Google", r"gemini-", ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "litellm", "gemini/",
+        "gemini-2.5-flash",
+    ),
+    Provider(
+        "Mistral", r"(open-)?(mistral|ministral|magistral|codestral|pixtral)-",
+        ("MISTRAL_API_KEY",), "litellm", "mistral/", "mistral-small-latest",
+    ),
+    Provider(
+        "DeepSeek", r"deepseek-(chat|reasoner)$", ("DEEPSEEK_API_KEY",), "litellm", "deepseek/",
+        "deepseek-chat",
+    ),
+    Provider("xAI", r"grok-", ("XAI_API_KEY",), "litellm", "xai/", "grok-4"),
+)  # fmt: skip
+"""The providers whose models may be named without a backend; a new one needs one row."""
+
+_OWN_KEY = ("api_key", "base_url", "azure_endpoint", "azure_ad_token")
+"""Settings of a backend that say how it is reached, so that no key of the environment is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A model of a backend; ``None`` is its default model. *provider* is set if rule 4 found it."""
+
+    backend: str
+    model: str | None
+    provider: Provider | None = None
+
+
+def backends(config: Config | None = None) -> set[str]:
+    """The backends that a name may begin with: installed ones, and those that *config* makes."""
+    made = (name for name, table in config.backends.items() if TYPE in table) if config else ()
+    return {*installed(), *UNINSTALLED, *made}
+
+
+def locate(name: str, config: Config) -> Location | None:
+    """Where the model *name* is, by rules 2 to 4 without the run's own backend; else ``None``."""
+    head, slash, rest = name.partition("/")
+    if slash and head in backends(config):
+        return Location(head, rest or None)
+    listing = next((at for at, table in config.backends.items() if _lists(table, name)), None)
+    return Location(listing, name) if listing is not None else _provided(name)
+
+
+def _lists(table: Any, name: str) -> bool:
+    models = table.get("models")
+    return name == table.get("model") or (isinstance(models, list | tuple) and name in models)
+
+
+def _provided(name: str) -> Location | None:
+    for provider in PROVIDERS:
+        if (bare := provider.bare(name)) is not None:
+            return Location(provider.backend, provider.prefix + bare, provider)
+    return None
+
+
+def provider_of_backend(backend: str, config: Config) -> Provider | None:
+    """The provider that *backend* asks and no other; ``None`` for a gateway or another server."""
+    table = config.backends.get(backend, {})
+    elsewhere = "base_url" in table or "azure_endpoint" in table
+    if elsewhere or os.environ.get("OPENAI_BASE_URL") or table.get(TYPE, backend) != "openai":
+        return None
+    return PROVIDERS[0]
+
+
+def check_reachable(name: str, location: Location, config: Config) -> str:
+    """Refuse a bare *name* of a provider without its library or key. Returns what to tell users.
+
+    Raises ``MissingBackendExtra``, or ``ModelNotFound`` with the variable to set.
+    """
+    provider = location.provider
+    assert provider is not None
+    full = f"{location.backend}/{location.model}"
+    use = f"{name!r} is a model of {provider.title}, asked as {full!r}: the backend"
+    if (key := key_source(provider, config)) is None:
+        raise ModelNotFound(_without_key(name, full, provider))
+    if location.backend in EXTRAS and absent(location.backend):
+        text = advice(location.backend, f"{use} {location.backend!r}")
+        raise MissingBackendExtra(text, extra=location.backend)
+    return f"{name!r} is a model of {provider.title}, asked as {full!r} with the key in {key}"
+
+
+def key_source(provider: Provider, config: Config) -> str | None:
+    """Where the key for *provider* is: a variable's name, or a table; ``None`` without one."""
+    if any(key in config.backends.get(provider.backend, {}) for key in _OWN_KEY):
+        return f"[backends.{provider.backend}]"
+    return next((name for name in provider.variables if os.environ.get(name)), None)
+
+
+def _without_key(name: str, full: str, provider: Provider) -> str:
+    lines = [f"{name!r} is a model of {provider.title}, and there is no key for it; type"]
+    if absent(provider.backend):
+        lines.append(f"pip install 'appl[{provider.backend}]'")
+    lines.append(f"export {provider.variables[0]}=YOUR_KEY")
+    whole = f"then the same again ({name!r} is short for {full!r}"
+    installed_now = "" if absent(provider.backend) else f"; 'appl[{provider.backend}]' is installed"
+    return "\n    ".join([*lines, f"{whole}{installed_now})"])
+
+
+def unknown(name: str) -> str:
+    """What to write for a *name* that means nothing here."""
+    return (
+        f"write BACKEND/MODEL, as in 'openai/{name}' or 'litellm/PROVIDER/{name}'; "
+        "`appl models` shows what can be named"
+    )
+
+
+# -- what can be named
+
+
+@dataclass(frozen=True, slots=True)
+class NameableModel:
+    """A name that can be written for a model, and what is missing before it answers.
+
+    *name* ends with ``/…`` where any model of the backend may follow. *stands_for* is the full name
+    of what a shorter one means. *origin* is ``models`` (a name of ``[models]``), ``settings`` (a
+    table of a backend), ``backend`` (installed) or ``provider`` (a row of ``PROVIDERS``).
+    *missing_key* holds the variables of which one has to be set, *missing_extra* is what pip
+    installs. *context* is the most tokens of prompt and answer together, if known.
+    """
+
+    name: str
+    backend: str
+    model: str | None
+    origin: str
+    stands_for: str | None = None
+    missing_key: tuple[str, ...] = ()
+    missing_extra: str | None = None
+    context: int | None = None
+
+
+def nameable(config: Config) -> list[NameableModel]:
+    """What ``gen(model=…)`` and ``--model`` take with *config*: names, then models by backend."""
+    return [*_aliases(config), *_of_backends(config), *_of_providers(config)]
+
+
+def _aliases(config: Config) -> Iterator[NameableModel]:
+    for name in (*USUAL, *sorted(config.models.keys() - {*USUAL})):
+        alias = config.models.get(name)
+        target = alias.model if alias is not None else None
+        place = locate(target, config) if target else None
+        backend, model = (place.backend, place.model) if place else (config.backend or "", target)
+        meaning = str(alias) if alias is not None else "the default model"
+        missing = _missing(backend, place, config)
+        yield NameableModel(name, backend, model, "models", meaning, *missing)
+
+
+def _of_backends(config: Config) -> Iterator[NameableModel]:
+    for backend in sorted(backends(config)):
+        table = config.backends.get(backend, {})
+        models = [table.get("model"), *(table.get("models") or ())]
+        models = ["embedded"] if backend == EMBEDDED else models
+        origin = "settings" if table else "backend"
+        place = Location(backend, None)
+        for model in [*dict.fromkeys(filter(None, models)), *([None] if len(models) < 2 else [])]:
+            if backend == EMBEDDED and model is None:
+                continue
+            yield NameableModel(
+                f"{backend}/{model or '…'}", backend, model, origin, None,
+                *_missing(backend, place, config),
+            )  # fmt: skip
+
+
+def _of_providers(config: Config) -> Iterator[NameableModel]:
+    for provider in PROVIDERS:
+        model = provider.prefix + provider.example
+        yield NameableModel(
+            provider.example, provider.backend, model, "provider", f"{provider.backend}/{model}",
+            *_missing(provider.backend, Location(provider.backend, model, provider), config),
+        )  # fmt: skip
+
+
+def _missing(
+    backend: str, place: Location | None, config: Config
+) -> tuple[tuple[str, ...], str | None]:
+    """The variables of which one has to be set, and the extra that has to be installed."""
+    kind = str(config.backends.get(backend, {}).get(TYPE, backend))
+    extra = kind if kind in EXTRAS and absent(kind) else None
+    unset = tuple(
+        value.env
+        for value in config.backends.get(backend, {}).values()
+        if isinstance(value, Secret) and not os.environ.get(value.env)
+    )
+    if unset:
+        return unset, extra
+    provider = place.provider if place is not None else None
+    if provider is None and place is not None:
+        provider = _asked_provider(backend, place.model, config)
+    if provider is not None and key_source(provider, config) is None:
+        return provider.variables, extra
+    return (), extra
+
+
+def _asked_provider(backend: str, model: str | None, config: Config) -> Provider | None:
+    """The provider that ``BACKEND/MODEL`` asks, as far as its name tells."""
+    if backend == "litellm":
+        return next((p for p in PROVIDERS if p.prefix and (model or "").startswith(p.prefix)), None)
+    return provider_of_backend(backend, config)
