@@ -35,8 +35,16 @@ class budget:
 
     @property
     def spent(self) -> Amounts:
-        """What calls inside have used so far."""
+        """What calls inside have used so far; ``cost`` is in millionths of the currency unit.
+
+        It counts what is known. Where the cost of no call is known it is ``None``, and not 0.
+        """
         return self._account.spent if self._account is not None else Amounts()
+
+    @property
+    def unpriced(self) -> int:
+        """How many attempts inside have an unknown cost: ``spent.cost`` is without them."""
+        return self._account.unpriced if self._account is not None else 0
 
     @property
     def reserved(self) -> Amounts:

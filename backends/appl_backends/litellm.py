@@ -15,8 +15,9 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from appl.backend import Emit, Profile, Request, Response, Sampling, check_media
@@ -32,6 +33,7 @@ from appl.errors import (
 )
 from appl.extras import needed_by_backend
 from appl.price import Price, millionths
+from appl.price_table import row_of, seller_at
 from appl.prompt import Messages
 from appl_backends.openai.answer import Assembly, response_of_data
 from appl_backends.openai.body import OPTIONS, strictly
@@ -83,10 +85,11 @@ class LiteLLM:
         }  # fmt: skip
         self._common = {key: value for key, value in common.items() if value is not None}
         self._url, self._cache_marks = base_url or "", cache_marks
+        self._paid = _Payees({**(parameters or {}), **({"base_url": base_url} if base_url else {})})
         secrets = (api_key, *(headers or {}).values())
         self._secrets = tuple(secret for secret in secrets if secret and len(secret) > 3)
         self._library: asyncio.Task[Any] | None = None
-        self.prices = _Prices()
+        self.prices = _Prices(self._paid)
         self._profile = Profile(
             name, FEATURES - frozenset(without), _OPTIONS, tuple(models), model, concurrency
         )
@@ -141,7 +144,7 @@ class LiteLLM:
         if raw and _is_cut(raw[-1]):  # litellm would say "stop"
             raise _cut(f"{who} answered")
         response = response_of_data(answer.model_dump(), request, who, self._secrets)
-        return _priced(litellm, answer, response, request.model)
+        return self._priced(response, request.model, partial(_cost, litellm, answer))
 
     async def _streamed(self, litellm: Any, request: Request, emit: Emit, who: str) -> Response:
         stream = await litellm.acompletion(
@@ -153,8 +156,20 @@ class LiteLLM:
         if getattr(stream, "received_finish_reason", "") is None:  # litellm would say "stop"
             raise _cut(f"{who} ended its stream")
         response = assembly.response()
-        cost = _stream_cost(litellm, request.model, response)
-        return response if cost is None else dataclasses.replace(response, cost=cost)
+        return self._priced(response, request.model, partial(_stream_cost, litellm, response))
+
+    def _priced(
+        self, response: Response, model: str, computed: Callable[[str], float | None]
+    ) -> Response:
+        """*response* with what the provider says that it cost, or else what litellm computes.
+
+        litellm computes by names alone, so what it says of another server than the provider's is
+        not used; nor is its 0, by which it means that it has no price.
+        """
+        if response.cost is not None or not self._paid.is_provider(model):
+            return response
+        cost = computed(model)
+        return dataclasses.replace(response, cost=millionths(cost)) if cost else response
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         sampling = request.sampling
@@ -281,21 +296,66 @@ def _cut(what: str) -> MalformedResponse:
     return MalformedResponse(f"{what} without a finish reason: the answer was cut off", status=200)
 
 
+_OWN_INTERFACE = frozenset(
+    {"anthropic", "anthropic_text", "bedrock", "bedrock_converse", "cohere", "cohere_chat",
+     "databricks", "gemini", "sagemaker", "vertex_ai", "vertex_ai_beta", "watsonx"}
+)  # fmt: skip
+"""Providers that do not speak OpenAI's interface: what answers as they do is a way to them."""
+
+
+class _Payees:
+    """Which questions reach the provider that their model's name begins with.
+
+    With another address, a server that speaks OpenAI's interface may be anybody's.
+    """
+
+    def __init__(self, parameters: Mapping[str, Any]) -> None:
+        given = (parameters.get(name) for name in ("base_url", "api_base"))
+        self._url = next((str(url) for url in given if url), None)
+
+    def is_provider(self, model: str) -> bool:
+        """Whether the one who answers for *model* is the provider, and takes its prices."""
+        row = row_of(model)
+        provider = model.partition("/")[0] if row is None else row.name.partition("/")[0]
+        url = self._url or _url_of(provider)
+        return not url or provider in _OWN_INTERFACE or seller_at(url) == provider
+
+
+def _url_of(provider: str) -> str | None:
+    """The address that litellm reads from the environment for *provider*."""
+    names = (f"{provider.upper()}_{name}" for name in ("API_BASE", "BASE_URL"))
+    return next((url for name in names if (url := os.environ.get(name))), None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Prices:
-    """What litellm's table says that a million tokens cost, once it has been imported."""
+    """What a million tokens cost by litellm's table once it is imported, else by the package's."""
+
+    paid: _Payees
 
     def get(self, model: str, /) -> Price | None:
         """The price of *model* at its dearest: of long prompts that are written to a cache.
 
         ``None`` when it is unknown.
         """
-        litellm = sys.modules.get("litellm")
-        try:
-            prompt, answer = _per_million(litellm, model)
-            written, _ = _per_million(litellm, model, cache_creation_input_tokens=_MILLION)
-        except Exception:  # a model that the table does not have
+        if not model or not self.paid.is_provider(model):
             return None
-        return Price(max(prompt, written), answer)
+        price = _dearest(model)
+        if price is not None:
+            return price
+        row = row_of(model)
+        return None if row is None else row.price
+
+
+def _dearest(model: str) -> Price | None:
+    """The price of *model* by litellm's table, ``None`` where that has none, or says 0."""
+    litellm = sys.modules.get("litellm")
+    try:
+        prompt, answer = _per_million(litellm, model)
+        written, _ = _per_million(litellm, model, cache_creation_input_tokens=_MILLION)
+    except Exception:  # a model that the table does not have
+        return None
+    return Price(max(prompt, written), answer) if prompt or answer else None
 
 
 def _per_million(litellm: Any, model: str, **more: int) -> tuple[float, float]:
@@ -305,34 +365,34 @@ def _per_million(litellm: Any, model: str, **more: int) -> tuple[float, float]:
     return prompt, answer
 
 
-def _priced(litellm: Any, answer: Any, response: Response, model: str) -> Response:
+def _cost(litellm: Any, answer: Any, model: str) -> float | None:
+    """What litellm computed for *answer*, in units of currency."""
     hidden = getattr(answer, "_hidden_params", None) or {}
     cost = hidden.get("response_cost")
-    if cost is None:
-        cost = _cost(litellm, completion_response=answer, model=model)
-    return response if cost is None else dataclasses.replace(response, cost=millionths(cost))
+    try:
+        return float(
+            litellm.completion_cost(completion_response=answer, model=model)
+            if cost is None
+            else cost
+        )
+    except Exception:  # a model that its table does not have
+        return None
 
 
-def _stream_cost(litellm: Any, model: str, response: Response) -> int | None:
+def _stream_cost(litellm: Any, response: Response, model: str) -> float | None:
+    """What the tokens of *response* cost by litellm's table, in units of currency."""
     usage = response.usage
     if usage.prompt_tokens is None or usage.completion_tokens is None:
         return None
     try:
-        asked, answered = litellm.cost_per_token(
+        prompt, answer = litellm.cost_per_token(
             model=model, prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
             cache_read_input_tokens=usage.cached_tokens or 0,
         )  # fmt: skip
     except Exception:  # a model that its table does not have
         return None
-    return millionths(asked + answered)
-
-
-def _cost(litellm: Any, **about: Any) -> float | None:
-    try:
-        return float(litellm.completion_cost(**about))
-    except Exception:  # a model that its table does not have
-        return None
+    return float(prompt + answer)
 
 
 _KINDS: tuple[tuple[str, type[BackendError]], ...] = (

@@ -170,4 +170,4 @@ def test_what_an_attempt_holds_is_given_back_once():
         lost.failed(BackendUnavailable("late"), Amounts()) if lost.epoch is not None else None
         return account.spent, account.reserved
 
-    assert lent({}, script) == (Amounts(0, 70, 2), Amounts(0, 0, 0))
+    assert lent({}, script) == (Amounts(None, 70, 2), Amounts(0, 0, 0))  # nobody knows the price

@@ -50,7 +50,7 @@ async def failed(at: FaultServer, asked: Any = None, emit: Any = None) -> Backen
 # -- a provider that speaks OpenAI's interface
 
 
-async def test_a_question_is_sent_and_its_answer_comes_back_with_usage_and_cost() -> None:
+async def test_a_question_is_sent_and_its_answer_comes_back_with_usage() -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100,
              "prompt_tokens_details": {"cached_tokens": 600}}  # fmt: skip
     with says(chat("Paris", usage=usage)) as server:
@@ -62,7 +62,7 @@ async def test_a_question_is_sent_and_its_answer_comes_back_with_usage_and_cost(
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("gpt-4o-mini", 0.5, 9)
     assert body["stop"] == ["x"] and server.asks[0].headers["authorization"] == f"Bearer {KEY}"
     assert (found.text, found.usage) == ("Paris", Usage(1000, 100, 600))
-    assert found.cost == round(400 * 0.15 + 600 * 0.075 + 100 * 0.6)
+    assert found.cost is None  # of a server that is not OpenAI's
 
 
 async def test_a_stream_is_passed_on_with_usage() -> None:
@@ -70,7 +70,7 @@ async def test_a_stream_is_passed_on_with_usage() -> None:
     with FaultServer() as server:
         found = await answered(server, openai("q"), seen.append)
         assert found.text == "".join(chunk.text for chunk in seen) == server.answer("q")
-    assert len(seen) > 3 and found.usage == Usage(8, 6, 0) and found.cost is not None
+    assert len(seen) > 3 and found.usage == Usage(8, 6, 0) and found.cost is None
 
 
 async def test_tools_and_schemas_are_sent_and_calls_come_back() -> None:
@@ -144,6 +144,48 @@ async def test_prices_are_known_before_a_call_once_litellm_is_there() -> None:
     assert backend.prices.get("nobody/knows") is None
 
 
+def test_prices_are_known_before_litellm_is_there() -> None:
+    code = """
+import sys
+from appl_backends.litellm import LiteLLM
+price = LiteLLM().prices.get("anthropic/claude-sonnet-4-5")
+assert "litellm" not in sys.modules
+print(price.prompt, price.answer, price.written)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["3", "15", "3.75"]
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "known"),
+    [
+        ("openai/gpt-4o-mini", {}, True),
+        ("gpt-4o-mini", {}, True),
+        ("openai/gpt-4o-mini", {"base_url": "http://127.0.0.1:8000/v1"}, False),
+        ("gpt-4o-mini", {"base_url": "http://127.0.0.1:8000/v1"}, False),
+        ("gpt-4o-mini", {"parameters": {"api_base": "http://lan/v1"}}, False),
+        ("openai/gpt-4o-mini", {"base_url": "https://api.openai.com/v1"}, True),
+        ("azure/gpt-4o-mini", {"base_url": "https://me.openai.azure.com"}, True),
+        ("azure/gpt-4o-mini", {"base_url": "https://lan"}, False),
+        ("anthropic/claude-sonnet-4-5", {"base_url": "https://gateway.example.org"}, True),
+        ("hosted_vllm/gpt-4o-mini", {"base_url": "http://lan/v1"}, False),
+        ("ollama/llama3.1", {}, False),
+    ],
+)
+async def test_only_who_reaches_the_provider_has_its_prices(
+    model: str, settings: dict[str, Any], known: bool
+) -> None:
+    backend = LiteLLM(**settings)
+    assert (backend.prices.get(model) is not None) == known
+    await backend.connect()
+    assert (backend.prices.get(model) is not None) == known
+
+
+async def test_an_address_in_the_environment_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:8000/v1")
+    assert LiteLLM().prices.get("openai/gpt-4o-mini") is None
+
+
 # -- Anthropic's own interface
 
 
@@ -209,6 +251,7 @@ async def test_a_stream_of_claude_is_complete_only_with_its_reason_to_stop() -> 
     with FaultServer([sends(7), sends(4)]) as server:
         found = await of_claude(server, request(model=CLAUDE), seen.append)
         assert found.text == "Paris" and seen == [Chunk(0, "Par"), Chunk(0, "is")]
+        assert found.cost == found.usage.prompt_tokens * 3 + 2 * 15 == 3 * 3 + 2 * 15
         with pytest.raises(MalformedResponse):
             await of_claude(server, request(model=CLAUDE), lambda chunk: None)
 

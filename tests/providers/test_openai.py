@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from appl.backend import Chunk, Usage
+from appl.backend import Chunk, Response, Sample, Usage
 from appl.errors import (
     AuthenticationFailed,
     BackendBusy,
@@ -345,7 +346,7 @@ async def test_no_usage_is_unknown_usage() -> None:
         assert (await answered(server)).usage == Usage()
 
 
-async def test_the_cost_is_that_of_the_table_or_what_the_server_says() -> None:
+async def test_the_cost_is_by_own_prices_or_else_what_the_server_says() -> None:
     prices = {
         "m": {"prompt": 2.0, "cached": 0.5, "answer": 10.0},
         "gpt-*": {"prompt": 1, "answer": 1},
@@ -356,14 +357,52 @@ async def test_the_cost_is_that_of_the_table_or_what_the_server_says() -> None:
         "prompt_tokens_details": {"cached_tokens": 60},
     }
     with says(
-        chat(usage=usage), chat(usage={**usage, "cost": 0.0125}), chat(usage=usage), chat()
-    ) as server:
+        chat(usage=usage), chat(usage={**usage, "cost": 0.0125}), chat(usage=usage), chat(),
+        chat(usage={"cost": 0.0125}), chat(usage={**usage, "cost": 0.0125}), chat(usage=usage),
+    ) as server:  # fmt: skip
         backend = OpenAI(base_url=server.openai_url, prices=prices)
         async with closing(backend):
             costs = [
-                (await backend.complete(request(model=m))).cost for m in ("m", "m", "gpt-9", "m")
+                (await backend.complete(request(model=m))).cost
+                for m in ("m", "m", "gpt-9", "m", "m")
             ]
-    assert costs == [80 + 30 + 200, 12_500, 120, None]
+        async with closing(OpenAI(base_url=server.openai_url)) as plain:
+            costs += [(await plain.complete(request(model="gpt-4o"))).cost for _ in range(2)]
+    own = 80 + 30 + 200
+    assert costs == [own, own, 120, None, 12_500, 12_500, None]
+
+
+@pytest.mark.parametrize(
+    ("settings", "model", "prompt"),
+    [
+        ({}, "gpt-4o-mini", 0.15),
+        ({}, "gpt-4o-mini-2024-07-18", 0.15),
+        ({}, "claude-sonnet-4-5", None),
+        ({"base_url": "http://127.0.0.1:8000/v1"}, "gpt-4o-mini", None),
+        ({"base_url": "http://lan/v1"}, "openai/gpt-4o-mini", None),
+        ({"base_url": "https://api.openai.com/v1"}, "gpt-4o-mini", 0.15),
+        ({"base_url": "https://openrouter.ai/api/v1"}, "openai/gpt-4o-mini", None),
+        ({"base_url": "https://openrouter.ai/api/v1"}, "openai/gpt-5-mini", 0.25),
+        ({"base_url": "https://api.anthropic.com/v1"}, "claude-sonnet-4-5", 3.0),
+        ({"azure_endpoint": "https://me.openai.azure.com"}, "gpt-5-mini", 0.25),
+        ({"azure_endpoint": "https://lan"}, "gpt-5-mini", None),
+        ({"prices": {"gpt-4o-mini": {"prompt": 7, "answer": 7}}}, "gpt-4o-mini", 7),
+    ],
+)
+def test_a_models_price_is_its_sellers_at_the_sellers_own_address(
+    settings: Any, model: str, prompt: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    price = OpenAI(api_key="k", **settings).prices.get(model)
+    assert (None if price is None else price.prompt) == prompt
+
+
+def test_the_model_that_answered_is_the_one_that_is_paid() -> None:
+    prices = OpenAI(api_key="k", azure_endpoint="https://me.openai.azure.com").prices
+    usage = Usage(1_000_000, 0, 0)
+    answer = Response((Sample("yes", "stop"),), usage, "gpt-5-mini-2025-08-07")
+    assert prices.cost("my-deployment", answer) == 250_000
+    assert prices.cost("my-deployment", replace(answer, model="")) is None
 
 
 def test_prices_are_found_by_name_or_by_its_longest_beginning() -> None:

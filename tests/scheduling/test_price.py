@@ -315,5 +315,5 @@ def test_a_probe_that_failed_has_sent_no_request(tmp_path: Path) -> None:
         assert asks() == "yes"
     recorder.close()
     found = costs.of(Trace.open(tmp_path / "one.trace"))
-    assert block.spent == (0, 10, 1)
+    assert block.spent == (None, 10, 1)
     assert (found.spent.calls, found.in_doubt.calls) == (1, 0)

@@ -18,9 +18,12 @@ from appl.runtime.scheduling.policy import Allowance
 
 
 class Amounts(NamedTuple):
-    """What calls use: ``cost`` in millionths of the currency unit, tokens, and their number."""
+    """What calls use: ``cost`` in millionths of the currency unit, tokens, and their number.
 
-    cost: int = 0
+    A ``cost`` of ``None`` is unknown: of one attempt, or of all that were counted.
+    """
+
+    cost: int | None = 0
     tokens: int = 0
     calls: int = 0
 
@@ -32,14 +35,25 @@ ONE = Amounts(0, 0, 1)
 
 
 class Account:
-    """What is spent and reserved under one allowance, and under the accounts around it."""
+    """What is spent and reserved under one allowance, and under the accounts around it.
 
-    __slots__ = ("around", "limits", "reserved", "spent")
+    ``unpriced`` counts the attempts of unknown cost. Where there are any, ``spent.cost`` is at
+    least what was paid for the others, and ``None`` where that is nothing.
+    """
+
+    __slots__ = ("_spent", "around", "limits", "reserved", "unpriced")
 
     def __init__(self, allowance: Allowance, around: Account | None = None) -> None:
         self.allow(allowance)
-        self.around = around
-        self.spent = self.reserved = _NONE
+        self.around, self.unpriced = around, 0
+        self._spent = self.reserved = _NONE
+
+    @property
+    def spent(self) -> Amounts:
+        """What was used, with a cost that is unknown, and not 0, where nobody says any."""
+        if self.unpriced and not self._spent.cost:
+            return self._spent._replace(cost=None)
+        return self._spent
 
     def allow(self, allowance: Allowance) -> None:
         """Have *allowance* hold from now on."""
@@ -58,10 +72,11 @@ class Account:
         """Whether *worst* can be reserved now. Raises ``BudgetExceeded`` if it never can."""
         room = True
         for limit, name, spent, reserved, asked in zip(
-            self.limits, Amounts._fields, self.spent, self.reserved, worst, strict=True
+            self.limits, Amounts._fields, self._spent, self.reserved, worst, strict=True
         ):
             if limit is None or not asked:
                 continue
+            assert spent is not None and reserved is not None
             if spent + asked > limit:
                 raise _exceeded(name, limit, spent, reserved, asked)
             room = room and spent + reserved + asked <= limit
@@ -69,8 +84,14 @@ class Account:
 
     def book(self, spent: Amounts, reserved: Amounts) -> None:
         """Add to what is spent and to what is reserved; either may be negative."""
-        self.spent = Amounts(*(a + b for a, b in zip(self.spent, spent, strict=True)))
-        self.reserved = Amounts(*(a + b for a, b in zip(self.reserved, reserved, strict=True)))
+        self.unpriced += spent.cost is None
+        self._spent = _sum(self._spent, spent)
+        self.reserved = _sum(self.reserved, reserved)
+
+
+def _sum(one: Amounts, other: Amounts) -> Amounts:
+    """The sum of what is known."""
+    return Amounts(*((a or 0) + (b or 0) for a, b in zip(one, other, strict=True)))
 
 
 def _exceeded(name: str, limit: int, spent: int, reserved: int, asked: int) -> BudgetExceeded:
@@ -95,7 +116,7 @@ class Reservation:
         if self._settled:
             return
         self._settled = True
-        back = Amounts(*(-each for each in self.worst))
+        back = Amounts(*(-(each or 0) for each in self.worst))
         for account in self.accounts:
             account.book(used, back)
         self.desk.look(self.accounts[-1])

@@ -215,7 +215,7 @@ class Attempts:
         request, meter = asking.request, self._meter
         try:
             asking.send(probing=loan.probe or (permit is not None and permit.probe))
-            response = await self._once(asking)
+            response = meter.priced(request, await self._once(asking))
         except BaseException as error:
             loan.failed(error, meter.failed(request, error, loan.worst))
             if permit is not None:

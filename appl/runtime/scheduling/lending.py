@@ -104,7 +104,8 @@ class Loan:
     def lost(self) -> None:
         """Whoever made the attempt is gone: nobody knows what came of it, so it is paid for."""
         self.asked = 0
-        self.back(self.worst or Amounts())
+        worst = self.worst or Amounts()
+        self.back(worst._replace(cost=worst.cost or None))
 
     def back(self, used: Amounts = Amounts()) -> None:  # noqa: B008 - a value
         """Give back what is held; *used* is spent. A second time nothing happens."""

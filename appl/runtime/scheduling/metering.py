@@ -7,13 +7,14 @@ that it used no more than was asked for.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from appl.backend import PrefixCaching, Profile, Request, Response, Usage
 from appl.errors import BudgetExceeded
 from appl.price import (
     NOTHING,
+    Overridden,
     Price,
-    Priced,
     most_tokens,
     price_for,
     prompt_tokens,
@@ -28,7 +29,7 @@ _NONE = Amounts()
 class Meter:
     """Measures the requests to one backend, by the *prices* of its models."""
 
-    def __init__(self, profile: Profile, prices: Priced, caching: PrefixCaching | None) -> None:
+    def __init__(self, profile: Profile, prices: Overridden, caching: PrefixCaching | None) -> None:
         self._profile, self._prices, self._caching = profile, prices, caching
         self._ratio = 1.0
 
@@ -50,8 +51,15 @@ class Meter:
         cost = self._price(request.model).most(prompt, answer) if limited[0] else 0
         return Amounts(cost, prompt + answer, 1)
 
+    def priced(self, request: Request, response: Response) -> Response:
+        """A live answer with its cost, by the order of ``Overridden.cost``."""
+        if response.cost is not None and not self._prices.own:
+            return response
+        cost = self._prices.cost(request.model or self._profile.default_model or "", response)
+        return response if cost == response.cost else replace(response, cost=cost)
+
     def used(self, request: Request, response: Response, worst: Amounts | None) -> Amounts:
-        """What an answer has used; the worst case of what the backend does not say.
+        """What a priced answer has used; the worst case of what the backend does not say.
 
         With ``None`` nobody counts.
         """
@@ -60,8 +68,7 @@ class Meter:
         usage = response.usage
         if usage.prompt_tokens is not None and usage.completion_tokens is not None:
             self._learn(request, usage.prompt_tokens)
-        used = self._charged(request, usage, worst)
-        return used if response.cost is None else used._replace(cost=response.cost)
+        return _charged(usage, response.cost, worst)
 
     def failed(self, request: Request, error: BaseException, worst: Amounts | None) -> Amounts:
         """What an attempt that failed with *error* has used; the worst case if nobody knows.
@@ -71,16 +78,11 @@ class Meter:
         if worst is None:
             return _NONE
         usage = used_by(error)
-        if usage is None:
-            return worst
-        return _NONE if usage == NOTHING else self._charged(request, usage, worst)
-
-    def _charged(self, request: Request, usage: Usage, worst: Amounts) -> Amounts:
-        prompt, answer = usage.prompt_tokens, usage.completion_tokens
-        if prompt is None or answer is None:
-            return worst
-        cost = self._price(request.model).cost(usage) if worst.cost else 0
-        return Amounts(cost or 0, prompt + answer, worst.calls)
+        if usage == NOTHING:
+            return _NONE
+        price = price_for(self._prices, request.model)
+        usage = usage or Usage()
+        return _charged(usage, None if price is None else price.cost(usage), worst)
 
     def recorded(self, request: Request, response: Response, requests: int) -> Amounts:
         """What an earlier run used for *response*; estimated where the backend did not say."""
@@ -93,7 +95,7 @@ class Meter:
         price = price_for(self._prices, request.model)
         if cost is None and price is not None:
             cost = price.cost(Usage(prompt, answer, usage.cached_tokens))
-        return Amounts(cost or 0, prompt + answer, requests)
+        return Amounts(cost, prompt + answer, requests)
 
     def prompt_tokens(self, request: Request) -> int:
         """The tokens of the prompt: counted where the backend can, else estimated."""
@@ -119,14 +121,27 @@ class Meter:
         )
 
     def _price(self, model: str) -> Price:
-        price = price_for(self._prices, model)
+        price = price_for(self._prices, model or self._profile.default_model or "")
         if price is None:
-            raise BudgetExceeded(
-                f"there is no price for {model or 'the default model'!r}, so no budget of cost can "
-                f'hold; write [prices] "{model}" = {{ prompt = …, answer = … }} per million tokens',
-                limit="cost",
-            )
+            raise self._unpriced(model or self._profile.default_model)
         return price
+
+    def _unpriced(self, model: str | None) -> BudgetExceeded:
+        name = f"{self._profile.name}/{model}" if model else ""
+        return BudgetExceeded(
+            f"there is no price for {name or 'the default model'!r}, so no budget of cost can "
+            f'hold; write [prices] "{name}" = {{ prompt = …, answer = … }} per million tokens',
+            limit="cost",
+        )
+
+
+def _charged(usage: Usage, cost: int | None, worst: Amounts) -> Amounts:
+    """What a budget takes for *usage*: the worst case of what is limited and not known."""
+    prompt, answer = usage.prompt_tokens, usage.completion_tokens
+    tokens = worst.tokens if prompt is None or answer is None else prompt + answer
+    if cost is None and worst.cost:
+        cost = worst.cost
+    return Amounts(cost, tokens, worst.calls)
 
 
 def tokens_of(response: Response) -> int | None:

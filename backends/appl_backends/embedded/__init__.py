@@ -21,6 +21,7 @@ from appl.errors import (
     Unsupported,
     nearest,
 )
+from appl.price import Free
 from appl_backends.embedded.cache import Cache
 from appl_backends.embedded.constraint import Constraints, Wanted
 from appl_backends.embedded.engine import Engine
@@ -58,12 +59,15 @@ FEATURES = frozenset(
 class Embedded:
     """A :class:`~appl.backend.Backend` that answers with the model in the folder *weights*.
 
+    It runs on this machine, so its answers cost nothing.
     ``cache_tokens`` and ``row_tokens`` bound the memory of the prefix cache and of the running
     sequences (about 7 KB a token with the shipped model, taken as it is used); ``max_batch`` is
     the number of sequences that run at once and ``chunk`` the prompt tokens computed in one step.
     ``threads`` is the number of BLAS threads of a step (``None``: as the process has it set).
     With a ``seed``, requests without one derive theirs from it and from where they are asked.
     """
+
+    prices = Free()
 
     def __init__(
         self,
@@ -282,6 +286,7 @@ def _named(response: Response) -> Response:
         MODEL,
         response.scores,
         response.choice_method,
+        cost=0,
     )
 
 

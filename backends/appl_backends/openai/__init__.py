@@ -34,8 +34,9 @@ class OpenAI:
     what is at the other end, so that it is asked only for what it can do; ``features`` and
     ``without`` correct that. ``model`` is the default, ``models`` the only ones that may be asked.
     ``prices`` gives for a model ``prompt``, ``cached`` and ``answer`` in units of currency for a
-    million tokens. ``connect`` is in seconds, ``concurrency`` the most calls at once.
-    ``name`` is what the backend is called in traces and errors.
+    million tokens; at a provider's own address the package knows the prices of other models.
+    ``connect`` is in seconds, ``concurrency`` the most calls at once. ``name`` is what the backend
+    is called in traces and errors.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class OpenAI:
         )  # fmt: skip
         kind = server or ("azure" if self._address.is_azure else None)
         self._server = server_for(kind, base_url or azure_endpoint, features, without)
-        self.prices = Prices(prices or {})
+        self.prices = Prices(prices or {}, self._address.seller)
         self._connection = Connection(self._address)
         self._only: str | None = None
         self._profile = Profile(
@@ -149,10 +150,8 @@ class OpenAI:
         return self._only
 
     def _priced(self, response: Response, model: str) -> Response:
-        if response.cost is not None:
-            return response
-        cost = self.prices.cost(model, response.model, response.usage)
-        return response if cost is None else dataclasses.replace(response, cost=cost)
+        cost = self.prices.cost(model, response)
+        return response if cost == response.cost else dataclasses.replace(response, cost=cost)
 
     def __repr__(self) -> str:
         return f"<OpenAI {self._who(self._profile.default_model or '')}>"

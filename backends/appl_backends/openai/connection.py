@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ from appl.errors import (
     MissingBackendExtra,
 )
 from appl.extras import absent, advice, needed_by_backend
+from appl.price_table import seller_at
 
 IDLE_S = 4.0
 """How long a connection is kept: less than the 5 s after which most servers close it."""
@@ -50,6 +52,14 @@ class Address:
     def is_azure(self) -> bool:
         """Whether it is reached as Azure is: by deployments and versions of the interface."""
         return bool(self.azure_endpoint or self.api_version)
+
+    @property
+    def seller(self) -> str | None:
+        """Who is paid, where the address is that of a provider whose prices are known."""
+        if self.is_azure:
+            endpoint = self.azure_endpoint or self.base_url
+            return seller_at(endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT"))
+        return "openai" if self.base_url is None else seller_at(self.base_url)
 
     @property
     def secrets(self) -> tuple[str, ...]:

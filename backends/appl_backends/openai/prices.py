@@ -1,44 +1,64 @@
-"""The prices of models, by the table that the settings give.
+"""The prices of models: by the table that the settings give, or by that of the package.
 
-Invariant: a cost is known only where the price and the count of every kind of token are.
+Invariant: a cost is known only where the price and the count of every kind of token are. The
+package's prices are those of a seller, and hold at the seller's own address alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from appl.backend import Usage
+from appl.backend import Response
 from appl.errors import ConfigError, InvalidOption
 from appl.price import Price, price_of
+from appl.price_table import Seller
 
 
 class Prices(Mapping[str, Price]):
-    """The prices of models by name; a name that ends in ``*`` is for all that begin so."""
+    """The prices of models by name; a name that ends in ``*`` is for all that begin so.
 
-    def __init__(self, table: Mapping[str, Mapping[str, float]]) -> None:
-        self._prices = {model: _price(model, row) for model, row in table.items()}
+    The *table* is the user's; for other models those of the *seller* hold, where there is one.
+    """
 
-    def cost(self, asked: str, answered: str, usage: Usage) -> int | None:
-        """The cost of *usage* in millionths of the currency's unit, ``None`` when unknown.
+    def __init__(self, table: Mapping[str, Mapping[str, float]], seller: str | None = None) -> None:
+        self._own = {model: _price(model, row) for model, row in table.items()}
+        self._seller = None if seller is None else Seller(seller)
 
-        The price is that of the model that was *asked*, or else of the one that *answered*.
+    def cost(self, asked: str, response: Response) -> int | None:
+        """The cost of a live answer in millionths of the currency unit, ``None`` if unknown.
+
+        The user's own price goes first, then what the server reported, then the seller's price.
+        Own prices are by the name that was *asked* for, or else by that of the model that answered;
+        the seller is paid for the model that answered.
         """
-        price = self.get(asked) or self.get(answered)
-        return price.cost(usage) if price is not None else None
+        own = self._named(asked) or self._named(response.model)
+        cost = None if own is None else own.cost(response.usage)
+        if cost is not None or response.cost is not None:
+            return response.cost if cost is None else cost
+        if self._seller is None:
+            return None
+        sold = self._seller.get(response.model) or self._seller.get(asked)
+        return None if sold is None else sold.cost(response.usage)
+
+    def _named(self, model: str) -> Price | None:
+        if model in self._own:
+            return self._own[model]
+        begun = [name for name in self._own if name.endswith("*") and model.startswith(name[:-1])]
+        return self._own[max(begun, key=len)] if begun else None
 
     def __getitem__(self, model: str) -> Price:
-        if model in self._prices:
-            return self._prices[model]
-        begun = [
-            name for name in self._prices if name.endswith("*") and model.startswith(name[:-1])
-        ]
-        return self._prices[max(begun, key=len) if begun else model]
+        price = self._named(model)
+        if price is None and self._seller is not None:
+            price = self._seller.get(model)
+        if price is None:
+            raise KeyError(model)
+        return price
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._prices)
+        return iter(self._own)
 
     def __len__(self) -> int:
-        return len(self._prices)
+        return len(self._own)
 
 
 def _price(model: str, row: Mapping[str, float]) -> Price:

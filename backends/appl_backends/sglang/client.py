@@ -28,6 +28,7 @@ from appl.errors import (
     Unsupported,
     nearest,
 )
+from appl.price import Free
 from appl_backends.sglang import answers, asking
 from appl_backends.sglang.heads import Head
 from appl_backends.sglang.probe import Server, probe
@@ -74,7 +75,10 @@ class SGLang:
     *max_tokens* bounds answers that say nothing themselves (default: the room in the context).
     *connections* is how many requests are on their way at once, *connect_timeout* the seconds in
     which a connection must be made. *advise* is told, once, what the server could be set to.
+    The server is the user's own, so answers cost nothing, unless ``[prices]`` says otherwise.
     """
+
+    prices = Free()
 
     def __init__(
         self,
@@ -366,7 +370,7 @@ class SGLang:
                     answers.generated(each),
                     cut=answers.is_cut(each),
                 )
-        return Response(tuple(samples), answers.usage(listed), ready.server.model)
+        return Response(tuple(samples), answers.usage(listed), ready.server.model, cost=0)
 
     async def _choose(self, ready: Ready, request: Request, prompt: Run) -> Response:
         """The choice that is most probable as the whole answer, its end included."""
@@ -394,6 +398,7 @@ class SGLang:
             ready.server.model,
             scores=scores,
             choice_method="logprob",
+            cost=0,
         )
 
 
