@@ -1,14 +1,13 @@
 """Coder and critic: one agent writes Python, the other judges what really happened when it ran.
 
-appl run examples/coder_critic.py --model a-large-model
-appl run examples/coder_critic.py --rounds 2
+appl run examples/coder_critic.py --model openai/gpt-5-mini
+appl run examples/coder_critic.py --model openai/gpt-5-mini --rounds 2
 
 After CudaForge (arXiv 2511.01884), with Python instead of CUDA: the code is run in a process of
 its own against tests and a clock, and the critic sees the measurement, not the coder's opinion.
 What was measured is recorded, so that a replay shows it again without running anything.
 
-Meant for a model that writes code. The embedded one does not: its programs fail, the critic is
-shown why, and the loop ends after its rounds with the best that was measured, which is nothing.
+This example needs a model that writes code. The embedded one does not, and the example says so.
 """
 
 import json
@@ -96,6 +95,9 @@ def main(rounds: int = 3) -> Iterator[str]:
     best: Measured | None = None
     for number in range(1, rounds + 1):
         code = code_of(coder(request))
+        if best is None and "def solve" not in code:
+            yield "The model wrote no function: name one that writes code, with --model."
+            return
         result = measured(code)
         if result.seconds is not None and (
             best is None or best.seconds is None or result.seconds < best.seconds
@@ -104,7 +106,7 @@ def main(rounds: int = 3) -> Iterator[str]:
         request = critic(code, result)
         yield f"program {number}: {result}"
         yield f"  critic: {request}"
-    yield f"best: {best}" if best else "no program passed: this needs a model that writes code"
+    yield f"best: {best}" if best else "no program passed"
 
 
 if __name__ == "__main__":

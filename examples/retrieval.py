@@ -26,7 +26,7 @@ PASSAGES = [
 QUESTIONS = [
     "Who is a baker?",
     "When was Mira Holt born?",
-    "Which book did Mira Holt write?",
+    "Who wrote The Slow River?",
     "What is the capital of Velmora?",
     "Which instrument does Anna Reed play?",
 ]
