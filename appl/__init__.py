@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from appl.prompt import (
         define_bracketed as define_bracketed,
     )
+    from appl.runtime.answers.gen_options import GenOptions as GenOptions
     from appl.runtime.answers.generate import gen as gen
     from appl.runtime.answers.generate import select as select
     from appl.runtime.answers.stream import TextStream as TextStream
@@ -201,6 +202,7 @@ _HOME = {
     "appl.runtime.prompts.conversation": ("Conversation",),
     "appl.runtime.entry": ("run",),
     "appl.runtime.concurrency.future": ("Future", "Generation"),
+    "appl.runtime.answers.gen_options": ("GenOptions",),
     "appl.runtime.answers.generate": ("gen", "select"),
     "appl.runtime.prompts.given": ("PromptContext",),
     "appl.runtime.concurrency.lock": ("Lock",),

@@ -30,7 +30,8 @@ class Color(Enum):
     RED = "red"
 
 
-assert_type(gen(response_format=Person), Generation[Person])
+as_future: Generation[Person] = gen(response_format=Person)
+as_value: Person = gen(response_format=Person)
 assert_type(gen(response_format=Person).response_obj, Person)
 assert_type(gen(response_format=Person).text_stream, TextStream[Person])
 assert_type(gen(stream=True).text_stream, TextStream[str])
@@ -48,14 +49,32 @@ assert_type(gen("small", response_format=bool, max_asks=2, n=3, cache="run").res
 
 # what is no class for a type checker needs an annotation to be known
 assert_type(gen(response_format="json").result(), Any)
-vote: Generation[Literal["yes", "no"]] = gen(response_format=Literal["yes", "no"])
-assert_type(vote.result(), Literal["yes", "no"])
-maybe: Generation[int | None] = gen(response_format=int | None)
-assert_type(maybe.response_obj, int | None)
-several_votes: Generation[list[Literal["yes", "no"]]] = gen(
-    response_format=list[Literal["yes", "no"]]
-)
-small: Generation[int] = gen(response_format=Annotated[int, pydantic.Field(lt=9)])
+
+
+@ppl
+def vote() -> Generation[Literal["yes", "no"]]:
+    return gen(response_format=Literal["yes", "no"])
+
+
+@ppl
+def votes() -> list[Literal["yes", "no"]]:
+    return gen(response_format=list[Literal["yes", "no"]])
+
+
+@ppl
+def maybe() -> int | None:
+    return gen(response_format=int | None)
+
+
+@ppl
+def small() -> int:
+    return gen(response_format=Annotated[int, pydantic.Field(lt=9)])
+
+
+assert_type(vote().result(), Literal["yes", "no"])
+assert_type(votes(), list[Literal["yes", "no"]])
+assert_type(maybe(), int | None)
+assert_type(small(), int)
 assert_type(gen(response_format=Literal["yes", "no"]).result(), Any)
 assert_type(gen(response_format=int | str).result(), Any)
 

@@ -190,7 +190,7 @@ async def noted(word: str) -> str:
 @need_ctx
 def by_hand(word: str, _ctx: PromptContext | None = None) -> Generation:
     context = _ctx or PromptContext()
-    return gen(_ctx=context.grow(word))
+    return gen(messages=context.grow(word))
 
 
 def logged(f: Callable[[str], Generation]) -> Callable[[str], Generation]:

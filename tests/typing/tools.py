@@ -32,7 +32,7 @@ def conversation(question: str) -> Text:
 def loops() -> None:
     assert_type(as_tool(add), Tool)
     assert_type(gen_with_tools(messages="x", tools=[add, SCHEMA]), Generation)
-    assert_type(gen_with_tools(messages="x", tools=add, response_format=int), Generation[int])
+    assert_type(gen_with_tools(messages="x", tools=add, response_format=int).result(), int)
     with mcp.stdio("python", ["server.py"]) as server:
         assert_type(server.tools, list[Tool])
         assert_type(gen_with_tools(messages="x", tools=[server, add]), Generation)

@@ -5,8 +5,8 @@ Invariant: whatever cannot be done is refused here, before there is a call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from os import PathLike
 from typing import Any
 
@@ -15,8 +15,16 @@ from appl.compat.answers import of_gen
 from appl.errors import InvalidOption
 from appl.runtime.answers import choice, relay
 from appl.runtime.answers.demand import schema_for
+from appl.runtime.answers.gen_options import KNOWN
 from appl.runtime.answers.models import named
-from appl.runtime.answers.options import check_number, require, sampling_of, stops, switched
+from appl.runtime.answers.options import (
+    check_number,
+    require,
+    sampling_of,
+    stop_ids,
+    stops,
+    switched,
+)
 from appl.runtime.answers.shape import Shape, shape_of
 from appl.runtime.concurrency.future import finished
 from appl.runtime.frame import Frame, Scribe
@@ -32,26 +40,76 @@ def _check_context(given: Any) -> None:
         )
 
 
+_FIELDS: dict[str, Any] = {
+    "max_tokens": None, "stop": (), "temperature": None, "top_p": None, "seed": None,
+    "logprobs": None, "regex": None, "grammar": None, "stop_tokens": (),
+}  # fmt: skip
+"""The options that become fields of a ``Sampling``, and what a call begins with."""
+
+_READ = {"stop": stops, "stop_tokens": stop_ids}
+
+
 @dataclass(slots=True)
 class Asked:
     """The arguments of a call. ``fields`` are named as in ``Sampling``, ``extra`` the backend's."""
 
     model: str | None
-    messages: Said | None
     fields: dict[str, Any]
     extra: dict[str, Any]
-    n: int
-    timeout: float | None
-    priority: int
+    messages: Said | None = None
+    n: int = 1
+    timeout: float | None = None
+    priority: int = 0
     choices: Sequence[str] | None = None
     normalize: str | None = None
     method: str | None = None
     stream: bool = False
-    rounds: int = 0
+    max_relay_rounds: int = 0
     shape: Shape | None = None
     max_asks: int | None = None
-    tools: Toolbox | None = None
+    toolbox: Toolbox | None = None
     cache: str | PathLike[str] | None = None
+
+    @classmethod
+    def of(cls, model: str | None, response_format: Any, options: dict[str, Any]) -> Asked:
+        """The arguments of ``gen``; *options* are those that were written."""
+        asked = cls(model, _FIELDS.copy(), {})
+        if options:
+            asked._read(options)
+        if response_format is not None or asked.max_asks is not None:
+            asked.shape_as(response_format, asked.max_asks)
+        return asked
+
+    def _read(self, options: dict[str, Any]) -> None:
+        fields, extra = self.fields, self.extra
+        for name, value in options.items():
+            if name in fields:
+                read = _READ.get(name)
+                fields[name] = value if read is None or value is None else read(value)
+            elif name in _OWN:
+                setattr(self, name, value)
+            elif name not in _APART:
+                extra[name] = value
+        if options.get("backend_options") is not None:
+            self._of_backend(options["backend_options"])
+        if "tools" in options or "tool_choice" in options:
+            self.offer(Toolbox.of(options.get("tools")), options.get("tool_choice"))
+        if self.max_relay_rounds:
+            check_number("max_relay_rounds", self.max_relay_rounds, 0, whole=True)
+
+    def _of_backend(self, options: Any) -> None:
+        """Add ``backend_options=``; each may be written once, and here only the backend's own."""
+        if not isinstance(options, Mapping):
+            raise InvalidOption(
+                "gen(backend_options=...) takes a dict of options that only the backend knows, "
+                f"got {options!r:.80}"
+            )
+        for name, value in options.items():
+            if name in KNOWN:
+                raise InvalidOption(f"gen(backend_options={{{name!r}: …}}): write gen({name}=…)")
+            if name in self.extra:
+                raise InvalidOption(f"gen({name}=…): it stands in backend_options= too")
+            self.extra[name] = value
 
     def shape_as(self, response_format: Any, max_asks: int | None) -> None:
         """Make the answer a typed one."""
@@ -67,7 +125,7 @@ class Asked:
         if not len(tools) and finished(choice) is not None:
             raise InvalidOption("gen(tool_choice=...) needs tools: write gen(tools=[...]) with it")
         if len(tools):
-            self.tools = tools
+            self.toolbox = tools
             self.fields["tools"], self.fields["tool_choice"] = tools.texts, tools.choice(choice)
 
     def sampling(self, frame: Frame) -> Sampling:
@@ -80,7 +138,7 @@ class Asked:
         if self.shape is not None:
             fields["schema"] = schema_for(self.shape, profile)
         sampling = sampling_of(profile, fields, self.extra)
-        if self.rounds:
+        if self.max_relay_rounds:
             relay.check(profile, sampling, self.n, self.choices)
         if self.choices is None:
             return sampling
@@ -147,3 +205,14 @@ class Asked:
                     f"gen({option}=..., {name}=...): only one of them can say what the answer "
                     "looks like; leave out the other"
                 )
+
+
+_APART = frozenset({"tools", "tool_choice", "backend_options"})
+_OWN = KNOWN - _FIELDS.keys() - _APART
+"""The options that ``Asked`` holds under their own names."""
+
+DEFAULTS = {
+    **_FIELDS,
+    **{each.name: each.default for each in fields(Asked) if each.name in _OWN},
+}
+"""The default of each option; ``None`` for those that are not here."""

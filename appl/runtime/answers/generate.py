@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from os import PathLike
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from appl.backend import Sampling, check_media
+from appl.errors import UnknownOption
 from appl.prompt import Messages, Node
-from appl.runtime.answers.asked import Asked
+from appl.runtime.answers.asked import DEFAULTS, Asked
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.choice import choose
-from appl.runtime.answers.options import check_number, stop_ids, stops
+from appl.runtime.answers.gen_options import KNOWN, GenOptions, SelectOptions, with_signature
 from appl.runtime.answers.output import typed_answer
 from appl.runtime.answers.relay import Relay
 from appl.runtime.answers.series import Series
 from appl.runtime.answers.stream import open_stream
 from appl.runtime.concurrency.fiber import hub_here, wait
-from appl.runtime.concurrency.future import Generation, finished
+from appl.runtime.concurrency.future import Generation, TypedGeneration, finished
 from appl.runtime.frame import Frame
-from appl.runtime.prompts.explicit import Said, said_to
+from appl.runtime.prompts.explicit import said_to
 from appl.runtime.resolve import taking_futures
 from appl.runtime.run import here
-from appl.runtime.tools.toolbox import Toolbox, Tools
 
 R = TypeVar("R")
 
@@ -36,122 +35,105 @@ _PACKAGE = __name__.partition(".")[0]
 
 @overload
 def gen(
-    model: str | None = None, *, messages: Said | None = None, max_tokens: int | None = None,
-    stop: str | Sequence[str] | None = None, stop_tokens: Sequence[int] = (),
-    temperature: float | None = None, top_p: float | None = None, seed: int | None = None,
-    n: int = 1,
-    choices: Sequence[str] | None = None, normalize: str | None = None, method: str | None = None,
-    regex: str | None = None, grammar: str | None = None, tools: Tools | None = None,
-    tool_choice: Any = None, response_format: None = None, max_asks: int | None = None,
-    stream: bool = False, max_relay_rounds: int = 0, logprobs: int | None = None,
-    timeout: float | None = None, priority: int = 0, cache: str | PathLike[str] | None = None,
-    **backend_options: Any,
-) -> Generation: ...  # fmt: skip
-
-
+    model: str | None = None, *, response_format: None = None, **options: Unpack[GenOptions]
+) -> Generation: ...
 @overload
 def gen(
-    model: str | None = None, *, messages: Said | None = None, max_tokens: int | None = None,
-    stop: str | Sequence[str] | None = None, stop_tokens: Sequence[int] = (),
-    temperature: float | None = None, top_p: float | None = None, seed: int | None = None,
-    n: int = 1,
-    choices: Sequence[str] | None = None, normalize: str | None = None, method: str | None = None,
-    regex: str | None = None, grammar: str | None = None, tools: Tools | None = None,
-    tool_choice: Any = None, response_format: type[R], max_asks: int | None = None,
-    stream: bool = False, max_relay_rounds: int = 0, logprobs: int | None = None,
-    timeout: float | None = None, priority: int = 0, cache: str | PathLike[str] | None = None,
-    **backend_options: Any,
-) -> Generation[R]: ...  # fmt: skip
-
-
+    model: str | None = None, *, response_format: type[R], **options: Unpack[GenOptions]
+) -> TypedGeneration[R]: ...
 @overload
 def gen(
-    model: str | None = None, *, messages: Said | None = None, max_tokens: int | None = None,
-    stop: str | Sequence[str] | None = None, stop_tokens: Sequence[int] = (),
-    temperature: float | None = None, top_p: float | None = None, seed: int | None = None,
-    n: int = 1,
-    choices: Sequence[str] | None = None, normalize: str | None = None, method: str | None = None,
-    regex: str | None = None, grammar: str | None = None, tools: Tools | None = None,
-    tool_choice: Any = None, response_format: Any, max_asks: int | None = None,
-    stream: bool = False, max_relay_rounds: int = 0, logprobs: int | None = None,
-    timeout: float | None = None, priority: int = 0, cache: str | PathLike[str] | None = None,
-    **backend_options: Any,
-) -> Generation[Any]: ...  # fmt: skip
+    model: str | None = None, *, response_format: Any, **options: Unpack[GenOptions]
+) -> TypedGeneration[Any]: ...
 
 
 @taking_futures
-def gen(
-    model: str | None = None, *, messages: Said | None = None, max_tokens: int | None = None,
-    stop: str | Sequence[str] | None = None, stop_tokens: Sequence[int] = (),
-    temperature: float | None = None, top_p: float | None = None, seed: int | None = None,
-    n: int = 1,
-    choices: Sequence[str] | None = None, normalize: str | None = None, method: str | None = None,
-    regex: str | None = None, grammar: str | None = None, tools: Tools | None = None,
-    tool_choice: Any = None, response_format: Any = None, max_asks: int | None = None,
-    stream: bool = False, max_relay_rounds: int = 0, logprobs: int | None = None,
-    timeout: float | None = None, priority: int = 0, cache: str | PathLike[str] | None = None,
-    **backend_options: Any,
-) -> Generation[Any]:  # fmt: skip
+@with_signature(GenOptions, DEFAULTS)
+def gen(model: str | None = None, *, response_format: Any = None, **options: Any) -> Any:
     """Ask a model to continue the prompt; returns the future of its answer at once.
 
-    Without *messages* the prompt is that of the running function. *choices* makes it pick one of
-    the strings. *response_format* makes the answer a typed one: a pydantic model, a dataclass, a
-    TypedDict, an Enum, ``Literal[...]``, ``int``, ``float``, ``bool``, ``list[...]`` and so on,
-    ``"json"``, or a JSON schema. The backend constrains the answer where it can; elsewhere the
-    prompt asks for it. An answer that is not of the type is asked again with the error, *max_asks*
-    (3) times in all, then ``OutputError`` is raised. What Python sees of a typed answer is its
-    object, what prompts get is its JSON; ``response_obj`` is the object, too.
-    *tools* are functions that the model may call: functions, ``Tool``, ``SchemaTool``, MCP servers,
-    one or a list of them. Its answer then may have ``tool_calls``, which ``run_tool_calls`` runs.
-    *tool_choice* is ``"auto"``, ``"none"``, ``"required"``, or the one tool that it has to call.
-    With *stream* the answer can be read while it is made, as ``text_stream``. An answer that the
-    token limit cuts is continued up to *max_relay_rounds* times, each with the same limit.
-    With *n* several answers are asked for: ``samples`` are all of them. A *cache* gives the samples
-    that it holds, by number, and keeps those that were missing: ``"run"`` for this run, or the path
-    of a file, which several processes may share.
-    Options that the backend declares may follow; others are an error.
+    The prompt is that of the running ``@ppl`` function::
+
+        @ppl
+        def answer(question: str) -> str:
+            f"Answer briefly: {question}"
+            return gen("openai/gpt-5-mini", max_tokens=100, temperature=0.2)
+
+    Every option has the default ``None`` (the backend or the settings decide), unless it is named.
+
+    Whom and what to ask:
+        model: ``BACKEND/MODEL``, a model of the run's backend, or a name of ``[models]``.
+        messages: Messages, a text, or a ``Conversation`` to ask in place of the prompt.
+        timeout: Seconds until the call fails with ``BackendTimeout``; by default no limit.
+        priority: Calls with a higher number are sent first; default 0.
+        cache: ``"run"``, or the path of a file that processes may share: answers of the same
+            call are taken from there, and kept there. By default nothing is cached.
+
+    What the answer looks like:
+        response_format: Type of the answer: a pydantic model, a dataclass, a ``TypedDict``, an
+            ``Enum``, ``Literal[...]``, ``int``, ``float``, ``bool``, ``list[...]`` and so on,
+            ``"json"``, or a JSON schema. Python sees the object, prompts get its JSON.
+        max_asks: How often a typed answer is asked in all, each time with what was wrong;
+            default 3. Then ``OutputError`` is raised.
+        choices: Texts of which the model picks one; see ``select``.
+        method: ``"logprob"`` picks by log-probability only, and fails where that is impossible.
+        normalize: ``"token"`` divides log-probabilities by the number of tokens.
+        regex: Regular expression that the answer matches.
+        grammar: Grammar (EBNF) that the answer follows.
+
+    Sampling:
+        max_tokens: Most tokens of the answer.
+        max_relay_rounds: How often an answer that ``max_tokens`` cuts is continued; default 0.
+        stop: Text, or texts, before which the answer ends.
+        stop_tokens: Token ids at which the answer ends; default none.
+        temperature: 0 (the most likely token) and up.
+        top_p: Sample from the most likely tokens that together have this probability, 0 to 1.
+        seed: Whole number; with the same one, backends that have seeds sample the same.
+        n: Number of answers, as ``samples``; default 1.
+        logprobs: Number of alternatives to report for each token, with log-probabilities.
+        stream: Whether the answer can be read as ``text_stream`` while it is made; default False.
+
+    Tools:
+        tools: Functions, ``Tool`` objects or MCP servers that the model may call; its calls are
+            ``tool_calls``, and ``run_tool_calls()`` runs them.
+        tool_choice: ``"auto"``, ``"none"``, ``"required"``, or the one tool that has to be called.
+
+    Others:
+        backend_options: Options that only the backend knows, as a dict. They may also stand among
+            the others (``gen(top_k=40)``), where type checkers do not know them. A name that the
+            backend does not know raises ``UnknownOption``, which says the nearest one.
     """
-    fields = {
-        "max_tokens": max_tokens, "stop": stops(stop) if stop is not None else (),
-        "temperature": temperature, "top_p": top_p, "seed": seed, "logprobs": logprobs,
-        "regex": regex, "grammar": grammar,
-        "stop_tokens": stop_ids(stop_tokens) if stop_tokens != () else (),
-    }  # fmt: skip
-    asked = Asked(
-        model, messages, fields, backend_options, n, timeout, priority, choices, normalize, method,
-        stream, cache=cache,
-    )  # fmt: skip
-    if max_relay_rounds:
-        check_number("max_relay_rounds", max_relay_rounds, 0, whole=True)
-        asked.rounds = max_relay_rounds
-    if response_format is not None or max_asks is not None:
-        asked.shape_as(response_format, max_asks)
-    if tools is not None or tool_choice is not None:
-        asked.offer(Toolbox.of(tools), tool_choice)
-    return _generate("gen", asked)
+    return _generate("gen", Asked.of(model, response_format, options))
 
 
 @taking_futures
+@with_signature(SelectOptions, DEFAULTS)
 def select(
-    options: Sequence[str], model: str | None = None, *, messages: Said | None = None,
-    method: str | None = None, normalize: str | None = None, temperature: float | None = None,
-    seed: int | None = None, timeout: float | None = None, priority: int = 0,
-    cache: str | PathLike[str] | None = None, **backend_options: Any,
-) -> Generation:  # fmt: skip
-    """Have a model pick one of *options*, given the prompt.
+    options: Sequence[str], model: str | None = None, **settings: Unpack[SelectOptions]
+) -> Generation:
+    """Have a model pick one of *options*, given the prompt; returns the future of it at once.
 
-    By log-probability where the backend can (only so with ``method="logprob"``; *normalize* is
-    ``"token"`` or nothing), by constrained decoding where it cannot, else by asking for a number.
+    ``select(["yes", "no"])`` picks by log-probability where the backend can, by constrained
+    decoding where it cannot, else by asking for a number. ``choice_method`` says how, ``scores``
+    are the log-probabilities::
+
+        @ppl
+        def polite(text: str) -> bool:
+            f"Is this polite? {text}"
+            return select(["yes", "no"]) == "yes"
+
+    Every option has the default ``None``, unless it is named.
+
+    options: The texts, at least one, each once.
+    model: ``BACKEND/MODEL``, a model of the run's backend, or a name of ``[models]``.
+    method: ``"logprob"`` picks by log-probability only, and fails where that is impossible.
+    normalize: ``"token"`` divides log-probabilities by the number of tokens.
+    messages, temperature, seed, timeout, priority, cache, backend_options: as for ``gen``.
     """
-    fields = {
-        "max_tokens": None, "stop": (), "temperature": temperature, "top_p": None, "seed": seed,
-        "logprobs": None, "regex": None, "grammar": None,
-    }  # fmt: skip
-    asked = Asked(
-        model, messages, fields, backend_options, 1, timeout, priority, options, normalize, method,
-        cache=cache,
-    )  # fmt: skip
-    return _generate("select", asked)
+    for name in settings:
+        if name in KNOWN and name not in SelectOptions.__annotations__:
+            raise UnknownOption(f"select() has no option {name!r}; gen(choices=...) has it")
+    return _generate("select", Asked.of(model, None, {**settings, "choices": options}))
 
 
 def _generate(kind: str, asked: Asked) -> Generation[Any]:
@@ -173,13 +155,15 @@ def _call(frame: Frame, kind: str, asked: Asked, sampling: Sampling) -> Call:
         frame, home, kind, node, given, asked.model or "", sampling, _source() or frame.asked_at
     )
     call.n, call.timeout, call.priority = asked.n, asked.timeout, asked.priority
-    call.cache, call.tools = cache, asked.tools
+    call.cache, call.tools = cache, asked.toolbox
     return call
 
 
 def _answer(call: Call, asked: Asked) -> Call | Series:
     """The answer that the program gets: that of *call*, or of a series that begins with it."""
-    answer: Call | Series = Relay(call, asked.rounds) if asked.rounds else call
+    answer: Call | Series = call
+    if asked.max_relay_rounds:
+        answer = Relay(call, asked.max_relay_rounds)
     if asked.choices is not None:
         return choose(call, tuple(asked.choices))
     partial = None

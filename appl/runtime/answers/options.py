@@ -12,14 +12,8 @@ from typing import Any
 from appl.backend import Profile, Sampling
 from appl.compat.answers import replaced
 from appl.errors import InvalidOption, UnknownOption, Unsupported, nearest
+from appl.runtime.answers.gen_options import KNOWN
 from appl.runtime.concurrency.future import finished
-
-KNOWN = (
-    "model", "messages", "max_tokens", "stop", "temperature", "top_p", "seed", "n", "tools",
-    "tool_choice", "response_format", "choices", "regex", "grammar", "stream",
-    "max_relay_rounds", "logprobs", "timeout", "priority", "cache", "normalize", "method",
-    "max_asks", "stop_tokens",
-)  # fmt: skip
 
 _NUMBERS: tuple[tuple[str, float | None, float | None, bool], ...] = (
     ("max_tokens", 1, None, True), ("temperature", 0, None, False), ("top_p", 0, 1, False),
@@ -50,7 +44,7 @@ def sampling_of(profile: Profile, fields: dict[str, Any], extra: dict[str, Any])
 def _check_known(name: str, profile: Profile) -> None:
     if name in profile.options:
         return
-    hint = replaced(name) or nearest(name, (*KNOWN, *profile.options))
+    hint = replaced(name) or nearest(name, (*sorted(KNOWN), *profile.options))
     raise UnknownOption(f"gen() has no option {name!r}, nor has backend {profile.name!r}{hint}")
 
 

@@ -352,6 +352,23 @@ class Generation(Deferred, _Text, Generic[A_co]):  # type: ignore[misc]
         return self._text().scores
 
 
+if TYPE_CHECKING:
+
+    class TypedGeneration(Generation[A_co], Any):  # type: ignore[misc]
+        """The future of a typed answer, as type checkers see it.
+
+        It stands for the answer's object too (the base ``Any``): a function that is annotated
+        ``-> Ticket`` may return it, and so may one that is annotated ``-> Generation[Ticket]``.
+        """
+
+        @property
+        def response_obj(self) -> A_co: ...  # type: ignore[override]
+        @property
+        def text_stream(self) -> TextStream[A_co]: ...  # type: ignore[override]
+else:
+    TypedGeneration = Generation
+
+
 Install = Callable[..., Any]
 
 

@@ -7,17 +7,19 @@ its own, and a step begins when all tools of the step before have answered.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
 from appl.errors import InvalidOption, ToolLoopError, UnknownOption, Unsupported, nearest
 from appl.prompt import UNFORMATTED, Node, Part, Prompt, Voice, nodes_of
+from appl.runtime.answers.asked import DEFAULTS
+from appl.runtime.answers.gen_options import KNOWN, StepOptions, with_signature
 from appl.runtime.answers.generate import gen
-from appl.runtime.answers.options import KNOWN, check_number
+from appl.runtime.answers.options import check_number
 from appl.runtime.answers.samples import total_of
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.fiber import Hub, in_coroutine, strand_here
-from appl.runtime.concurrency.future import Generation, finished, text_of
+from appl.runtime.concurrency.future import Generation, TypedGeneration, finished, text_of
 from appl.runtime.concurrency.parallel import scope_beside
 from appl.runtime.concurrency.pending import Outcome, Pending, Typed, Value
 from appl.runtime.concurrency.task import Task, context_for
@@ -40,28 +42,32 @@ STEPS = 8
 @overload
 def gen_with_tools(
     model: str | None = None, *, tools: Tools, max_steps: int = STEPS, tool_choice: Any = None,
-    messages: Said | None = None, parallel: bool = True, tool_timeout: float | None = None,
-    on_limit: Literal["raise", "answer"] = "raise", response_format: type[R], **options: Any,
-) -> Generation[R]: ...  # fmt: skip
+    parallel: bool = True, tool_timeout: float | None = None,
+    on_limit: Literal["raise", "answer"] = "raise", response_format: type[R],
+    **options: Unpack[StepOptions],
+) -> TypedGeneration[R]: ...  # fmt: skip
 
 
 @overload
 def gen_with_tools(
     model: str | None = None, *, tools: Tools, max_steps: int = STEPS, tool_choice: Any = None,
-    messages: Said | None = None, parallel: bool = True, tool_timeout: float | None = None,
-    on_limit: Literal["raise", "answer"] = "raise", response_format: None = None, **options: Any,
+    parallel: bool = True, tool_timeout: float | None = None,
+    on_limit: Literal["raise", "answer"] = "raise", response_format: None = None,
+    **options: Unpack[StepOptions],
 ) -> Generation: ...  # fmt: skip
 
 
 @overload
 def gen_with_tools(
     model: str | None = None, *, tools: Tools, max_steps: int = STEPS, tool_choice: Any = None,
-    messages: Said | None = None, parallel: bool = True, tool_timeout: float | None = None,
-    on_limit: Literal["raise", "answer"] = "raise", response_format: Any, **options: Any,
-) -> Generation[Any]: ...  # fmt: skip
+    parallel: bool = True, tool_timeout: float | None = None,
+    on_limit: Literal["raise", "answer"] = "raise", response_format: Any,
+    **options: Unpack[StepOptions],
+) -> TypedGeneration[Any]: ...  # fmt: skip
 
 
 @taking_futures
+@with_signature(StepOptions, DEFAULTS)
 def gen_with_tools(
     model: str | None = None, *, tools: Tools, max_steps: int = STEPS, tool_choice: Any = None,
     messages: Said | None = None, parallel: bool = True, tool_timeout: float | None = None,
@@ -69,13 +75,25 @@ def gen_with_tools(
 ) -> Generation[Any]:  # fmt: skip
     """Ask a model, run the tools that it calls, and ask again, until it answers; a future at once.
 
-    *max_steps* is how many answers may call tools, the last included: after it
-    ``ToolLoopError`` is raised, or with ``on_limit="answer"`` the model is asked a last time and
-    cannot call any. *tool_choice* holds for the first step only. *parallel* and *tool_timeout*
-    (seconds) are those of ``run_tool_calls``, *options* those of ``gen``; ``usage`` and ``cost``
-    of the answer are those of all steps. The prompt of the caller stays as it is; said as a
-    statement, ``(a := gen_with_tools(...))``, it adds every call, every result and the answer, each
-    as a message; in an f-string, the text of the answer.
+    For example::
+
+        @ppl
+        def agent(task: str) -> str:
+            f"{task}"
+            return gen_with_tools(tools=[search, calculate], max_steps=5)
+
+    tools: Functions, ``Tool`` objects or MCP servers; at least one.
+    max_steps: How many answers may call tools, the last included; default 8.
+    on_limit: After ``max_steps``, ``"raise"`` (the default) raises ``ToolLoopError``;
+        ``"answer"`` asks a last time, without tools.
+    tool_choice: As for ``gen``; holds for the first step only.
+    parallel: Whether the calls of one answer run side by side; default True.
+    tool_timeout: Seconds for each call of a tool; by default no limit.
+    model, messages, response_format and the other options: as for ``gen``, for every step.
+
+    ``usage`` and ``cost`` of the answer are those of all steps. The prompt of the caller stays as
+    it is. Said as a statement, ``(a := gen_with_tools(...))``, it adds every call, every result
+    and the answer, each as a message; in an f-string, the text of the answer.
     """
     caller = here(lambda: repr(messages))
     caller.run.check_open()
