@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextvars import copy_context
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from appl.errors import CallCancelled, InvalidOption
 from appl.runtime.answers.stream import TextStream
@@ -20,9 +20,29 @@ from appl.runtime.concurrency.parallel import is_async
 from appl.runtime.concurrency.pending import Error, Pending, Stop, Value
 from appl.runtime.run import Run
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+if TYPE_CHECKING:
+    from appl.runtime.concurrency.parallel import Later
+
+    class Ran(Any, Generic[R]):  # type: ignore[misc]
+        """The value of a program, or in a coroutine what has to be awaited for it."""
+
+        def __await__(self) -> Generator[Any, None, R]: ...
+
+
+@overload
+def run(f: Callable[P, Later[R]], /, *args: P.args, **kwargs: P.kwargs) -> Ran[R]: ...
+@overload
+def run(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Ran[R]: ...
+
 
 def run(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Run ``f(*args, **kwargs)`` as a run of its own; ``await`` it in a coroutine.
+    """Run ``f(*args, **kwargs)`` as a run of its own, and return its value.
+
+    ``value = appl.run(f, x)``; in a coroutine, a notebook or an async server,
+    ``value = await appl.run(f, x)``.
 
     A synchronous *f* then waits without blocking the loop. The run is recorded like any other.
     Everything that it started has ended when it returns, unless *f* returns the ``text_stream`` of

@@ -157,11 +157,12 @@ def generators() -> None:
 
 def futures(agent: Agent) -> None:
     """Functions that run beside the program give futures of what they return."""
-    assert_type(call(bare, "x", brief=True), Future[Generation])
-    assert_type(call(agent.talk, "x"), Future[Generation])
+    assert_type(call(bare, "x", brief=True), Future[Text])
+    assert_type(call(agent.talk, "x"), Future[Text])
     assert_type(call(len, "abc").result(), int)
-    assert_type(side_by_side(bare, ["a", "b"]), list[Generation])
-    call(bare, 3)  # type: ignore[arg-type]
+    texts: list[Text] = side_by_side(bare, ["a", "b"])
+    assert_type(texts[0], Text)
+    call(bare, 3)  # type: ignore[call-overload]
 
 
 async def answers() -> None:

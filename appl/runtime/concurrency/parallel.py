@@ -11,8 +11,18 @@ import importlib
 import inspect
 import time
 from asyncio import _get_running_loop
-from collections.abc import Callable, Coroutine, Iterable, Sized
-from typing import Any, Literal, ParamSpec, Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sized
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)  # fmt: skip
 
 from appl.compat.older import told_once
 from appl.compiler.names import program_of
@@ -33,13 +43,42 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
+if TYPE_CHECKING:
+    from appl.runtime.concurrency.future import Generation
+
+    Later = Coroutine[Any, Any, R] | Generation[R]
+
+    class Results(list[R]):
+        """A list that may be awaited, too: in a coroutine ``map`` has to be."""
+
+        def __await__(self) -> Generator[Any, None, list[R]]: ...
+
+
+class MapOptions(TypedDict, total=False):
+    """Options of ``map``; ``help(map)`` describes them."""
+
+    concurrency: int | None
+    progress: bool | None
+    engine: Any
+
+
+@overload
+def call(f: Callable[P, Later[R]], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]: ...
+@overload
+def call(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]: ...
+
 
 @taking_futures
-def call(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-    """Start ``f(*args, **kwargs)`` and return the future of its result.
+def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Start ``f(*args, **kwargs)`` beside the caller; returns the future of its result at once.
 
-    A ``@ppl`` function runs beside the caller on its thread, a coroutine function as a task of the
-    running loop, anything else on a worker thread.
+    For example, while other work goes on::
+
+        page = call(fetch, url)      # a plain function: on a worker thread
+        plan = call(think, task)     # a prompt function: beside the caller, on its thread
+        use(page.result(), plan.result())
+
+    A coroutine function runs as a task of the running loop.
     """
     if _EXECUTOR in kwargs:
         _without_executor(f, kwargs)
@@ -161,25 +200,55 @@ def is_async(f: Any) -> bool:
     return inspect.iscoroutinefunction(f) or getattr(program, "kind", None) == "async"
 
 
+@overload
+def map(
+    f: Callable[..., Later[R]], items: Iterable[Any], *more: Iterable[Any],
+    on_error: Literal["raise"] = "raise", **options: Unpack[MapOptions],
+) -> Results[R]: ...  # fmt: skip
+@overload
+def map(
+    f: Callable[..., R], items: Iterable[Any], *more: Iterable[Any],
+    on_error: Literal["raise"] = "raise", **options: Unpack[MapOptions],
+) -> Results[R]: ...  # fmt: skip
+@overload
+def map(
+    f: Callable[..., Later[R]], items: Iterable[Any], *more: Iterable[Any],
+    on_error: Literal["collect"], **options: Unpack[MapOptions],
+) -> Results[R | Exception]: ...  # fmt: skip
+@overload
+def map(
+    f: Callable[..., R], items: Iterable[Any], *more: Iterable[Any],
+    on_error: Literal["collect"], **options: Unpack[MapOptions],
+) -> Results[R | Exception]: ...  # fmt: skip
+
+
 @taking_futures
 def map(
-    f: Callable[..., R],
+    f: Callable[..., Any],
     items: Iterable[Any],
     *more: Iterable[Any],
-    concurrency: int | None = None,
     on_error: Literal["raise", "collect"] = "raise",
+    concurrency: int | None = None,
     progress: bool | None = None,
     engine: Any = None,
-) -> list[R]:
-    """``f`` of every item, side by side; the results in the order of the items.
+) -> Any:
+    """``f`` of every item, side by side; a list of the results, in the order of the items.
 
-    At most *concurrency* at once. ``on_error="raise"`` cancels the rest at the first failure in
-    order; ``"collect"`` puts the exceptions in their places. *progress* is shown on a terminal.
+    For example::
+
+        answers = appl.map(answer, questions, concurrency=20)
+
     In a coroutine ``await`` it.
 
-    ``engine="ray"`` works on the items in the processes of a Ray cluster, as part of this run, with
-    the same addresses, trace, budgets and rates; ``appl.engine.cluster.Ray(…)`` says more. What *f*
-    refers to and what it returns must be picklable then. A replay needs no engine.
+    f: A prompt function, a coroutine function, or a plain function, which runs on worker threads.
+    items, more: The arguments; of several iterables, as many as the shortest has.
+    on_error: ``"raise"`` (the default) cancels the rest at the first failure in order;
+        ``"collect"`` puts the exceptions in their places.
+    concurrency: How many run at once; by default all of them.
+    progress: Whether a progress bar is shown; by default on a terminal.
+    engine: ``"ray"`` works on the items in the processes of a Ray cluster, as part of this run,
+        with the same addresses, trace, budgets and rates; see ``appl.engine.cluster.Ray(…)``.
+        What *f* refers to and what it returns must be picklable then. A replay needs no engine.
     """
     if on_error not in ("raise", "collect"):
         raise InvalidOption(f"map(on_error={on_error!r}): it is 'raise' or 'collect'")
@@ -189,17 +258,14 @@ def map(
     if not isinstance(items, Iterable):
         raise InvalidOption(f"map(f, items) takes a list of items, got {items!r:.80}")
     if engine is not None and not _remembers(here(lambda: _name(f)).run):
-        found: list[R] = _elsewhere(
-            f, items, more, concurrency, on_error == "collect", progress, engine
-        )
-        return found
+        return _elsewhere(f, items, more, concurrency, on_error == "collect", progress, engine)
     every = list(zip(items, *more, strict=False)) if more else [(item,) for item in items]
     shown = progress_for(_name(f), len(every), progress)
     job = _Map(f, every, concurrency or len(every) or 1, on_error == "collect", shown)
     if engine is not None:
         job.begins_as_recorded()
     if in_coroutine():
-        return job.arun()  # type: ignore[return-value]
+        return job.arun()
     return job.run()
 
 
