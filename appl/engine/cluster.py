@@ -10,10 +10,10 @@ import contextlib
 import importlib
 import os
 import queue
-import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from appl import threads
 from appl.engine.protocol import Listener, Worker
 from appl.engine.station import Station
 from appl.errors import InvalidOption, WorkerLost
@@ -113,8 +113,7 @@ class _Hand:
         kind = ray.remote(max_concurrency=4, max_restarts=0, **options)(Actor)
         self._actor = kind.remote(order)
         self._dead = False
-        thread = threading.Thread(target=self._hear, name="appl-ray", daemon=True)
-        thread.start()
+        threads.start(self._hear, "appl-ray")
 
     def _hear(self) -> None:
         try:
@@ -151,8 +150,7 @@ class Actor:
 
     def serve(self) -> Iterator[bytes]:
         """All that the worker sends, to its end."""
-        thread = threading.Thread(target=self._run, name="appl-station", daemon=True)
-        thread.start()
+        threads.start(self._run, "appl-station")
         while (batch := self._sent.get()) != _END:
             yield batch
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from appl import threads
 from appl.engine.away import Away
 from appl.engine.known import Witness, where
 from appl.engine.protocol import Worker
@@ -202,7 +202,7 @@ class Liaison:
             else:
                 self._hired.tell(("written", number, None))
 
-        threading.Thread(target=write, name="appl-barrier", daemon=True).start()
+        threads.start(write, "appl-barrier")
 
 
 _ANSWERS: dict[str, Callable[..., None]] = {

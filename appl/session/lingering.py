@@ -7,21 +7,30 @@ cancels it.
 from __future__ import annotations
 
 import atexit
+import importlib
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from appl import threads
+from appl.runtime.concurrency.crossing import io_thread
 
 if TYPE_CHECKING:
     from appl.session.opening import Session
 
 _lock = threading.Lock()
 _open: dict[int, Session] = {}
+_closing: list[threading.Thread] = []
 _registered = False
 _LONGEST_S = 5.0
 
 
 def at_exit(action: Callable[[], None]) -> None:
     """Have *action* called when the main thread is done, while threads can still be used."""
+    importlib.import_module("concurrent.futures.thread")  # its own end must come after ours
+    if threads.REFUSES:
+        threads.reserve()
+        threads.start(io_thread().reserve, "appl-helper").join()  # whose threads are daemons too
     register = getattr(threading, "_register_atexit", atexit.register)
     register(action)
 
@@ -36,9 +45,8 @@ def linger(session: Session) -> None:
             at_exit(_end_all)
 
     def over() -> None:
-        closing = threading.Thread(target=_close, args=(session,), name="appl-closing")
-        closing.daemon = False  # the process stays until the trace is closed
-        closing.start()
+        closing = threads.start(lambda: _close(session), "appl-closing")
+        _closing[:] = [*(each for each in _closing if each.is_alive()), closing]
 
     session.run.on_over = over
     if session.run.over:
@@ -53,7 +61,9 @@ def _close(session: Session) -> None:
 
 
 def _end_all() -> None:
-    """At exit nobody reads any more."""
+    """Close every session that is still open: at exit nobody reads any more."""
     for session in list(_open.values()):
         session.run.abandon(_LONGEST_S)
         _close(session)
+    for thread in _closing:  # the process stays until every trace is closed
+        thread.join()

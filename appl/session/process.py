@@ -44,7 +44,6 @@ def process_session() -> Session:
             _process = _opener()
         elif _process is None:
             _process = _script_session()
-            importlib.import_module("concurrent.futures.thread")  # its own end must come after ours
             at_exit(_close_process)
             os.register_at_fork(after_in_child=_forget)
         return _process
@@ -128,6 +127,7 @@ def _die(error: BaseException) -> None:
     """Show *error* and exit with 1 (130 after Ctrl-C), after all that Python does at its end."""
     tell("appl: what the program started did not end well:")
     traceback.print_exception(error)
+    importlib.import_module("concurrent.futures.thread")._python_exit()  # or its threads never end
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.current_thread():
             thread.join()

@@ -478,7 +478,7 @@ async def test_cancelling_who_waits_cancels_the_tools():
     async def main() -> None:
         await gen(messages="x", tools=[hang]).run_tool_calls()
 
-    with running(script(calling(("hang", {})))):
+    async with Run(script(calling(("hang", {})))):
         task = asyncio.get_running_loop().create_task(main())
         await begun.wait()
         task.cancel()

@@ -14,6 +14,7 @@ runs the loop any more, and who cannot help himself calls it.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import os
 import selectors
@@ -25,11 +26,13 @@ from contextvars import Context
 from threading import get_ident
 from typing import Protocol
 
+from appl import threads
 from appl.runtime.concurrency.shield import Shield
 
 TICK = 0.001
 _SWIFT_NS = 1_000_000
 _TURNS = 100
+_HELPERS = 8
 _START = threading.Lock()
 
 
@@ -73,8 +76,7 @@ class IoThread:
         self._calls.acquire()
         self._guests = self._turns = self._sleeps = 0
         self._swift = self._woke = False
-        self._thread = threading.Thread(target=self._serve, name="appl-io", daemon=True)
-        self._thread.start()
+        threads.start(self._serve, "appl-io")
 
     def _make_loop(self) -> asyncio.AbstractEventLoop:
         polls = _Polls()
@@ -132,6 +134,15 @@ class IoThread:
         """Let nobody but the I/O thread run the loop from now on."""
         self._lends = False
         self.call()
+
+    def reserve(self) -> None:
+        """Start now the threads that the loop will need where new ones are refused at the end."""
+        helpers = concurrent.futures.ThreadPoolExecutor(_HELPERS, "appl-helper")
+        met = threading.Barrier(_HELPERS + 1)
+        for _ in range(_HELPERS):
+            helpers.submit(met.wait)
+        met.wait()
+        self.loop.set_default_executor(helpers)
 
     # -- on the I/O loop
 

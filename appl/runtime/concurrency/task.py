@@ -11,8 +11,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any, ClassVar
 
+from appl import threads
 from appl.errors import CallCancelled
 from appl.runtime.concurrency.fiber import Fiber, Hub, Strand, hub_here, run_on, strand_here
 from appl.runtime.concurrency.pending import Error, Outcome, Pending, Stop, Value, explained
@@ -238,9 +240,7 @@ class _Workers:
         while self._jobs and self._running < MAX_WORKERS:
             self._running += 1
             job = self._jobs.popleft()
-            threading.Thread(
-                target=self._work, args=(job,), name="appl-worker", daemon=True
-            ).start()
+            threads.start(partial(self._work, job), "appl-worker")
 
     def _work(self, job: Callable[[], None]) -> None:
         while True:

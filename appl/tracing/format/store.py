@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+from appl import threads
 from appl.errors import NotATrace, TraceError, TraceLocked, TraceWriteError
 from appl.tracing.format import block, codec
 from appl.tracing.format.turns import Turns
@@ -259,8 +260,7 @@ class Writer:
         self._encoder = self._prepare(append)
         _watch_forks(self)
         _turns.hasten(self)
-        self._thread = threading.Thread(target=self._run, name="appl-trace", daemon=True)
-        self._thread.start()
+        self._thread = threads.start(self._run, "appl-trace")
 
     def _prepare(self, append: bool) -> block.Encoder:
         """The encoder that continues the file, after its torn tail was cut."""
@@ -552,13 +552,10 @@ class Writer:
                 self._start_sync()
 
     def _start_sync(self) -> None:
-        thread = threading.Thread(target=self._sync, name="appl-trace", daemon=True)
         try:
-            thread.start()
+            self._syncing = threads.start(self._sync, "appl-trace")
         except RuntimeError:  # the system has no further thread
             self._sync()
-        else:
-            self._syncing = thread
 
     def _sync(self) -> None:
         self._dirty, self._synced = False, time.monotonic()

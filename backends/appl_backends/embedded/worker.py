@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from appl import threads
 from appl.backend import Response
 from appl.errors import BackendError
 from appl_backends.embedded.engine import Engine
@@ -73,10 +74,7 @@ class Worker:
             self._callers[task] = caller
             self._engine.submit(task)
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(
-                    target=self._work, name="appl-embedded", daemon=True
-                )
-                self._thread.start()
+                self._thread = threads.start(self._work, "appl-embedded")
             self._wake.notify()
 
     def _notify(self) -> None:

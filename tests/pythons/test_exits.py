@@ -1,0 +1,105 @@
+"""How a plain script ends: its exit code, what it leaves behind, and nothing of ours on stderr."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from appl.tracing import Trace
+
+HEAD = """\
+from concurrent.futures import ThreadPoolExecutor
+import asyncio, multiprocessing, os, signal, sys, threading
+import appl
+from appl import call, gen, ppl
+
+@ppl
+def say(word):
+    f"Say {word}."
+    return gen(max_tokens=4)
+
+def plain(word):
+    return word
+
+@ppl
+def nothing():
+    return "nothing"
+
+async def later():
+    await say("later")
+    say("and more")
+
+def child():
+    str(say("child"))
+
+"""
+ENDS = {
+    "without an answer": ("nothing()", 0, 0),
+    "with an answer": ("str(say('a'))", 0, 1),
+    "with answers that nobody waits for": ("[say(each) for each in 'abc']", 0, 3),
+    "after a function on a worker thread": ("call(plain, 'a'); call(say, 'b')", 0, 1),
+    "with an exit code": ("say('a'); raise SystemExit(3)", 3, 1),
+    "with the reason as an exit code": ("say('a'); sys.exit('no')", 1, 1),
+    "with an error": ("say('a'); raise ValueError('mine')", 1, None),
+    "with a failure that nobody looks at": ("say('a'); say('word ' * 5000)", 1, 2),
+    "with that and an idle pool of threads": (
+        "ThreadPoolExecutor().submit(plain, 1); say('word ' * 5000)",
+        1,
+        1,
+    ),
+    "by Ctrl-C": ("str(say('a')); os.kill(os.getpid(), signal.SIGINT); signal.pause()", -2, 1),
+    "inside asyncio.run": ("asyncio.run(later())", 0, 2),
+    "at once": ("str(say('a')); os._exit(4)", 4, 1),
+    "beside a thread": ("threading.Thread(target=child, daemon=True).start(); say('a')", 0, None),
+    "after a thread": ("t = threading.Thread(target=child); t.start(); t.join()", 0, 1),
+    "after a block": ("with appl.record():\n    say('a')", 0, 1),
+    "in an answer's midst": ("print(next(iter(appl.run(say, 'a'))))", 0, 1),
+    "beside a forked child": ("say('a'); os.fork() or os._exit(5)", 0, 1),
+}
+CHILD = """
+if __name__ == "__main__":
+    str(say("parent"))
+    context = multiprocessing.get_context({how!r})
+    process = context.Process(target=child)
+    process.start()
+    process.join()
+    sys.exit(process.exitcode)
+"""
+
+
+def ended(folder: Path, body: str) -> subprocess.CompletedProcess[str]:
+    """The script *body* after it has run in *folder*."""
+    (folder / "script.py").write_text(HEAD + body + "\n", "utf-8")
+    env = {name: value for name, value in os.environ.items() if not name.startswith("APPL_")}
+    return subprocess.run(
+        [sys.executable, "script.py"], cwd=folder, env={**env, "HOME": str(folder)},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
+def traces(folder: Path) -> list[Trace]:
+    home = folder / ".appl"
+    return [Trace.open(path, home=home) for path in sorted((home / "runs").glob("*.trace"))]
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_script_ends(how: str, tmp_path: Path) -> None:
+    body, code, calls = ENDS[how]
+    done = ended(tmp_path, body)
+    assert done.returncode == code, done.stderr
+    assert "interpreter shutdown" not in done.stderr
+    assert ("Traceback" in done.stderr) == (code in (1, -2) and "exit" not in body), done.stderr
+    if calls is not None:
+        assert [len(trace.calls) for trace in traces(tmp_path)] == [calls] * bool(calls)
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
+def test_a_child_of_a_script_has_a_run_of_its_own(how: str, tmp_path: Path) -> None:
+    done = ended(tmp_path, CHILD.format(how=how))
+    assert done.returncode == 0, done.stderr
+    assert sorted(len(trace.calls) for trace in traces(tmp_path)) == [1, 1], done.stderr
+    assert all(trace.state == "finished" for trace in traces(tmp_path))
