@@ -373,16 +373,54 @@ def undeclared_input(subject: Subject) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def blocking_sleep(subject: Subject) -> Iterator[Finding]:
-    """``time.sleep`` stops every program of the thread."""
-    imported = subject.facts.imported
-    for call in _calls(subject.found.node):
-        if _dotted(call.func, imported) == "time.sleep":
+_REQUESTS = ("get", "post", "put", "patch", "delete", "head", "request")
+_BLOCKING = {
+    "time.sleep",
+    "os.system",
+    "socket.create_connection",
+    "urllib.request.urlopen",
+    "urllib.request.urlretrieve",
+    *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "getoutput")),
+    *(f"{package}.{name}" for package in ("requests", "httpx") for name in _REQUESTS),
+}
+
+
+def blocking_call(subject: Subject) -> Iterator[Finding]:
+    """A call such as ``time.sleep`` or ``requests.get`` blocks every program of the thread."""
+    for call in _direct_calls(subject.found.node):
+        path = _dotted(call.func, subject.facts.imported)
+        if path in _BLOCKING:
             yield subject.at(
-                "blocking-sleep", call,
-                "`time.sleep()` stops every program that waits on this thread, not this one alone",
-                "use appl.sleep()",
+                "blocking-call", call,
+                f"`{ast.unparse(call.func)}()` blocks its thread: every other program that waits "
+                "there stands still, not this one alone",
+                _unblocked(path, call, isinstance(subject.found.node, ast.AsyncFunctionDef)),
             )  # fmt: skip
+
+
+def _unblocked(path: str, call: ast.Call, is_async: bool) -> str:
+    func, arguments = ast.unparse(call.func), ast.unparse(call).partition("(")[2][:-1]
+    if path == "time.sleep":
+        return f"write `{'await ' if is_async else ''}appl.sleep({arguments})`"
+    word = "await call(observe, f, ...)" if is_async else "observe(f, ...)"
+    if path in ("os.system", "subprocess.call", "subprocess.check_call", "subprocess.getoutput"):
+        return f"write `{word.replace('f, ...', f'{func}, {arguments}')}`, on a worker thread"
+    return (
+        f"put it into a plain function f that returns plain data, such as the text, and write "
+        f"`{word}`: f runs on a worker thread, and a replay does not run it again"
+    )
+
+
+def _direct_calls(node: ast.AST) -> Iterator[ast.Call]:
+    """The calls in the body of a function, without those in functions and lambdas inside it."""
+    todo: list[ast.AST] = list(getattr(node, "body", ()))
+    while todo:
+        each = todo.pop(0)
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            continue
+        if isinstance(each, ast.Call):
+            yield each
+        todo = [*ast.iter_child_nodes(each), *todo]
 
 
 def set_order(subject: Subject) -> Iterator[Finding]:
@@ -460,7 +498,7 @@ _ALL: dict[str, Rule] = {
     "accidental-text": accidental_text,
     "unused-result": unused_result,
     "undeclared-input": undeclared_input,
-    "blocking-sleep": blocking_sleep,
+    "blocking-call": blocking_call,
     "set-order": set_order,
 }
 RULES = {name: (rule.__doc__ or "").strip().rstrip(".") for name, rule in _ALL.items()}

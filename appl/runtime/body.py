@@ -17,6 +17,7 @@ from typing import Any, cast
 from appl.errors import RunError
 from appl.runtime import activation
 from appl.runtime.concurrency.tasks import OWN_CODE
+from appl.runtime.concurrency.watchdog import ENTRIES
 from appl.runtime.frame import FRAME, Frame
 from appl.runtime.prompts.state import Turn
 
@@ -159,6 +160,7 @@ class Body:
 
 
 OWN_CODE.add(Body.aexecute.__code__)
+ENTRIES |= {Body.execute.__code__, Body.aexecute.__code__}
 
 
 def _close(frame: Frame, inner: Generator[Any, Any, Any]) -> None:

@@ -27,7 +27,7 @@ from appl.runtime.answers.models import Model, Models
 from appl.runtime.answers.samples import Caches, Samples
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.crossing import io_thread
-from appl.runtime.concurrency.fiber import Stack, hub_here, strand_here
+from appl.runtime.concurrency.fiber import Stack, hub_here, strand_here, watchdog
 from appl.runtime.concurrency.pending import Pending
 from appl.runtime.concurrency.quiet import quiet_for
 from appl.runtime.concurrency.scopes import Scopes, task_here
@@ -229,6 +229,8 @@ class Run:
 
     def submit(self, call: Call) -> None:
         """Hand an issued call to the scheduler."""
+        if not watchdog.on:
+            watchdog.begin()
         io_thread().send(partial(self.admit, call))
 
     def _admit_ended(self, call: Call) -> None:

@@ -10,9 +10,9 @@ import pytest
 from appl.compiler.lint import ALL_RULES, check_text
 
 HEAD = """\
-import os, random, time, uuid
+import os, random, requests, subprocess, time, urllib.request, uuid
 from datetime import datetime
-from appl import AIRole, SystemMessage, SystemRole, call, gen, grow, map as pmap, ppl, select
+from appl import AIRole, SystemMessage, SystemRole, call, gen, grow, map as pmap, observe, ppl, select
 
 @ppl
 def answer(q):
@@ -67,7 +67,12 @@ SPEAKS = {
         "x = uuid.uuid4()\nreturn x",
         "return os.getenv('X')",
     ],
-    "blocking-sleep": ["time.sleep(1)"],
+    "blocking-call": [
+        "time.sleep(1)",
+        "f'{requests.get(doc).text}'\nreturn gen()",
+        "page = urllib.request.urlopen(doc).read()\nf'{page}'\nreturn gen()",
+        "return subprocess.run(['ls'], check=True)",
+    ],
     "set-order": ["return [answer(q) for q in set(qs)]", "for q in {'a', 'b'}:\n    f'{q}'"],
 }
 
@@ -90,6 +95,8 @@ SILENT = [
     "stack.append(1)\nnumber()\nanswer(qs)\ngrow(helper())",
     "_ = gen()\na = gen()\nreturn a",
     "a = answer(qs)\ndef inner():\n    return a\nreturn inner",
+    "def fetch(url):\n    return requests.get(url).text\nf'{observe(fetch, doc)}'\nreturn gen()",
+    "f'{observe(lambda: requests.get(doc).text)}'\nreturn gen()",
     "return random.Random(3).random(), datetime(2020, 1, 1), time.strftime",
     "return [answer(q) for q in sorted(set(qs))]",
 ]

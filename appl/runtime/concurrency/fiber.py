@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import os
 import threading
 import weakref
 from asyncio import _get_running_loop, _set_running_loop
@@ -24,7 +25,7 @@ from appl.runtime.concurrency.crossing import io_thread, release
 from appl.runtime.concurrency.deadlock import blocked_loop, bound_to, deadlock, find_cycle
 from appl.runtime.concurrency.ending import Ending
 from appl.runtime.concurrency.pending import Deliverable, Pending, Stop
-from appl.runtime.concurrency.watchdog import watch
+from appl.runtime.concurrency.watchdog import Watchdog
 
 EAGER_DEPTH = 4
 SLICE = 0.05
@@ -121,6 +122,8 @@ class Fiber(Strand):
         """Run at once up to the first wait if few starts are nested, else from the hub's queue."""
         hub = self.hub
         hub.fibers.add(self)
+        if not watchdog.on:
+            watchdog.begin()
         if hub.depth >= EAGER_DEPTH or getcurrent() is hub.greenlet:
             hub.ready.append((self, None))
             hub.poke()
@@ -171,7 +174,7 @@ class Hub:
         self.asleep = False
         self.depth = 0
         self.turns = 0
-        self.watched = False
+        self.due = 0  # programs that will be started as soon as the running one waits
         self.suspects: list[Strand] = []
         self.on_sleep: list[Callable[[], None]] = []
         self.blocking: Callable[[bool], None] | None = None
@@ -210,8 +213,8 @@ class Hub:
             self._resting = False
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
                 self.loop.call_soon_threadsafe(self._step)
-        elif self.fibers and not self.watched:
-            watch(self)
+        elif not watchdog.on:
+            watchdog.begin()
 
     def tell(self, item: Deliverable) -> None:
         """Post *item* and ring."""
@@ -467,8 +470,10 @@ def hubs() -> list[Hub]:
             continue
 
 
+watchdog = Watchdog(hubs)
 _ending = Ending(hubs, Stop, (Fiber._run.__code__, _stack_of.__code__))
 _here = _Here()
+os.register_at_fork(after_in_child=lambda: setattr(watchdog, "on", False))
 _ATTRIBUTE = "_appl_hub"  # of a loop: no weak dictionary lets go of a key that its value refers to
 
 

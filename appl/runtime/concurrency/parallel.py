@@ -407,14 +407,23 @@ class _Map:
         if signal is not None:
             signal.conclude(Value(None))
 
-    def _room(self) -> bool:
+    def _room(self) -> int:
+        """How many items can be started now."""
         started = len(self._items)
-        return started < len(self._every) and started - self._ended < self._limit
+        return min(len(self._every) - started, self._limit - (started - self._ended))
+
+    def _start_all(self) -> None:
+        """Start as many as there is room for; ``due`` says how many more that will be."""
+        try:
+            while (room := self._room()) > 0:
+                self.hub.due = room - 1
+                self._start_next()
+        finally:
+            self.hub.due = 0
 
     def _next_end(self, index: int) -> First | None:
         """What to wait for before more can be started; none when item *index* can be read."""
-        while self._room():
-            self._start_next()
+        self._start_all()
         item = self._items[index]
         if item is None:
             self._start_late(index)

@@ -1,62 +1,249 @@
-"""Says so when one program keeps the others of its thread from going on.
+"""Tells the user of a line that blocks its thread while other programs could go on.
 
-Invariant: it looks from the I/O thread and changes nothing; each hub is told about once at a time.
+The I/O thread looks at the threads of programs a few times a second, as long as something moves
+there. A thread that stands in the same line of the same program at two looks has been blocked in
+between. A line is told of once, when it has blocked others for ``ENOUGH`` seconds in all.
+
+Invariant: it only looks. A program that keeps nobody from going on is never told of, and neither is
+computing that is over between two looks.
 """
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import linecache
 import sys
-import traceback
+import sysconfig
+import time
 import weakref
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from appl.runtime.concurrency.crossing import io_thread
 
 if TYPE_CHECKING:
     from appl.runtime.concurrency.fiber import Hub
+    from appl.runtime.frame import Frame
+    from appl.runtime.run import Run
 
-LATE = 5.0
+SAMPLE = 0.05
+ENOUGH = 1.0
+_IDLE = 100  # looks at which nobody runs, after which nobody looks any more
+ENTRIES: set[CodeType] = set()
+"""Code that runs the body of a prompt function, with its activation in the local ``frame``."""
+_OURS = str(Path(__file__).parents[2])
+_LIBRARIES = tuple(
+    {*(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
+)
+_INNER = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
 
 
-def watch(hub: Hub) -> None:
-    """Look at *hub* in ``LATE`` seconds: if it has not delivered anything by then, tell."""
-    turns, io, ref = hub.turns, io_thread(), weakref.ref(hub)
+@dataclass(slots=True)
+class Standing:
+    """Where a thread was at the last look: at which line of which activation, and when."""
 
-    def look() -> None:
-        hub = ref()
-        if hub is None:
+    place: tuple[object, ...]
+    at: float
+
+
+@dataclass(slots=True)
+class _Line:
+    """What a line has done so far: how many seconds it blocked how many others.
+
+    ``streak`` counts the activations before ``last`` that stood there too, since the program was
+    last told of an answer, the moment ``turns`` of its hub.
+    """
+
+    seconds: float = 0.0
+    others: int = 0
+    told: bool = False
+    last: Frame | None = None
+    turns: int = 0
+    streak: int = 0
+
+    def stands(self, activation: Frame, turns: int) -> None:
+        """*activation* blocks here.
+
+        If the one before has asked a model, and nobody has been told of an answer since, it was
+        called without need of the one before, and could have gone on beside it.
+        """
+        last = self.last
+        if last is not activation:
+            beside = last is not None and last.parent is activation.parent and last.generations
+            self.streak = self.streak + 1 if beside and turns == self.turns else 0
+        self.last, self.turns = activation, turns
+
+
+class Watchdog:
+    """Looks at the threads of *hubs* from the I/O thread; ``on`` while it does."""
+
+    def __init__(self, hubs: Callable[[], list[Hub]]) -> None:
+        self._hubs = hubs
+        self._lines: dict[tuple[str, int], _Line] = {}
+        self._before: weakref.WeakKeyDictionary[Hub, Standing] = weakref.WeakKeyDictionary()
+        self._idle = 0
+        self.on = False
+
+    def begin(self) -> None:
+        """Look from now on, until nothing moves for some seconds; from any thread."""
+        self.on, self._idle = True, 0
+        io_thread().send(self._later)
+
+    def _later(self) -> None:
+        io_thread().loop.call_later(SAMPLE, self._tick)
+
+    def _tick(self) -> None:
+        self._idle = 0 if self.look(time.monotonic()) else self._idle + 1
+        if self._idle > _IDLE:
+            self.on = False
+            for line in self._lines.values():
+                line.last = None  # which would keep its run
+        else:
+            self._later()
+
+    def look(self, now: float) -> bool:
+        """Look at every thread, at the time *now* in seconds; whether any of them runs."""
+        running = [hub for hub in self._hubs() if not hub.rests()]
+        frames = sys._current_frames() if running else {}
+        for hub in running:
+            self._look_at(hub, frames.get(hub.thread.ident or 0), now)
+        return bool(running)
+
+    def _look_at(self, hub: Hub, top: FrameType | None, now: float) -> None:
+        before = self._before.get(hub)
+        activation, user = _standing(top)
+        if user is None:
+            self._before.pop(hub, None)
             return
-        hub.watched = False
-        if hub.turns == turns and hub.inbox and hub.fibers and hub.alive():
-            _tell(hub)
+        whose = activation.address if activation is not None else id(user)
+        place = (whose, user.f_code, user.f_lineno, hub.turns)
+        self._before[hub] = Standing(place, now)
+        if before is not None and before.place == place:
+            self._blocked(hub, activation, user, now - before.at)
 
-    hub.watched = True
-    io.send(lambda: _void(io.loop.call_later(LATE, look)))
+    def _blocked(self, hub: Hub, activation: Frame | None, user: FrameType, seconds: float) -> None:
+        """Count that *user* has blocked *hub* for *seconds*, if others could have gone on."""
+        key = user.f_code.co_filename, user.f_lineno
+        line = self._lines.setdefault(key, _Line())
+        if line.told:
+            return
+        if activation is not None:
+            line.stands(activation, hub.turns)
+        waiting = _ready(hub)
+        others = max(hub.due + len(waiting), line.streak)
+        if others:
+            line.seconds += seconds
+            line.others = max(line.others, others)
+        run = activation.run if activation is not None else _run_of(waiting)
+        if line.seconds >= ENOUGH and run is not None and not _answers_itself(run):
+            line.told, line.last = True, None
+            address = activation.address if activation is not None else ""
+            run.warn(address, _message(user, line))
 
 
-def _tell(hub: Hub) -> None:
-    """Through the run of what waits to be delivered, else on stderr."""
-    message = _message(hub)
-    for item in tuple(hub.inbox):
-        run = getattr(item, "run", None)
+def _answers_itself(run: Run) -> bool:
+    """Whether *run* is a replay or a rehearsal, where time does not count."""
+    return run.recorded is not None or bool(getattr(run.backend, "timeless", False))
+
+
+# -- who could go on
+
+
+def _ready(hub: Hub) -> list[Any]:
+    """The programs of *hub* that could go on now."""
+    fibers = [fiber for fiber in tuple(hub.fibers) if (w := fiber.waits) is not None and w.done]
+    return [*fibers, *(strand for strand, _ in tuple(hub.ready))]
+
+
+def _run_of(strands: Iterable[Any]) -> Run | None:
+    """The run of one of the programs that wait."""
+    for strand in strands:
+        run: Run | None = getattr(strand.waits, "run", None)
         if run is not None:
-            run.warn(getattr(item, "address", ""), message)
-            return
-    print(f"appl: {message}", file=sys.stderr)
+            return run
+    return None
 
 
-def _message(hub: Hub) -> str:
-    where = ""
-    frame = sys._current_frames().get(hub.thread.ident or 0)
-    if frame is not None:
-        last = traceback.extract_stack(frame)[-1]
-        where = f" It is at {last.filename}:{last.lineno} in {last.name}."
+# -- where a thread stands
+
+
+def _standing(top: FrameType | None) -> tuple[Frame | None, FrameType | None]:
+    """The innermost activation on a stack and the line of its own that it is at.
+
+    Without an activation, the innermost line that is neither of appl nor of a library.
+    """
+    stack = list(_stack(top))
+    for index, frame in enumerate(stack):
+        if frame.f_code in ENTRIES and index:
+            activation = frame.f_locals.get("frame")
+            return activation, _innermost(stack[:index])
+    return None, next((frame for frame in stack if _is_users(frame)), None)
+
+
+def _stack(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _innermost(inner: list[FrameType]) -> FrameType:
+    """Of the frames inside an activation, its body's, or that of a comprehension in it."""
+    found = inner.pop()
+    while inner and inner[-1].f_code.co_name in _INNER:
+        if inner[-1].f_code.co_filename != found.f_code.co_filename:
+            break
+        found = inner.pop()
+    return found
+
+
+def _is_users(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    return not (file.startswith(("<frozen", _OURS)) or file.startswith(_LIBRARIES))
+
+
+# -- what to say
+
+
+def _message(user: FrameType, line: _Line) -> str:
+    code, text = user.f_code, _call_at(user)
+    where = f"{code.co_filename}:{user.f_lineno}"
+    name = "" if code.co_name.startswith("<") else f" in {code.co_name}()"
+    what = f"`{text}`" if text else "this line"
+    whom = "another program" if line.others == 1 else f"{line.others} other programs"
     return (
-        f"{len(hub.fibers)} programs of thread {hub.thread.name!r} have not gone on for "
-        f"{LATE:g} s, because another one there computes or sleeps.{where} "
-        "Use appl.sleep instead of time.sleep, and call(f) for long computations."
+        f"{where}: {what}{name} blocked its thread for {line.seconds:.1f} s so far, while {whom} "
+        f"could have gone on. {advice_for(text)}"
     )
 
 
-def _void(_: Any) -> None:
-    """Nothing, for an action whose value is of no interest."""
+def _call_at(frame: FrameType) -> str:
+    """The source of the call that *frame* is at; empty where it is not known, or spans lines."""
+    place = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
+    if place is None or None in place or place[0] != place[1]:
+        return ""
+    line, _, start, end = place
+    text = linecache.getline(frame.f_code.co_filename, line or 0, frame.f_globals)
+    return text.encode()[start:end].decode(errors="replace").strip()
+
+
+def advice_for(text: str) -> str:
+    """The line to write in place of the call *text*."""
+    f, arguments = "f", "..."
+    with contextlib.suppress(SyntaxError, ValueError):
+        call = ast.parse(text, mode="eval").body
+        if isinstance(call, ast.Call):
+            f = ast.unparse(call.func)
+            arguments = ast.unparse(call).removeprefix(f)[1:-1]
+    if f in ("time.sleep", "sleep"):
+        return f"Write `appl.sleep({arguments})`: only its own program sleeps then."
+    given = ", ".join(part for part in (f, arguments) if part)
+    return (
+        f"Write `observe({given})`: it runs on a worker thread, only its own program waits, and "
+        f"the result is recorded, so that a replay does not run it again; `call({given})` gives a "
+        "future and records nothing."
+    )
