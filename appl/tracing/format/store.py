@@ -253,11 +253,12 @@ class Writer:
         self._bell, self._room = _Bell(), threading.Event()
         self._awake = self._hurry = self._closing = self._dirty = self._broken = False
         self._over = False
-        self._since = self._synced = time.monotonic()
+        self._since = self._synced = self._looked = time.monotonic()
         self._late = 0.0
         self._syncing: threading.Thread | None = None
         self._fd = reopen(path) if append else create(path)
         self._encoder = self._prepare(append)
+        self._counts_links = os.fstat(self._fd).st_nlink > 0  # some file systems always say 0
         _watch_forks(self)
         _turns.hasten(self)
         self._thread = threads.start(self._run, "appl-trace")
@@ -426,6 +427,7 @@ class Writer:
             else:
                 self._sleep()
             self._sync_when_due()
+            self._look_when_due()
         if self._syncing is not None:
             self._syncing.join()
         self._end()
@@ -445,18 +447,38 @@ class Writer:
         self._hurry = False
 
     def _sleep(self) -> None:
-        """Until somebody appends, or until what was written is due to be synced."""
+        """Until somebody appends, or until the file is due to be synced or looked at."""
         self._awake = False
         if not self._queue and not self._closing:
-            left = self._synced + _SYNC_SECONDS - time.monotonic() if self._dirty else None
-            self._bell.wait(None if left is None else max(left, 0.0))
+            last = min(self._synced, self._looked) if self._dirty else self._looked
+            self._bell.wait(max(last + _SYNC_SECONDS - time.monotonic(), 0.0))
         self._awake = True
 
     def _end(self) -> None:
+        if self._dirty and self.failed is None and not self.forked:
+            self._sync()
+        if self.failed is None and not self.forked:
+            self._look()
         if self.failed is not None:
             self._tell_waiting()
-        elif self._dirty and not self.forked:
-            self._sync()
+
+    def _look_when_due(self) -> None:
+        now = time.monotonic()
+        if self._looked + _SYNC_SECONDS <= now and self.failed is None and not self.forked:
+            self._looked = now
+            self._look()
+
+    def _look(self) -> None:
+        """Fail if the file was removed or cut by somebody else: what it held is lost."""
+        found = os.fstat(self._fd)
+        if self._counts_links and not found.st_nlink:
+            lost = "somebody removed the file while the run went on"
+        elif found.st_size < self.good:
+            lost = f"somebody cut the file to {found.st_size} of its {self.good} bytes"
+        else:
+            return
+        self._broken = True
+        self.failed = self._explain(lost)
 
     def _drain(self) -> int:
         """Write all that is queued, in blocks of about ``GROUP_BYTES``; how many items it was."""
@@ -564,7 +586,9 @@ class Writer:
             _fdatasync(self._fd)
         except OSError as error:
             self._broken = True
-            self.failed = self._explain(error, "what was written last may not be on the disk")
+            self.failed = self._explain(
+                f"{_reason(error)}; what was written last may not be on the disk"
+            )
             self._bell.ring()  # the writer may sleep: it tells those who wait
 
     def _fail(self, error: BaseException) -> None:
@@ -574,11 +598,14 @@ class Writer:
             os.ftruncate(self._fd, self.good)
         except OSError:
             self._broken = True
-        self.failed = self._explain(error, "no further call is started")
+        self.failed = self._explain(_reason(error))
 
-    def _explain(self, error: BaseException, consequence: str) -> TraceWriteError:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return TraceWriteError(f"recording to {self.path} failed: {reason}; {consequence}")
+    def _explain(self, reason: str) -> TraceWriteError:
+        return TraceWriteError(f"recording to {self.path} failed: {reason}")
+
+
+def _reason(error: BaseException) -> str:
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 
 def _tell(call: Committed, error: Exception | None) -> None:

@@ -139,10 +139,8 @@ class Recorder:
         return found if self._veil is None else self._veil.filter(found)
 
     def _refused(self, what: str, error: Exception) -> None:
-        """*what* is not in the trace: no further call is started."""
-        self._error = TraceWriteError(
-            f"{what} cannot be recorded to {self.path}: {error}; no further call is started"
-        )
+        """*what* is not in the trace, so that recording has failed."""
+        self._error = TraceWriteError(f"{what} cannot be recorded to {self.path}: {error}")
 
     def _open(self, header: dict[str, Any], append: bool, reason: str) -> None:
         first = b"" if append else codec.pack(("H", codec.plain(self._header(header))))
@@ -226,14 +224,16 @@ class Recorder:
             self._writer.close()
         except TraceWriteError as error:
             self._error = self._error or error
-        self._checked(lambda: None)
+        self._checked(lambda: None, "the trace is not complete")
 
     def leave(self) -> None:
         """Let go of the file as it is, without a closing record."""
         self._closed = True
         self._writer.close()
 
-    def _checked(self, action: Callable[[], None]) -> None:
+    def _checked(
+        self, action: Callable[[], None], consequence: str = "no further call is started"
+    ) -> None:
         """Do *action*; an error of recording stops the run, or is told once, as the user chose."""
         try:
             if self._error is not None and not self._writer.forked:
@@ -244,7 +244,7 @@ class Recorder:
             self._off = self._on_error == "warn"
             message = str(error) + self._unsaved()
             if not self._off:
-                raise TraceWriteError(message) from error
+                raise TraceWriteError(f"{message}; {consequence}") from error
             if not self._told:
                 self._told = True
                 self._notify(f"appl: {message}; the run goes on unrecorded")
