@@ -44,7 +44,7 @@ MAY = {
     "control": ["runtime", "prompt", "backend", "tracing", "errors"],
     "function": ["compiler", "runtime", "prompt", "backend", "errors", "compat.older"],
     "mcp": ["runtime", "prompt", "errors", "extras"],
-    "config": ["errors", "extras", "compat.settings"],
+    "config": ["prompt.secret", "errors", "extras", "compat.settings"],
     "serving": [],
     "appl_backends": [
         "backend",

@@ -20,11 +20,15 @@ from appl.config.files import find_file
 from appl.config.readers import Unshown
 from appl.config.values import KEYS, Config, Secret
 from appl.errors import ConfigError, nearest
+from appl.prompt.secret import Secret as Concealed
+from appl.prompt.secret import conceal
 
 PREFIX = "APPL_"
 SCHEDULE = (*schedule.TABLES, schedule.PRICES)
 TABLES = ("models", "backends", *SCHEDULE)
 _SECRET = re.compile(r"(^|_)(key|secret|password|token|credential)$", re.IGNORECASE)
+IN_PROGRAM = ("appl.init", "argument")
+"""Origins of settings that stand in no file, so that a secret among them may be given itself."""
 _overrides: dict[str, Any] = {}
 
 
@@ -103,15 +107,25 @@ class _Layers:
 
 
 def _setting(key: str, raw: object, origin: str) -> object:
+    """A backend's setting; a secret in it becomes a ``Secret``, and is refused in a file."""
     if isinstance(raw, Mapping) and set(raw) == {"env"} and isinstance(raw["env"], str):
         return Secret(raw["env"])
-    if _SECRET.search(key) and isinstance(raw, str):
+    if isinstance(raw, Mapping):
+        return {name: _setting(f"{key}.{name}", each, origin) for name, each in raw.items()}
+    if isinstance(raw, Concealed):
+        raw, key_is_secret = raw.reveal(), True
+    else:
+        key_is_secret = isinstance(raw, str) and _SECRET.search(key) is not None
+    if not key_is_secret:
+        return raw
+    if origin not in IN_PROGRAM:
         name = key.rpartition(".")[2]
         raise ConfigError(
             f"{origin}: {key} looks like a secret, and secrets do not belong in a file; "
             f'write {name} = {{env = "NAME_OF_A_VARIABLE"}}'
         )
-    return raw
+    conceal(key, str(raw))
+    return Secret(value=str(raw))
 
 
 def load(

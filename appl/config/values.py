@@ -35,19 +35,30 @@ _SECRET_PARTS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")  # of an address
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A value that is read from the environment when a backend is made, and never shown."""
+    """A value that is never shown: of the variable *env*, or one that a program gave.
 
-    env: str
+    A variable is read when a backend is made.
+    """
+
+    env: str = ""
+    value: str | None = field(default=None, repr=False)
 
     def reveal(self, environ: Mapping[str, str] | None = None) -> str:
         """The value itself; ``ConfigError`` when the variable is not set."""
+        if self.value is not None:
+            return self.value
         value = (os.environ if environ is None else environ).get(self.env)
         if not value:
             raise ConfigError(f"the environment variable {self.env} is not set")
         return value
 
     def __str__(self) -> str:
-        return f"${self.env}"
+        return f"${self.env}" if self.value is None else _MASK
+
+    @property
+    def unset(self) -> bool:
+        """Whether the variable is not set."""
+        return self.value is None and not os.environ.get(self.env)
 
 
 KEYS: dict[str, Key] = {
@@ -141,10 +152,7 @@ class Config:
     def settings_of(self, backend: str) -> dict[str, Any]:
         """The arguments of ``[backends.<backend>]``, secrets filled in."""
         table = self.backends.get(backend, {})
-        return {
-            name: value.reveal() if isinstance(value, Secret) else value
-            for name, value in table.items()
-        }
+        return {name: _revealed(value) for name, value in table.items()}
 
     def shown(self) -> Iterator[tuple[str, object, str]]:
         """Name, value and origin of every setting; secrets only by the name of their variable."""
@@ -163,12 +171,22 @@ class Config:
                 yield key, _shown(name, value), self.origin(key)
 
 
+def _revealed(value: object) -> object:
+    if isinstance(value, Secret):
+        return value.reveal()
+    if isinstance(value, Mapping):
+        return {name: _revealed(each) for name, each in value.items()}
+    return value
+
+
 def _shown(name: str, value: object) -> object:
     """A setting of a backend without what is, or may be, secret in it."""
     if isinstance(value, Secret):
         return str(value)
     if name == "headers" and isinstance(value, Mapping):
         return dict.fromkeys(value, _MASK)
+    if isinstance(value, Mapping):
+        return {key: _shown(str(key), each) for key, each in value.items()}
     return _SECRET_PARTS.sub(_MASK, value) if isinstance(value, str) else value
 
 

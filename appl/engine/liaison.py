@@ -158,7 +158,7 @@ class Liaison:
         try:
             if self._run.gate is not None:
                 self._run.gate()
-            way: Attempts = self._run.ways[place]
+            way = self._way(place)
             loan = await way.lend(self._spread.account, worst, tokens, patience_s)
         except Exception as error:
             self._hired.tell(("refused", number, portable(error)))
@@ -170,6 +170,12 @@ class Liaison:
             self._hired.tell(("granted", number, loan.probe))
         finally:
             del self._asking[number]
+
+    def _way(self, place: str) -> Attempts:
+        """The way to the backend *place*, which a name in the worker may have been first to use."""
+        if place not in self._run.ways and self._run.open_place is not None:
+            self._run.open_place(place)
+        return self._run.ways[place]
 
     def _withdrawn(self, number: int) -> None:
         task, loan = self._asking.get(number), self._loans.pop(number, None)

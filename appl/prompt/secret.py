@@ -66,8 +66,33 @@ def is_likely(name: str) -> bool:
     return _LIKELY.search(name) is not None
 
 
+_concealed: dict[str, str] = {}
+
+
+def conceal(name: str, value: str | None) -> None:
+    """Have *value* masked, as ``[secret NAME]``, in all that this process writes or shows.
+
+    For keys that a program gives to a backend. A value of fewer than eight characters, as in
+    ``api_key="EMPTY"``, is an ordinary word and stays.
+    """
+    global _concealed
+    if value and len(value) >= LONG_ENOUGH and value not in _concealed.values():
+        while name in _concealed:
+            name = f"{name}'"
+        _concealed = {**_concealed, name: value}  # a new one: other threads may go through the old
+
+
+def concealed() -> dict[str, str]:
+    """The values that :func:`conceal` was given, by name. It is not changed later."""
+    return _concealed
+
+
 def of_environment() -> list[str]:
-    """The values of secret-looking environment variables, as they are now."""
+    """The values of secret-looking environment variables, as they are now, and concealed ones."""
+    return [*_concealed.values(), *_environment()]
+
+
+def _environment() -> list[str]:
     return [
         value
         for name, value in os.environ.items()

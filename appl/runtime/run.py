@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextvars import Token
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from greenlet import getcurrent
 
@@ -58,8 +58,6 @@ from appl.runtime.scheduling import (
 from appl.runtime.scheduling.holding import Endable, When
 from appl.runtime.scheduling.lending import Lender
 
-_W = TypeVar("_W", bound=Attempts)
-
 
 class Run:
     """Everything that one program does; as a context manager it ends with the block.
@@ -68,7 +66,8 @@ class Run:
     ``barrier`` before a tool with effects runs, on its thread: it returns when all that happened
     so far is recorded.
     ``models`` are the names that calls may ask, ``model`` the default where they are not given.
-    ``places`` are further backends, by the names that ``models`` have for them.
+    ``places`` are further backends, by the names that ``models`` have for them; ``add_place`` adds
+    one that is first used later.
     ``recorded`` is an earlier run that answers some of the calls; the backend answers the others.
     ``lender`` is asked for leave before each attempt, when limits are those of another process.
     ``ways`` are the ways to the backends by name, ``blueprint`` says how a run like this one is
@@ -122,18 +121,20 @@ class Run:
         self.policy = policy = policy or Policy()
         self._replays = bool(getattr(backend, "timeless", False))
         own = Place(backend, policy, traffic)
+        self._concurrency = concurrency
         self.blueprint: object = None
         self.lender = lender
         self.ways: dict[str, Attempts] = {}
+        self.open_place: Callable[[str], object] | None = None  # makes a backend at its first use
         self.holders: list[Callable[[], Iterable[Holding]]] = []  # in other processes
         self.scheduler: Scheduler | Placing
-        if places:
-            self.scheduler = self._placing(own, places, concurrency, order)
-        else:
-            self.scheduler, _ = self._way(Attempts, "", own, concurrency, order)
+        self._own = self._way(self.models.backend if places else "", own, order)
+        self.scheduler = self._own[0]
         self.turn = getattr(self.effects, "turn", None)
         self._ended = getattr(self.memory, "on_admit", None)
         self.admit = self.scheduler.admit if self._ended is None else self._admit_ended
+        for name, place in (places or {}).items():
+            self.add_place(name, place)
         self.tell: Callable[[str], None] = _on_stderr
         self.states = States()
         self.recent = Recent()
@@ -152,28 +153,37 @@ class Run:
         self._seen: dict[str, int] = {}
         self._token: Token[Frame | None] | None = None
 
-    def _placing(
-        self, own: Place, places: Mapping[str, Place], concurrency: int | None, order: Order | None
-    ) -> Placing:
-        """A queue for each backend; what they all take counts for one budget."""
-        desk, name = Desk(), self.models.backend
-        ways = {name: self._way(Way, name, own, concurrency, order, desk)}
-        for at, each in places.items():
-            ways[at] = self._way(Way, at, each, concurrency, None, desk)
-        return Placing(ways, self.models)
+    def add_place(self, name: str, place: Place) -> None:
+        """Have calls go to one more backend; from any thread, before a call names it."""
+        if getattr(place.backend, "thread_bound", False):
+            io_thread().keep()
+        placing = self._placing()
+        placing.add(name, *self._way(name, place, None, placing.desk))
+
+    def follow_routes(self) -> None:
+        """Send calls where their models' routes lead; without it the own backend answers all."""
+        self.models.on_route = self._routed
+        if self.models.routed:
+            self._routed()
+
+    def _routed(self) -> None:
+        self._placing()
+
+    def _placing(self) -> Placing:
+        """The scheduler of a run with several backends; earlier calls stay with their own one."""
+        if not isinstance(self.scheduler, Placing):
+            self.scheduler = Placing({self.models.backend: self._own}, self.models)
+            if self._ended is None:
+                self.admit = self.scheduler.admit
+        return self.scheduler
 
     def _way(
-        self,
-        kind: type[_W],
-        name: str,
-        place: Place,
-        concurrency: int | None,
-        order: Order | None,
-        desk: Desk | None = None,
-    ) -> tuple[Scheduler, _W]:
+        self, name: str, place: Place, order: Order | None, desk: Desk | None = None
+    ) -> tuple[Scheduler, Way]:
+        """A queue for the backend of *place*; all that *desk* has count for one budget."""
         backend, policy = place.backend, place.policy
-        limits = (backend.profile.concurrency, concurrency, policy.limits.concurrency)
-        attempts = kind(
+        limits = (backend.profile.concurrency, self._concurrency, policy.limits.concurrency)
+        attempts = Way(
             backend, policy, seed=self.seed,
             most=min((each for each in limits if each is not None), default=None),
             samples=Samples(backend, self.caches, self._stirs, self.warn),

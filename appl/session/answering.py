@@ -20,8 +20,9 @@ from appl.errors import (
     ModelNotFound,
     nearest,
 )
-from appl.runtime.answers.models import Model, Models
+from appl.runtime.answers.models import Find, Model, Models, similar
 from appl.runtime.answers.options import check_defaults
+from appl.session.naming import backends, check_reachable, locate, unknown
 from appl.session.taken import (
     EMBEDDED,
     TYPE,
@@ -42,10 +43,12 @@ class Choice:
     options: Mapping[str, Any] = field(default_factory=dict)
     placed: Model | None = None
     """The default model, where it is not one of that backend alone."""
+    note: str | None = None
+    """What users are told of how the name of the default model was understood."""
 
 
 def choose(config: Config) -> Choice:
-    """The backend and model of *config*; ``backend/model`` as a model names both."""
+    """The backend and model of *config*, by the rule of ``appl.session.naming``."""
     asked = config.backend is not None or config.model is not None
     chosen = _stands_for(config.model, config) if config.model is not None else Model()
     backend, model = config.backend or chosen.backend or EMBEDDED, chosen.name
@@ -55,7 +58,19 @@ def choose(config: Config) -> Choice:
         return Choice(backend, model, asked, chosen.options, chosen)
     if away:  # the other backend may have a model of that name
         model = f"{chosen.backend}/{chosen.name}" if chosen.name else chosen.backend
-    return Choice(backend, model, asked, chosen.options)
+    note = _understood(backend, config)
+    return Choice(backend, model, asked, chosen.options, note=note)
+
+
+def _understood(backend: str, config: Config) -> str | None:
+    """What to tell about a default model that a provider is known for; it must be reachable."""
+    if config.model is None or config.backend is not None:
+        return None
+    name = followed(config.model, config.models).model or ""
+    location = locate(name, config)
+    if location is None or location.provider is None or location.backend != backend:
+        return None
+    return check_reachable(name, location, config)
 
 
 def others_of(config: Config, choice: Choice) -> set[str]:
@@ -71,6 +86,9 @@ def models_of(
     choice: Choice,
     profile: Profile,
     others: Mapping[str, Profile | Exception] | None = None,
+    *,
+    find: Find | None = None,
+    reserved: Iterable[str] = (),
 ) -> Models:
     """The names for models that calls may use in a run with *choice*. Raises ``ConfigError``.
 
@@ -78,7 +96,7 @@ def models_of(
     """
     names = {name: _stands_for(name, config) for name in config.models}
     default = choice.placed or Model(None, choice.model, choice.options)
-    models = Models(profile, default, names, choice.backend, others)
+    models = Models(profile, default, names, choice.backend, others, find=find, reserved=reserved)
     for name, model in names.items():
         try:
             check_defaults(model.options)
@@ -97,10 +115,10 @@ def _stands_for(name: str, config: Config) -> Model:
 
 
 def _model(written: str | None, config: Config) -> Model:
-    head, slash, rest = (written or "").partition("/")
-    if slash and head in _names(config):
-        return Model(head, rest or None)
-    return Model(None, written)
+    location = locate(written, config) if written else None
+    if location is None or (location.provider is not None and config.backend is not None):
+        return Model(None, written)
+    return Model(location.backend, location.model)
 
 
 def _other(name: str, written: str, config: Config) -> Model:
@@ -118,15 +136,9 @@ def _other(name: str, written: str, config: Config) -> Model:
 def _check_head(name: str, written: str, config: Config) -> None:
     """Refuse a backend in a list that is nearly one that there is."""
     head, slash, _ = written.partition("/")
-    known = _names(config)
+    known = backends(config)
     if slash and head not in known and (hint := nearest(head, known, 0.75)):
         raise ConfigError(f"models.{name}: {written!r}: there is no backend {head!r}{hint}")
-
-
-def _names(config: Config | None = None) -> set[str]:
-    """The backends that are installed, and those that *config* makes of them by ``type``."""
-    made = (name for name, table in config.backends.items() if TYPE in table) if config else ()
-    return {*installed(), *UNINSTALLED, *made}
 
 
 def make_backend(config: Config, choice: Choice, seed: int) -> Backend:
@@ -141,10 +153,10 @@ def make_backend(config: Config, choice: Choice, seed: int) -> Backend:
         arguments.setdefault("name", choice.backend)
     if name not in installed():
         name = UNINSTALLED.get(name, name)
-    if ":" not in name and name not in _names():
+    if ":" not in name and name not in backends():
         raise BackendNotFound(
-            f"there is no backend {name!r}{nearest(name, _names(config))} (installed: "
-            f"{', '.join(sorted(_names(config)))}; or write module:attribute)"
+            f"there is no backend {name!r}{nearest(name, backends(config))} (installed: "
+            f"{', '.join(sorted(backends(config)))}; or write module:attribute)"
         )
     try:
         backend = load(name, arguments)
@@ -178,12 +190,10 @@ def _check_model(profile: Profile, choice: Choice, names: Iterable[str]) -> None
     model = choice.model
     if model is None or not profile.models or model in profile.models:
         return
-    others = sorted(_names() - {choice.backend})
-    more = f"; other backends are chosen with --backend: {', '.join(others)}" if others else ""
+    hint = similar(model, [*profile.models, *backends()], names)
     raise ModelNotFound(
-        f"the backend {choice.backend!r} has no model {model!r}"
-        f"{nearest(model, [*profile.models, *names, *_names()])} "
-        f"(its models: {', '.join(profile.models)}{more})"
+        f"the backend {choice.backend!r} has no model {model!r}{hint} "
+        f"(its models: {', '.join(profile.models)}); {unknown(model)}"
     )
 
 

@@ -19,6 +19,7 @@ from appl.runtime.event import Instrument
 from appl.runtime.run import Run
 from appl.session.blocks import block
 from appl.session.entry import Entry, changed_files, script
+from appl.session.naming import locate
 from appl.session.opening import Session, Tell, make_session, shown, tell
 from appl.tracing import Trace
 from appl.tracing.recording.appender import Appender
@@ -144,12 +145,26 @@ def recorded_config(trace: Trace, overrides: Mapping[str, Any] | None = None) ->
     }
     if "model" in given and "backend" not in given:
         kept.pop("backend", None)
+    elif "model" not in given and (understood := _understood(head, config)) is not None:
+        kept["model"] = understood
     if "seed" not in given and isinstance(head.get("seed"), int):
         kept["seed"] = head["seed"]
     if trace.private and "privacy" not in given and config.privacy == "full":
         kept["privacy"] = "redacted"
     models = {**config.models, **_aliases(head.get("models"))}
     return replace(config, **kept, models=config.models if "models" in given else models)
+
+
+def _understood(head: Mapping[str, Any], config: Config) -> str | None:
+    """The full name of a default model that a provider was known for; its key may be absent now."""
+    table = head.get("settings")
+    settings = table if isinstance(table, Mapping) else {}
+    name = settings.get("model")
+    if not isinstance(name, str) or settings.get("backend") is not None:
+        return None
+    location = locate(name, config)
+    bare = location is not None and location.provider is not None and name not in config.models
+    return f"{head.get('backend')}/{head.get('model')}" if bare else None
 
 
 def _aliases(data: object) -> dict[str, Alias]:

@@ -166,8 +166,8 @@ def _without_key(name: str, full: str, provider: Provider) -> str:
 def unknown(name: str) -> str:
     """What to write for a *name* that means nothing here."""
     return (
-        f"write BACKEND/MODEL, as in 'openai/{name}' or 'litellm/PROVIDER/{name}'; "
-        "`appl models` shows what can be named"
+        f"a model elsewhere is written BACKEND/MODEL, as in openai/{name} or "
+        f"litellm/PROVIDER/{name}"
     )
 
 
@@ -245,7 +245,7 @@ def _missing(
     unset = tuple(
         value.env
         for value in config.backends.get(backend, {}).values()
-        if isinstance(value, Secret) and not os.environ.get(value.env)
+        if isinstance(value, Secret) and value.unset
     )
     if unset:
         return unset, extra

@@ -14,6 +14,7 @@ import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
@@ -37,12 +38,14 @@ from appl.session.answering import (
     profiles_of,
 )
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
+from appl.session.late_backends import LateBackends, reserved
 from appl.session.lingering import linger
 from appl.session.recording import Recording
 from appl.session.redacting import redaction_of
 from appl.session.scheduling import policy_of, traffic_of
 from appl.tracing import Recorder, new_path, profile_data
 from appl.tracing.recording.privacy import Redact
+from appl.tracing.replaying.recall import Recall
 
 Tell = Callable[[str], None]
 _CLOSING_S = 5.0
@@ -57,7 +60,8 @@ def tell(line: str) -> None:
 class Session:
     """An open run with what belongs to it: settings, backend, and the recording if there is one.
 
-    ``others`` are further backends that names for models lead to. ``parent`` names the run that
+    ``others`` are further backends that names for models lead to, ``late`` has those that are made
+    at their first use. ``parent`` names the run that
     this one runs again.
     """
 
@@ -71,6 +75,7 @@ class Session:
     redact: Redact | None = None
     others: Mapping[str, Backend] = field(default_factory=dict)
     parent: Mapping[str, Any] | None = None
+    late: LateBackends | None = None
     _closed: bool = field(default=False, repr=False)
     _door: Any = field(default=None, repr=False)
 
@@ -110,7 +115,8 @@ class Session:
             if self.recording is not None:
                 self.recording.close()
         finally:
-            for backend in (self.backend, *self.others.values()):
+            late = self.late.made if self.late is not None else {}
+            for backend in (self.backend, *self.others.values(), *late.values()):
                 _aclose(backend)
         if self.config.otel is not None and self.path is not None:
             telling = importlib.import_module("appl.session.telling")
@@ -149,10 +155,14 @@ def make_session(
     config = config or settings.load()
     _tell_notes(config, say)
     choice, entry = choose(config), entry or script()
+    if choice.note is not None and lender is None:
+        say(f"appl: {choice.note}")
     seed = config.seed if config.seed is not None else secrets.randbits(48)
     backend = make_backend(config, choice, seed)
     made = make_others(config, choice, seed)
     others = {name: each for name, each in made.items() if not isinstance(each, Exception)}
+    trace = recorded.trace if isinstance(recorded, Recall) else None
+    late = LateBackends(config, choice, seed, _silent if lender is not None else say, trace)
     recording = Recording(lambda: _begin(session, path, say, recorder))
     watching = list(instruments)
     if recorded is not None:
@@ -170,16 +180,32 @@ def make_session(
     run = Run(
         backend, instruments=watching, gate=recording.gate,
         barrier=recording.barrier,
-        models=models_of(config, choice, backend.profile, profiles_of(made)),
+        models=models_of(
+            config, choice, backend.profile, profiles_of(made),
+            find=late.find, reserved=reserved(config, trace),
+        ),
         temperature=config.temperature, max_tokens=config.max_tokens, seed=seed,
         concurrency=config.concurrency, policy=policy,
         traffic=traffic, places=places, lender=lender, recorded=recorded,
     )  # fmt: skip
+    late.run, late.place = run, partial(_placed, config, run)
+    run.open_place = late.open
+    run.follow_routes()
     run.tell = say
     run.blueprint = Blueprint(config, seed)
     redact = redact or redaction_of(config)
-    session = Session(config, choice, entry, seed, run, backend, recording, redact, others)
+    session = Session(
+        config, choice, entry, seed, run, backend, recording, redact, others, late=late
+    )
     return session
+
+
+def _placed(config: Config, run: Run, name: str, backend: Backend) -> None:
+    """Have *run* send calls to *backend*, which was made at its first use."""
+    place = _place(config, name, backend)
+    if run.lender is not None:
+        place = Place(place.backend, borrowed(place.policy))
+    run.add_place(name, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +315,7 @@ def header(session: Session) -> dict[str, Any]:
         **_sets(session),
         "profile": profile_data(session.backend.profile),
         **_places(session),
+        "backends": sorted(session.run.models.reserved),
     }
 
 

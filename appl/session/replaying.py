@@ -20,6 +20,7 @@ from appl.runtime.scheduling.policy import Policy
 from appl.session.answering import Choice
 from appl.session.blocks import block
 from appl.session.entry import script
+from appl.session.late_backends import recorded_find, reserved
 from appl.session.opening import Session
 from appl.tracing import Replayer, Trace, profile_from
 from appl.tracing.replaying.fuzzer import Fuzzer
@@ -53,7 +54,10 @@ def models_in(trace: Trace, profile: Profile) -> Models | None:
     others: dict[str, Profile | Exception] = {}
     if isinstance(places, Mapping):
         others = {str(name): profile_from(data) for name, data in places.items()}
-    return models_from(head.get("models"), profile, backend, others)
+    return models_from(
+        head.get("models"), profile, backend, others,
+        find=recorded_find(trace), reserved=reserved(Config(), trace),
+    )  # fmt: skip
 
 
 @block

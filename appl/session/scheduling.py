@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from appl.backend import Profile
-from appl.config import Config
+from appl.config import Config, Secret
 from appl.config.schedule import OF_BACKENDS, PRICES, TABLES
 from appl.price import Price
 from appl.runtime.concurrency.crossing import io_thread
@@ -66,7 +66,9 @@ def traffic_of(config: Config, backend: str, profile: Profile, policy: Policy) -
         return None
     limits = (profile.concurrency, config.concurrency, policy.limits.concurrency)
     most = min((each for each in limits if each is not None), default=None)
-    settings = repr(sorted(config.backends.get(backend, {}).items()))
+    table = config.backends.get(backend, {})
+    keys = [hash(each) for each in table.values() if isinstance(each, Secret)]  # repr hides them
+    settings = repr((sorted(table.items()), keys))
     key = (id(io_thread()), backend, settings, most, repr(policy))
     return _shared.setdefault(key, Traffic(policy, profile.name, most))
 

@@ -35,6 +35,7 @@ from appl.extras import needed_by_backend
 from appl.price import Price, millionths
 from appl.price_table import row_of, seller_at
 from appl.prompt import Messages
+from appl.prompt.secret import conceal
 from appl_backends.openai.answer import Assembly, response_of_data
 from appl_backends.openai.body import OPTIONS, strictly
 
@@ -78,6 +79,7 @@ class LiteLLM:
     ) -> None:
         for setting in ("base_url", "api_base"):
             check_url((parameters or {}).get(setting), f"parameters.{setting}")
+        conceal(f"api_key of {name}", api_key)
         check_url(base_url, "base_url")
         common = {
             "api_key": api_key, "base_url": base_url, "api_version": api_version,

@@ -8,6 +8,8 @@ import json
 import logging
 import os
 import pickle
+import subprocess
+import sys
 import tempfile
 import threading
 import traceback
@@ -200,6 +202,65 @@ def test_no_canary_is_on_the_terminal_of_a_program_that_fails(tmp_path: Path) ->
         Path("appl.toml").unlink()
         wrong += [each for each in found_in_files(tmp_path) if "prog.py" not in each]
     assert not wrong, "\n".join(sorted(set(wrong))[:40])
+
+
+GIVEN = """\
+import os, sys
+import appl
+from appl.config import load
+from tests.canaries.cage import asked
+
+def gate():
+    return {"type": "openai", "base_url": os.environ["WHERE"], "api_key": os.environ["X"]}
+
+def made():
+    from appl_backends.openai import OpenAI
+    return OpenAI(base_url=os.environ["WHERE"], api_key=os.environ["X"])
+
+def main(how):
+    if how == "record":
+        with appl.record(backends={"gate": gate()}, model="gate/fault"):
+            return said()
+    if how == "constructor":
+        appl.init(backend="given:made", model="fault")
+    else:
+        appl.init(model="gate/fault", backends={"gate": gate()})
+    said()
+
+def said():
+    print([value for _, value, _ in load().shown()])
+    print(asked(f"My key is {os.environ['X']}."))
+    try:
+        str(asked("Fail."))
+    except appl.errors.BackendError as error:
+        print(error, repr(error), *error.__notes__)
+
+if __name__ == "__main__":
+    main(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("how", ["init", "record", "constructor"])
+def test_no_key_that_a_program_gives_is_shown_or_recorded(how: str, tmp_path: Path) -> None:
+    """The variable that held it may have any name: the key is known by its value."""
+    refusal = echoes("key")[0]
+    (tmp_path / "given.py").write_text(GIVEN)
+    with FaultServer(lambda ask: refusal if "Fail" in ask.question else None) as server:
+        paths = {"PYTHONPATH": os.pathsep.join(["", *sys.path]), "WHERE": server.openai_url}
+        done = subprocess.run(
+            [sys.executable, "given.py", how], text=True, capture_output=True, cwd=tmp_path,
+            env={**os.environ, **paths, "X": KEY}, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0 and "answered 400" in done.stdout, done.stderr
+        assert {ask.headers["authorization"] for ask in server.asks} == {f"Bearer {KEY}"}
+    wrong = [f"{each} printed by the program" for each in found(done.stdout + done.stderr)]
+    with contextlib.chdir(tmp_path):
+        for words in (["show"], ["show", "--json"], ["cost"], ["export", "--jsonl", "all.jsonl"]):
+            code, out = command("trace", words[0], "last", *words[1:])
+            assert code == 0, out
+            wrong += [f"{each} printed by {words}" for each in found(out)]
+    wrong += found_in_files(tmp_path)
+    assert not wrong, "\n".join(wrong)
 
 
 TELLING = """\

@@ -303,8 +303,11 @@ def _with_origins(text: str, spans: list[Span]) -> Iterator[str]:
 def _who(head: Mapping[str, Any]) -> str:
     """Who answers where a call says nothing else; a model elsewhere names its backend itself."""
     backend, model = str(head.get("backend") or "?"), str(head.get("model") or "?")
-    elsewhere = model.partition("/")[0] in (backend, *(head.get("places") or ()))
-    return model if head.get("places") and elsewhere else f"{backend}/{model}"
+    others = {*(head.get("places") or ()), *(head.get("backends") or ())} - {backend}
+    first, slash, rest = model.partition("/")
+    own = first == backend and rest.partition("/")[0] in others
+    whole = " | " in model or (slash and (own or first in others))
+    return model if whole else f"{backend}/{model}"
 
 
 def _answers(call: Call) -> Iterator[str]:

@@ -6,7 +6,7 @@ That of a model elsewhere begins with its backend, and that of a list names all 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -22,6 +22,9 @@ USUAL = ("small", "large")
 
 RULES = ("order", "cost", "latency")
 """Which model of a list is asked first: as they stand, the cheapest, or the quickest."""
+
+_VERY_LIKE = 0.8
+"""How alike a model's name must be to a slip, from 0 to 1."""
 
 _RESTRICTIONS = frozenset({"schema_object"})  # features that say what a backend cannot do
 
@@ -62,10 +65,25 @@ class Route(NamedTuple):
         return places if self.prefer == "order" else f"{places} ({self.prefer})"
 
 
+class Elsewhere(NamedTuple):
+    """A model of a backend that is first used when a call names it, and that backend's profile."""
+
+    backend: str
+    model: str
+    profile: Profile
+
+
+Find = Callable[[str], Elsewhere | None]
+"""Finds the model that a name means by itself; ``None`` leaves the name to the run's backend."""
+
+
 class Models:
     """The models that a run can ask, by name; ``default`` is asked where a call names none.
 
-    *others* are the profiles of the run's other backends by name, or why there is none.
+    *others* are the profiles of the run's other backends by name, or why there is none. *find*
+    looks for names that none of these has; what it finds must not change during a run. *reserved*
+    are backends that a name may begin with: models of the run's own backend that begin so are held
+    with its name before them, so that no two models share one.
     """
 
     def __init__(
@@ -75,10 +93,17 @@ class Models:
         names: Mapping[str, Model] | None = None,
         backend: str | None = None,
         others: Mapping[str, Profile | Exception] | None = None,
+        *,
+        find: Find | None = None,
+        reserved: Iterable[str] = (),
     ) -> None:
         self._profile, self._names = profile, dict(names or {})
         self.backend = backend or profile.name
         self._others = dict(others or {})
+        self._named_backends = frozenset(self._others)
+        self._find = find
+        self.reserved = {*reserved, *self._others} - {self.backend}
+        self.on_route: Callable[[], None] = _nothing
         self._routes: dict[str, Route] = {}
         self._profiles: dict[str, Profile] = {}
         self._given = given = default or Model()
@@ -102,6 +127,11 @@ class Models:
         """What calls for *model*, a name that calls hold, may ask: what all that it means can."""
         return self._profiles.get(model, self._profile)
 
+    @property
+    def routed(self) -> bool:
+        """Whether some names do not simply mean a model of the run's own backend."""
+        return bool(self._routes)
+
     def route(self, model: str) -> Route:
         """Where calls for *model*, a name that calls hold, may go."""
         return self._routes.get(model) or Route((Spot(self.backend, model),))
@@ -117,8 +147,9 @@ class Models:
         return Model(None, self._own(self._usual), given.options)
 
     def _own(self, name: str) -> str:
-        """What calls for the own model *name* hold: not what means a model elsewhere."""
-        if name.partition("/")[0] not in self._others:
+        """The name that calls for the own model *name* hold; it means no model elsewhere."""
+        head, slash, _ = name.partition("/")
+        if head not in (self.reserved if slash else self._others):
             return name
         return self._hold(Route((Spot(self.backend, name),)))
 
@@ -167,6 +198,7 @@ class Models:
             for spot in route.spots
         ]
         self._profiles[name] = _joint([each for each in found if isinstance(each, Profile)])
+        self.on_route()
         return name
 
     def resolve(self, name: str | None) -> Model:
@@ -183,11 +215,7 @@ class Models:
         if model is None and name in USUAL and name not in self._profile.models:
             return self.default
         if model is None:
-            head, slash, rest = name.partition("/")
-            own = bool(slash) and head == self.backend
-            model = (
-                Model(head, rest) if head in self._others else Model(None, rest if own else name)
-            )
+            model = self._meant(name)
         if model.others or self._away(model):
             return self._placed(name, model)
         if model.name is None:
@@ -195,6 +223,23 @@ class Models:
         self._check(name, model.name)
         held = self._own(model.name)
         return model if held == model.name else Model(None, held, model.options)
+
+    def _meant(self, name: str) -> Model:
+        """The model that *name* means by itself: see ``appl.session.naming``."""
+        head, slash, rest = name.partition("/")
+        if slash and head == self.backend:
+            return Model(None, rest)
+        if slash and head in self._named_backends:
+            return Model(head, rest)
+        own = name == self._usual or name in self._profile.models
+        if self._find is None or (own and not (slash and head in self.reserved)):
+            return Model(None, name)
+        found = self._find(name)
+        if found is None or found.backend == self.backend:
+            return Model(None, name if found is None else found.model)
+        if not isinstance(self._others.get(found.backend), Profile):
+            self._others = {**self._others, found.backend: found.profile}
+        return Model(found.backend, found.model)
 
     def _check(self, written: str, name: str) -> None:
         models = self._profile.models
@@ -204,7 +249,8 @@ class Models:
         others = f"; names: {', '.join(sorted(self._names))}" if self._names else ""
         raise ModelNotFound(
             f"backend {self.backend!r} has no model {name!r}{stands}"
-            f"{nearest(name, (*models, *self._names))} (it has: {', '.join(models)}{others})"
+            f"{similar(name, (*models, *self._names), self._names)} "
+            f"(it has: {', '.join(models)}{others}); a model elsewhere is written BACKEND/MODEL"
         )
 
     def as_data(self) -> dict[str, Any]:
@@ -212,6 +258,19 @@ class Models:
         placed = self._given.others or self._away(self._given)
         given = self._given if placed else Model(None, self._usual, self._given.options)
         return {name: _data(model) for name, model in {"": given, **self._names}.items()}
+
+
+def _nothing() -> None:
+    """Nobody has to know of a new route."""
+
+
+def similar(name: str, known: Iterable[str], names: Iterable[str] = ()) -> str:
+    """``; did you mean 'x'?`` for the name that *name* is most like.
+
+    *names* are the user's own, of which a vague likeness is enough; a model must be very like it,
+    so that the name of a real model never leads to an unrelated one.
+    """
+    return nearest(name, names) or nearest(name, known, _VERY_LIKE)
 
 
 def _data(model: Model) -> dict[str, Any]:
@@ -230,12 +289,16 @@ def models_from(
     profile: Profile,
     backend: str,
     others: Mapping[str, Profile | Exception] | None = None,
+    *,
+    find: Find | None = None,
+    reserved: Iterable[str] = (),
 ) -> Models | None:
     """The names that :meth:`Models.as_data` described; ``None`` when there are none."""
     if not isinstance(data, Mapping):
         return None
     names = {str(name): _model(each) for name, each in data.items() if isinstance(each, Mapping)}
-    return Models(profile, names.pop("", None), names, backend, others)
+    default = names.pop("", None)
+    return Models(profile, default, names, backend, others, find=find, reserved=reserved)
 
 
 def _model(data: Mapping[str, Any]) -> Model:

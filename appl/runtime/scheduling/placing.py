@@ -23,6 +23,7 @@ from appl.errors import BackendError, BackendUnavailable
 from appl.price import price_for
 from appl.prompt import Message, Messages
 from appl.runtime.answers.call import Call, on_finish
+from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.pending import Outcome, Pending
 from appl.runtime.event import AttemptFailed
 from appl.runtime.scheduling.accounts import Account
@@ -67,8 +68,10 @@ class Way(Attempts):
         return self._clock.now() < self._away_until
 
     async def complete(self, call: Call) -> Response:
-        """The answer to *call*, which is a leg."""
-        leg = cast(Leg, call)
+        """The answer to *call*: a leg, or a call from before the run had several backends."""
+        if not isinstance(call, Leg):
+            return await super().complete(call)
+        leg = call
         total = leg.main.timeout
         if total is None:
             total = self.policy.deadlines.total_s
@@ -86,11 +89,11 @@ class Way(Attempts):
 
     def numbers(self, call: Call) -> Iterator[int]:
         """The numbers go on from leg to leg."""
-        return cast(Leg, call).numbered()
+        return call.numbered() if isinstance(call, Leg) else super().numbers(call)
 
     def patience_s(self, call: Call) -> float:
         """Nobody waits for a dead backend who may go to another."""
-        return 0.0 if cast(Leg, call).others else super().patience_s(call)
+        return 0.0 if isinstance(call, Leg) and call.others else super().patience_s(call)
 
     def now(self) -> float:
         """The time that its limits go by."""
@@ -177,12 +180,19 @@ class Placing:
         self._models = models
         self._schedulers = {name: scheduler for name, (scheduler, _) in ways.items()}
         self._ways = {name: way for name, (_, way) in ways.items()}
-        self._desk = next(iter(self._ways.values())).desk  # they share it
+        self.desk = next(iter(self._ways.values())).desk  # they share it
         self._incomplete: set[Call] = set()
         self._foreseen: dict[Call, Scheduler] = {}
         self._took: dict[Spot, deque[float]] = {}
         self._asked: dict[Spot, tuple[float, int]] = {}  # when, and at which of all calls
         self._sent = 0
+
+    def add(self, name: str, scheduler: Scheduler, way: Way) -> None:
+        """Have calls go to one more backend; from any thread, before a call names it."""
+        if self.paused:
+            io_thread().send(scheduler.pause)
+        self._ways = {**self._ways, name: way}  # the loop may be going through the old one
+        self._schedulers = {**self._schedulers, name: scheduler}
 
     @property
     def busy(self) -> bool:
@@ -241,7 +251,8 @@ class Placing:
         """Every call that is not answered yet, and why."""
         for scheduler in self._schedulers.values():
             for each in scheduler.holdings():
-                yield dataclasses.replace(each, call=cast(Leg, each.call).main)
+                call = each.call
+                yield dataclasses.replace(each, call=call.main) if isinstance(call, Leg) else each
         yield from incomplete(self._incomplete)
 
     def loads(self) -> list[Load]:
@@ -272,11 +283,11 @@ class Placing:
 
     def allow(self, account: Account, allowance: Allowance) -> None:
         """Have all calls, also those that wait, keep to *allowance* in the run's *account*."""
-        self._desk.allow(account, allowance)
+        self.desk.allow(account, allowance)
 
     def begin_budget(self, account: Account) -> None:
         """Charge *account*, too, for what is sent from now on."""
-        self._desk.late = account
+        self.desk.late = account
 
     def end(self) -> None:
         """The run is over; from any thread."""

@@ -1,7 +1,8 @@
 """Secrets kept out of what is written: found by value, masked, and the record marked.
 
 Invariant: no string of a record that ``Masker.filter`` let pass holds a known secret, plain, JSON-
-or URL-encoded. Known are the values of secret-looking environment variables, and those given.
+or URL-encoded. Known are the values of secret-looking environment variables, those that programs
+gave to backends, and those given.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.prompt.secret import LONG_ENOUGH as MIN_LENGTH
-from appl.prompt.secret import forms, is_likely
+from appl.prompt.secret import concealed, forms, is_likely
 from appl.tracing.format import codec
 from appl.tracing.format.allowance import unlimited
 
@@ -41,7 +42,7 @@ class Masker:
             given if isinstance(given, Mapping) else {f"secret{i}": s for i, s in enumerate(given)}
         )
         self._given = {name: value for name, value in named.items() if len(value) >= MIN_LENGTH}
-        self._seen: tuple[Any, Any] = (None, None)
+        self._seen: tuple[Any, Any, Any] = (None, None, None)
         self._forms: list[tuple[str, str]] = []
         self._bytes: list[bytes] = []
         self.refresh()
@@ -53,13 +54,19 @@ class Masker:
 
     def refresh(self) -> None:
         """Look at the environment again; it may have changed since."""
-        seen = given, environment = self._given, _environment()
+        seen = given, of_program, environment = self._given, concealed(), _environment()
         if seen == self._seen:
             return
         decoded = ((os.fsdecode(name), os.fsdecode(each)) for name, each in environment.items())
-        known = given | {
-            name: value for name, value in decoded if len(value) >= MIN_LENGTH and is_likely(name)
-        }
+        known = (
+            given
+            | of_program
+            | {
+                name: value
+                for name, value in decoded
+                if len(value) >= MIN_LENGTH and is_likely(name)
+            }
+        )
         pairs = [
             (form, name)
             for name, value in known.items()

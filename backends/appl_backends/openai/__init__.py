@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from appl.backend import Emit, Profile, Request, Response, check_media
 from appl.backend_http import asked_of, check_url, host_of
 from appl.errors import ModelNotFound
+from appl.prompt.secret import conceal
 from appl_backends.openai.answer import Assembly, Events, response_of
 from appl_backends.openai.body import OPTIONS, body_of
 from appl_backends.openai.connection import Address, Connection
@@ -63,6 +64,8 @@ class OpenAI:
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         if api_key is None and _is_known(base_url):
             api_key = os.environ.get("OPENAI_API_KEY") or None
+        conceal(f"api_key of {name}", api_key)
+        conceal(f"azure_ad_token of {name}", azure_ad_token)
         check_url(base_url, "base_url")
         check_url(azure_endpoint, "azure_endpoint")
         self._address = Address(

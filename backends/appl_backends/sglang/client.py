@@ -29,6 +29,7 @@ from appl.errors import (
     nearest,
 )
 from appl.price import Free
+from appl.prompt.secret import conceal
 from appl_backends.sglang import answers, asking
 from appl_backends.sglang.heads import Head
 from appl_backends.sglang.probe import Server, probe
@@ -98,6 +99,8 @@ class SGLang:
             raise InvalidOption("connections and connect_timeout must be positive")
         connections = min(connections, _most_files() // 2)
         where, key, admin = _address(url, api_key, admin_key)
+        conceal("api_key of sglang", key)
+        conceal("admin_key of sglang", admin)
         self._wire = Wire(where, key, admin, connections, connect_timeout)
         self._worker = partial(Wire, key=key, admin=admin, connections=16, connect=connect_timeout)
         self._workers: tuple[Wire, ...] = ()

@@ -1,0 +1,175 @@
+"""Backends that are made at their first use, when a call names a model of theirs.
+
+Invariant: what a name means is decided once in a run and recorded as an observation, so that a
+replay needs neither the backend nor its key, and a resumed run goes on with the same model.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from appl.backend import Backend, Emit, Profile, Request, Response
+from appl.config import Config
+from appl.errors import BackendError, ConfigError
+from appl.runtime.answers.models import Elsewhere, Find
+from appl.runtime.run import Run
+from appl.session.answering import Choice, make_backend
+from appl.session.naming import (
+    Location,
+    backends,
+    check_reachable,
+    locate,
+    provider_of_backend,
+)
+from appl.tracing import Trace, profile_data, profile_from
+
+KIND = "model "
+"""The kind of the observation that holds what a name means begins so; the name follows."""
+_AT = ""
+
+
+class LateBackends:
+    """The backends of one run that its settings do not name; also its models' ``find``.
+
+    *place* has the run send calls to a new backend, *say* tells the user a line. *recorded* is what
+    an earlier run has recorded, which this one goes on with: a backend that cannot be made here is
+    an error only for a call that it has to answer.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        choice: Choice,
+        seed: int,
+        say: Callable[[str], None],
+        recorded: Trace | None = None,
+    ) -> None:
+        self._config, self._choice, self._seed, self._say = config, choice, seed, say
+        self._recorded = recorded_names(recorded) if recorded is not None else {}
+        self._lock = threading.RLock()
+        self._told: set[str] = set()
+        self.run: Run | None = None
+        self.place: Callable[[str, Backend], None] = _nowhere
+        self.made: dict[str, Backend] = {}
+
+    def find(self, name: str) -> Elsewhere | None:
+        """The model that *name* means, and its backend made. Raises ``BackendError``."""
+        with self._lock:
+            location = None
+            if name not in self._recorded:
+                location = self._located(name)
+                if location is None:
+                    return None
+            run = self.run
+            assert run is not None
+            value = run.effects.perform(_AT, 0, KIND + name, lambda: self._seen(name, location))
+            found = _elsewhere(value)
+            if found is not None and found.backend != self._choice.backend:
+                self.open(found.backend, found.profile)
+            return found
+
+    def open(self, backend: str, known: Profile | None = None) -> Backend:
+        """Make *backend* if it is not there yet. Raises ``BackendError`` or ``ConfigError``.
+
+        With *known*, the profile of an earlier run, one that cannot be made raises when it is
+        asked.
+        """
+        with self._lock:
+            if backend not in self.made:
+                made = self._make(backend, known)
+                self.made[backend] = made
+                self.place(backend, made)
+            return self.made[backend]
+
+    def _make(self, backend: str, known: Profile | None) -> Backend:
+        try:
+            return make_backend(self._config, Choice(backend, None, True), self._seed)
+        except (BackendError, ConfigError) as error:
+            if known is None:
+                raise
+            return _Unmade(known, error)
+
+    def _located(self, name: str) -> Location | None:
+        """The place of *name* in this run; ``None`` where it is the run's own backend's."""
+        location = locate(name, self._config)
+        if location is None or location.provider is None:
+            return location
+        own = self._choice.backend
+        if location.backend == own and not location.provider.prefix:
+            return None
+        assert self.run is not None
+        takes_any = not self.run.profile.models
+        fixed = provider_of_backend(own, self._config)
+        if takes_any and (fixed is None or fixed is location.provider):
+            return None
+        self._tell(check_reachable(name, location, self._config))
+        return location
+
+    def _tell(self, line: str) -> None:
+        if line not in self._told:
+            self._told.add(line)
+            self._say(f"appl: {line}")
+
+    def _seen(self, name: str, location: Location | None) -> dict[str, Any]:
+        location = location or self._located(name)
+        assert location is not None
+        if location.backend == self._choice.backend:
+            assert self.run is not None
+            profile = self.run.profile
+        else:
+            profile = self.open(location.backend).profile
+        model = location.model or profile.default_model or ""
+        return {"backend": location.backend, "model": model, "profile": profile_data(profile)}
+
+
+class _Unmade:
+    """A backend that could not be made here; *profile* is that of the recorded run."""
+
+    def __init__(self, profile: Profile, error: BackendError | ConfigError) -> None:
+        self.profile, self._error = profile, error
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        raise self._error
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+def _nowhere(name: str, backend: Backend) -> None:
+    """A run that is not wired yet asks nobody."""
+
+
+def reserved(config: Config, recorded: Trace | None = None) -> frozenset[str]:
+    """The backends that a name may begin with: those of the run that was recorded, if there is one.
+
+    So a run that goes on calls its models as it did before.
+    """
+    if recorded is None:
+        return frozenset(backends(config))
+    known = recorded.header.get("backends")
+    return frozenset(map(str, known)) if isinstance(known, list) else frozenset()
+
+
+def recorded_names(trace: Trace) -> dict[str, Elsewhere]:
+    """What names meant in the run of *trace* whose backend was made at its first use."""
+    found: dict[str, Elsewhere] = {}
+    for seen in trace.observations:
+        if seen.kind.startswith(KIND) and seen.address == _AT:
+            place = _elsewhere(seen.value)
+            if place is not None:
+                found[seen.kind.removeprefix(KIND)] = place
+    return found
+
+
+def recorded_find(trace: Trace) -> Find:
+    """Finds what names meant in the run of *trace*, and makes nothing."""
+    return recorded_names(trace).get
+
+
+def _elsewhere(value: object) -> Elsewhere | None:
+    if not isinstance(value, Mapping):
+        return None
+    profile = profile_from(value.get("profile"))
+    return Elsewhere(str(value.get("backend", "")), str(value.get("model", "")), profile)
