@@ -23,6 +23,7 @@ MAY = {
     "errors": [],
     "threads": [],
     "extras": ["errors"],
+    "version": [],
     "prompt": ["errors", "compat.older"],
     "backend": ["prompt", "errors", "extras"],
     "backend_http": ["prompt", "errors"],

@@ -1,49 +1,53 @@
-"""The command ``appl``: one parser, one function a command, exit codes that mean something."""
+"""The command ``appl``: one table of commands, each imported when it is invoked."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import sys
+from typing import Any
 
-from appl.cli import check, ctl, graph, plan, render, run, serve, settings, trace
-from appl.cli.exits import DESCRIPTION
-from appl.cli.failure import interrupted_stream, missing
-from appl.cli.terminal import out
-from appl.session import version
+import click
 
-__all__ = ["main", "parser"]
+from appl.cli import exits
+from appl.cli.commands import LazyGroup, Options, appl_command, need_command, told
+from appl.cli.terminal import interrupted_stream, out, say
+from appl.version import version
+
+__all__ = ["app", "main"]
+
+_SECTIONS = {
+    "Everyone needs": {
+        "run": ("appl.cli.run", "run a function of a file as a program"),
+        "check": ("appl.cli.check", "look for mistakes and lost parallelism"),
+        "trace": ("appl.cli.trace", "list and show recorded runs, run them again, test, share, …"),
+        "config": ("appl.cli.settings", "show each setting and where it comes from"),
+        "ctl": ("appl.cli.ctl", "look at live runs; pause, resume, cancel, set limits"),
+    },
+    "Look before a run": {
+        "graph": ("appl.cli.graph", "the call graph of a function"),
+        "plan": ("appl.cli.plan", "prompts that share a prefix, and the number of calls"),
+        "render": ("appl.cli.render", "the prompts of a function before any call"),
+    },
+    "Models": {
+        "serve": ("appl.cli.serve", "put the embedded model, or SGLang, behind HTTP"),
+    },
+}
 
 
-class _Version(argparse.Action):
-    """Looks the version up only when it is asked for."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
         out(f"appl {version()}")
-        parser.exit(0)
+        context.exit()
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
-    top = argparse.ArgumentParser(
-        prog="appl",
-        description="Run, record and replay prompt programs.",
-        epilog=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    top.set_defaults(command=missing(top))
-    commands = top.add_subparsers(title="commands", metavar="COMMAND")
-    run.add(commands)
-    graph.add(commands)
-    plan.add(commands)
-    render.add(commands)
-    check.add(commands)
-    trace.add(commands)
-    ctl.add(commands)
-    serve.add(commands)
-    settings.add(commands)
-    return top
+@appl_command("appl", cls=LazyGroup, sections=_SECTIONS, codes=exits.DESCRIPTION)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
+    help="print the version and exit",
+)  # fmt: skip
+def app(_: Options) -> int:
+    """Run, record and replay prompt programs."""
+    return need_command()
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -51,9 +55,20 @@ def main(argv: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    given = parser().parse_args(argv)
     try:
-        code: int = given.command(given)
+        return invoked(sys.argv[1:] if argv is None else argv)
     except BrokenPipeError:
         return interrupted_stream()
-    return code
+
+
+def invoked(words: list[str]) -> int:
+    """Run the command that *words* say; the exit code."""
+    try:
+        with app.make_context("appl", list(words)) as context:
+            code: Any = app.invoke(context)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.UsageError as error:
+        say("\n".join(told(error)))
+        return exits.USAGE
+    return int(code)

@@ -6,14 +6,16 @@ sentence; a parameter that is not given keeps the function's own default.
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import json
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
+import click
+
+from appl.cli.commands import Command, Option, Options
 from appl.cli.target import UsageError
 from appl.config import switch
 from appl.errors import nearest
@@ -21,55 +23,96 @@ from appl.errors import nearest
 _MANY = (list, tuple, set, frozenset, Sequence, Iterable)
 _SIMPLE: dict[Any, Callable[[str], Any]] = {str: str, int: int, float: float, bool: switch}
 _UNKNOWN = inspect.Parameter.empty
+_SECTION = "Parameters of the function"
+Parameters = Mapping[str, tuple[Any, Any]]
+"""Annotation and default of each parameter, by name."""
 
 
 def bind(
     function: Callable[..., Any],
-    argv: list[str],
-    common: argparse.ArgumentParser,
+    words: Sequence[str],
+    common: Sequence[click.Option],
     prog: str,
     *,
     partly: bool = False,
-) -> tuple[dict[str, Any], argparse.Namespace]:
-    """Keyword arguments for *function* out of *argv*, and the options of *common* among them.
+) -> tuple[dict[str, Any], Options]:
+    """Keyword arguments for *function* out of *words*, and the options of *common* among them.
 
     A parameter wins over a common option of the same name; with *partly*, required ones may be
-    left out. Exits as argparse does on ``--help``
-    and on wrong usage.
+    left out. Raises ``UsageError``.
     """
     parameters = _parameters(function)
-    parser = _parser(function, parameters, common, prog)
-    wrong = _stray(argv)
-    if wrong is not None:
-        parser.error(f"give arguments by name, as --name value; got {wrong!r}")
-    given, unknown = parser.parse_known_args(argv)
-    if unknown:
-        known = [f"--{name.replace('_', '-')}" for name in parameters]
-        parser.error(
-            f"{function.__name__} has no parameter {unknown[0]}{nearest(unknown[0], known)}"
-        )
-    written = {name: getattr(given, _dest(name)) for name in parameters}
+    if words and not words[0].startswith("-"):
+        raise UsageError(f"give arguments by name, as --name value; got {words[0]!r}")
+    given = _parsed(_command(function, parameters, common, prog), words)
+    written = {
+        name: "off" if given.get(_off(name)) else given.pop(_dest(name)) for name in parameters
+    }
     absent = [
-        f"--{name.replace('_', '-')}"
+        _flag(name)
         for name, (_, default) in parameters.items()
-        if default is _UNKNOWN and written[name] is None
+        if default is _UNKNOWN and not _is_written(written[name])
     ]
     if absent and not partly:
-        parser.error(f"{function.__name__} needs {', '.join(absent)}; --help shows all parameters")
+        raise UsageError(f"{function.__name__} needs {', '.join(absent)}; --help shows them all")
     values = {
         name: _convert(name, parameters[name][0], raw)
         for name, raw in written.items()
-        if raw is not None
+        if _is_written(raw)
     }
-    return values, given
+    return values, Options(**given)
+
+
+def help_text(function: Callable[..., Any], common: Sequence[click.Option], prog: str) -> str:
+    """The help of *function* as a command: its parameters, then the options of *common*."""
+    made = _command(function, _parameters(function), common, prog)
+    return click.Context(made, info_name=prog, **made.context_settings).get_help()
+
+
+def peek(words: Sequence[str], common: Sequence[click.Option], prog: str) -> Options:
+    """The options of *common* among *words*, whose other options are not known yet."""
+    lenient = {"ignore_unknown_options": True, "allow_extra_args": True}
+    made = click.Command(prog, params=list(common), context_settings=lenient, add_help_option=False)
+    return Options(**made.make_context(prog, list(words)).params)
+
+
+def wants_help(words: Sequence[str]) -> bool:
+    """Whether *words* ask for the help of the program."""
+    return not {"--help", "-h"}.isdisjoint(words)
+
+
+def _parsed(made: Program, words: Sequence[str]) -> dict[str, Any]:
+    """The values of all parameters of *made*. Raises ``UsageError``."""
+    try:
+        context = made.make_context(made.name, list(words))
+    except click.NoSuchOption as error:
+        raise UsageError(_unknown(made, error.option_name)) from None
+    except click.UsageError as error:
+        raise UsageError(error.format_message()) from None
+    return context.params
+
+
+def _unknown(made: Program, word: str) -> str:
+    flags = [_flag(name) for name in made.parameters]
+    every = [*flags, *(name for param in made.params for name in param.opts)]
+    takes = f"it takes {', '.join(flags)}" if flags else "it takes none"
+    return f"{made.function} has no parameter {word}{nearest(word, every)} ({takes})"
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _dest(name: str) -> str:
-    return f"param {name}"  # a space: no common option can have this name
+    return f"param_{name}"
 
 
-def _stray(argv: list[str]) -> str | None:
-    return argv[0] if argv and not argv[0].startswith("-") else None
+def _off(name: str) -> str:
+    return f"no_param_{name}"
+
+
+def _is_written(raw: str | tuple[str, ...] | None) -> bool:
+    return raw is not None and raw != ()
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
@@ -94,48 +137,45 @@ def _guess(parameter: inspect.Parameter) -> Any:
     return kind if kind in (*_SIMPLE, list, dict) else str
 
 
-def _parser(
-    function: Callable[..., Any],
-    parameters: Mapping[str, tuple[Any, Any]],
-    common: argparse.ArgumentParser,
-    prog: str,
-) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=prog,
-        description=inspect.getdoc(function) or f"Run {function.__name__}.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[common],
-        conflict_handler="resolve",
-        allow_abbrev=False,
-    )
-    group = parser.add_argument_group("parameters of the function")
-    for name, (annotation, default) in parameters.items():
-        _option(group, name, annotation, default)
-    return parser
+class Program(Command):
+    """A function as a command, whose options are its parameters."""
+
+    def __init__(self, function: Callable[..., Any], parameters: Parameters, **more: Any) -> None:
+        text = inspect.getdoc(function) or f"Run {function.__name__}."
+        blocks = "\n\n".join(f"\b\n{block}" for block in text.split("\n\n"))  # lines as they are
+        super().__init__(help=blocks, **more)
+        self.function, self.parameters = function.__name__, parameters
 
 
-def _option(group: argparse._ArgumentGroup, name: str, annotation: Any, default: Any) -> None:
-    dest, dashed = _dest(name), name.replace("_", "-")
-    shown = "required" if default is _UNKNOWN else f"default: {default!r}".replace("%", "%%")
-    flags = list(dict.fromkeys((f"--{dashed}", f"--{name}")))
+def _command(
+    function: Callable[..., Any], parameters: Parameters, common: Sequence[click.Option], prog: str
+) -> Program:
+    own = [
+        made
+        for name, (annotation, default) in parameters.items()
+        for made in _options(name, annotation, default)
+    ]
+    taken = {flag for each in own for flag in each.opts}
+    others = [each for each in common if taken.isdisjoint(each.opts)]
+    return Program(function, parameters, name=prog, params=[*own, *others])
+
+
+def _options(name: str, annotation: Any, default: Any) -> Iterator[Option]:
+    shown = "required" if default is _UNKNOWN else f"default: {default!r}"
+    dashed = _flag(name)
+    flags = [*dict.fromkeys((dashed, f"--{name}")), _dest(name)]
     if annotation is bool:
-        group.add_argument(
-            *flags,
-            dest=dest,
-            nargs="?",
-            const="on",
-            metavar="on|off",
-            help=f"{shown}; or --no-{dashed}",
+        no = f"--no-{dashed[2:]}"
+        shown = f"{shown}; or {no}"
+        yield Option(
+            flags, is_flag=False, flag_value="on", metavar="on|off", help=shown, section=_SECTION
         )
-        group.add_argument(
-            f"--no-{dashed}", dest=dest, action="store_const", const="off", help=argparse.SUPPRESS
-        )
+        yield Option([no, _off(name)], is_flag=True, hidden=True)
         return
     many = _is_many(annotation)
-    metavar = _type_name(_element(annotation) if many else annotation).replace("%", "%%")
-    action = "append" if many else "store"
+    metavar = _type_name(_element(annotation) if many else annotation)
     shown = f"may be repeated; {shown}" if many else shown
-    group.add_argument(*flags, dest=dest, action=action, metavar=metavar, help=shown)
+    yield Option(flags, multiple=many, metavar=metavar, help=shown, section=_SECTION)
 
 
 def _type_name(annotation: Any) -> str:
@@ -155,9 +195,9 @@ def _element(annotation: Any) -> Any:
     return inner[0] if len(inner) == 1 else str
 
 
-def _convert(name: str, annotation: Any, raw: str | list[str]) -> Any:
+def _convert(name: str, annotation: Any, raw: str | tuple[str, ...]) -> Any:
     try:
-        if isinstance(raw, list):
+        if isinstance(raw, tuple):
             return _many(annotation, raw)
         return _one(annotation, raw)
     except ValueError as error:
@@ -186,7 +226,7 @@ def _is_optional(annotation: Any) -> bool:
     return get_origin(annotation) in (Union, types.UnionType)
 
 
-def _many(annotation: Any, raw: list[str]) -> Any:
+def _many(annotation: Any, raw: tuple[str, ...]) -> Any:
     if len(raw) == 1 and raw[0].lstrip().startswith("["):
         return _checked(annotation, raw[0])
     items = [_one(_element(annotation), item) for item in raw]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from appl.cli import exits
+from appl.cli.commands import Choice, Options, appl_command, argument, option, switch
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, out, say, term_safe
@@ -17,59 +17,63 @@ from appl.compiler.rules import Finding
 from appl.errors import nearest
 
 _SKIPPED = frozenset({"__pycache__", "node_modules", "build", "dist", "venv"})
+_AUDIT = "Whether a program is the same again"
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser of ``appl``."""
-    parser = commands.add_parser(
-        "check",
-        help="look for mistakes and lost parallelism in @ppl functions",
-        description="Read Python files without running them, and report what @ppl functions do "
-        "that was probably not meant: waits that serialise calls, prompts that cannot share a "
-        "prefix, text that lands in the prompt by accident, answers that nothing reads. "
-        "A comment `# appl: ignore[rule]` on a line silences a rule there.",
-        epilog="exit codes: 0 nothing found; 1 something found; 2 wrong usage; 3 --replayable: a "
-        "replay differs",
-    )
-    parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help="files or folders")
-    parser.add_argument(
-        "--select",
-        action="append",
-        default=[],
-        metavar="RULE",
-        help="only this rule, of those that --rules lists; repeatable",
-    )
-    parser.add_argument(
-        "--ignore", action="append", default=[], metavar="RULE", help="not this rule; repeatable"
-    )
-    parser.add_argument("--rules", action="store_true", help="list the rules and exit")
-    parser.add_argument(
-        "--format", choices=tuple(_FORMATS), default="text",
-        help="text: file:line:column, as editors read it; github: annotations of a workflow; "
-        "sarif: for code scanning; default: text",
-    )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="the same as --format json")
-    audit = parser.add_argument_group("whether a program is the same again")
-    audit.add_argument(
-        "--replayable", metavar="file.py:function",
-        help="run this program instead: record it, then replay it with another hash seed, other "
-        "random numbers, another and a frozen clock, and other latencies, each in a process of its "
-        "own, and report what was not declared; its arguments stand after --",
-    )  # fmt: skip
-    audit.add_argument(
-        "--backend", default="embedded", metavar="NAME",
-        help="who answers when it is recorded (default: the embedded model, for nothing)",
-    )  # fmt: skip
-    audit.add_argument(
-        "--seconds", type=float, default=120.0, metavar="S",
-        help="how long one run of it may take (default: 120)",
-    )  # fmt: skip
-    parser.set_defaults(command=command)
+@appl_command(
+    "check",
+    example="appl check src\nappl check --replayable program.py:main -- --topic rain",
+    codes="0 nothing found; 1 something found; 2 wrong usage; 3 --replayable: a replay differs",
+)
+@argument("paths", nargs=-1, metavar="PATH", help="files or folders; without it, this folder")
+@option(
+    "--select",
+    multiple=True,
+    metavar="RULE",
+    help="only this rule, of those that --rules lists; may be repeated",
+)
+@option("--ignore", multiple=True, metavar="RULE", help="not this rule; may be repeated")
+@switch("--rules", help="list the rules and exit")
+@option(
+    "--format",
+    type=Choice(("text", "github", "sarif", "json")),
+    default="text",
+    help="text: file:line:column, as editors read it; github: annotations of a workflow; "
+    "sarif: for code scanning",
+)
+@switch("--json", help="the same as --format json")
+@option(
+    "--replayable",
+    metavar="file.py:function",
+    section=_AUDIT,
+    help="run this program instead: record it, then replay it with another hash seed, other "
+    "random numbers, another and a frozen clock, and other latencies, each in a process of its "
+    "own, and report what was not declared; its arguments stand after --",
+)
+@option(
+    "--backend",
+    default="embedded",
+    metavar="NAME",
+    section=_AUDIT,
+    help="who answers when it is recorded; the embedded model does it for nothing",
+)
+@option(
+    "--seconds",
+    type=float,
+    default=120.0,
+    metavar="S",
+    section=_AUDIT,
+    help="how long one run of it may take",
+)
+def command(given: Options) -> int:
+    """Look for mistakes and lost parallelism in @ppl functions.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Check the files; the exit code."""
+    Reads Python files without running them, and reports what @ppl functions do that was probably
+    not meant: waits that serialise calls, prompts that cannot share a prefix, text that lands in
+    the prompt by accident, answers that nothing reads. A comment `# appl: ignore[rule]` on a line
+    silences a rule there.
+    """
     with guarded(given.json) as failure:
         if given.replayable is not None:
             audit: Any = importlib.import_module("appl.cli.replayable")
@@ -84,7 +88,7 @@ def command(given: argparse.Namespace) -> int:
                     f"there is no rule {name!r}{nearest(name, ALL_RULES)} "
                     f"(rules: {', '.join(ALL_RULES)})"
                 )
-        files = list(_files(given.paths))
+        files = list(_files(given.paths or ["."]))
         findings: list[Finding] = []
         for file in files:
             findings += _findings(file, given.select, given.ignore)

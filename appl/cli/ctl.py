@@ -6,14 +6,27 @@ documents and nothing else.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import click
+
+from appl.cli import exits, parameters
+from appl.cli.commands import (
+    Choice,
+    Command,
+    Group,
+    Options,
+    appl_command,
+    argument,
+    option,
+    several,
+    switch,
+)
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, one_line, out, say, term_safe
@@ -22,92 +35,65 @@ from appl.errors import ControlError
 _EVERY_S = 1.0
 _RUN = "the beginning of a live run's name, what follows its time stamp, its process, or last"
 _AMOUNTS: dict[str, Callable[[str], float]] = {"calls": int, "tokens": int, "cost": float}
-_DESCRIPTION = """\
-Show which runs of yours are live, what their calls and programs wait for, and act on them: over a
-socket that only you can open, on this machine. A run can be reached from its first call on, if it
-is recorded or the setting `ctl` is on.
-"""
+_watch = switch("--watch", help="go on showing it, each second, until it is over")
+_run = several(  # by position, or by the option that other commands have
+    argument("run", required=False, metavar="RUN", help=_RUN),
+    option("--run", "which", metavar="RUN", hidden=True),
+)
+_run_option = option("--run", metavar="RUN", help=_RUN)
 
 
-def add(commands: Any) -> None:
-    """Add the command, with its own commands, to the parser of ``appl``."""
-    parser = commands.add_parser(
-        "ctl", help="look at live runs; pause, resume, cancel, set limits", description=_DESCRIPTION
-    )
-    _common(parser, watch=True)
-    parser.set_defaults(command=_listed, run=None)
-    own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    _add(own, "ls", _listed, "list the live runs (the default)", watch=True, aliases=("list",))
-    show = _add(own, "show", _shown, "a run's calls and programs, and why they wait", watch=True)
-    _names_run(show)
-    show.add_argument("--limit", type=int, default=100, metavar="N", help="most calls (100)")
-    show.add_argument(
-        "--content",
-        action="store_true",
-        help="show the ends of prompts and answers, secrets masked",
-    )
-    for word, text in (
-        ("pause", "send no more calls; what is on its way goes on"),
-        ("resume", "send calls again"),
-    ):
-        _names_run(_add(own, word, _turned, text))
-    cancel = _add(
-        own, "cancel", _cancelled, "end a call, a function, or all calls below an address"
-    )
-    cancel.add_argument("call", metavar="CALL", help="an address, as show prints it")
-    cancel.add_argument("--run", metavar="RUN", help=_RUN)
-    setting = _add(own, "set", _set, "change a limit: set concurrency N, set budget calls=N …")
-    setting.add_argument(
-        "what", metavar="LIMIT", choices=("concurrency", "budget"), help="concurrency or budget"
-    )
-    setting.add_argument(
-        "values", nargs="+", metavar="VALUE",
-        help="N; or calls=N, tokens=N, cost=X (none for no limit)",
-    )  # fmt: skip
-    setting.add_argument("--run", metavar="RUN", help=_RUN)
+@appl_command("ctl", cls=Group, aliases={"list": "ls"}, example="appl ctl show last --watch")
+@parameters.as_json
+@_watch
+def command(given: Options) -> int:
+    """Look at live runs; pause, resume, cancel, set limits.
+
+    Shows which runs of yours are live, what their calls and programs wait for, and acts on them:
+    over a socket that only you can open, on this machine. A run can be reached from its first call
+    on, if it is recorded or the setting `ctl` is on. Without a command, the live runs are listed.
+    """
+    if click.get_current_context().invoked_subcommand is None:
+        return _listed(given)
+    return exits.OK
 
 
-def _names_run(parser: argparse.ArgumentParser) -> None:
-    """By position, or by the option that other commands have."""
-    parser.add_argument("run", metavar="RUN", nargs="?", help=_RUN)
-    parser.add_argument("--run", metavar="RUN", dest="which", help=argparse.SUPPRESS)
+class _Own(Command):
+    """A command of ``appl ctl``; the switches that were given before its name stand."""
 
-
-def _add(
-    own: Any,
-    word: str,
-    command: Callable[[Any], int],
-    text: str,
-    watch: bool = False,
-    aliases: Sequence[str] = (),
-) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = own.add_parser(
-        word, help=text, description=f"{text[0].upper()}{text[1:]}.", aliases=aliases
-    )
-    _common(parser, watch, argparse.SUPPRESS)  # what was given before the word stands
-    parser.set_defaults(command=command, word=word)
-    return parser
-
-
-def _common(parser: argparse.ArgumentParser, watch: bool, default: Any = False) -> None:
-    def option(name: str, text: str) -> None:
-        parser.add_argument(name, action="store_true", default=default, help=text)
-
-    option("--json", "print one JSON document and no more")
-    if watch:
-        option("--watch", "go on showing it, each second, until it is over")
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        before = ctx.parent.params if ctx.parent is not None else {}
+        for name in before.keys() & ctx.params.keys():
+            ctx.params[name] = ctx.params[name] or before[name]
+        return super().invoke(ctx)
 
 
 # -- looking
 
 
-def _listed(given: argparse.Namespace) -> int:
+@appl_command("ls", cls=_Own, under=command)
+@parameters.as_json
+@_watch
+def ls(given: Options) -> int:
+    """List the live runs (the default)."""
+    return _listed(given)
+
+
+def _listed(given: Options) -> int:
     with guarded(given.json) as failure:
         _shows(given, _runs, _list_lines)
     return failure.code
 
 
-def _shown(given: argparse.Namespace) -> int:
+@appl_command("show", cls=_Own, under=command, example="appl ctl show last --watch")
+@_run
+@option("--limit", type=int, default=100, metavar="N", help="most calls")
+@switch("--content", help="show the ends of prompts and answers, secrets masked")
+@parameters.as_json
+@_watch
+def show(given: Options) -> int:
+    """Show a run's calls and programs, and why they wait."""
     with guarded(given.json) as failure:
         if given.limit < 0:
             raise UsageError(f"--limit is a number of calls, got {given.limit}")
@@ -129,9 +115,7 @@ def _runs() -> list[dict[str, Any]]:
     return found
 
 
-def _shows(
-    given: argparse.Namespace, look: Callable[[], Any], lines: Callable[[Any], Iterator[str]]
-) -> None:
+def _shows(given: Options, look: Callable[[], Any], lines: Callable[[Any], Iterator[str]]) -> None:
     """Show what *look* finds, once or as long as there is something."""
     if not given.watch:
         found = look()
@@ -217,13 +201,29 @@ def _content(call: dict[str, Any]) -> Iterator[str]:
 # -- doing
 
 
-def _turned(given: argparse.Namespace) -> int:
+@appl_command("pause", cls=_Own, under=command)
+@_run
+@parameters.as_json
+def pause(given: Options) -> int:
+    """Send no more calls; what is on its way goes on."""
+    return _turned(given, "pause")
+
+
+@appl_command("resume", cls=_Own, under=command)
+@_run
+@parameters.as_json
+def resume(given: Options) -> int:
+    """Send calls again."""
+    return _turned(given, "resume")
+
+
+def _turned(given: Options, word: str) -> int:
     def told(found: Any) -> str:
         going = found["sent"] if found["state"] == "paused" else 0
         still = f"; {_counted(going, 'call')} on {_their(going)} way still" if going else ""
         return f"{found['run']}: {found['state']}{still}"
 
-    return _done(given, given.word, {}, told)
+    return _done(given, word, {}, told)
 
 
 def _counted(number: int, word: str) -> str:
@@ -234,13 +234,19 @@ def _their(number: int) -> str:
     return "its" if number == 1 else "their"
 
 
-def _run_of(given: argparse.Namespace) -> str | None:
+def _run_of(given: Options) -> str | None:
     """The run that is meant, however it was named."""
     name: str | None = given.run or getattr(given, "which", None)
     return name
 
 
-def _cancelled(given: argparse.Namespace) -> int:
+@appl_command("cancel", cls=_Own, under=command, example="appl ctl cancel /main.0/gen.3")
+@argument("call", metavar="CALL", help="an address, as show prints it")
+@_run_option
+@parameters.as_json
+def cancel(given: Options) -> int:
+    """End a call, a function, or all calls below an address."""
+
     def told(found: Any) -> str:
         later = "; it takes effect when the record is used up" if found["when"] == "later" else ""
         if found["cancelled"] == "function":
@@ -251,7 +257,26 @@ def _cancelled(given: argparse.Namespace) -> int:
     return _done(given, "cancel", {"at": given.call}, told)
 
 
-def _set(given: argparse.Namespace) -> int:
+@appl_command(
+    "set",
+    cls=_Own,
+    under=command,
+    example="appl ctl set concurrency 4\nappl ctl set budget cost=2 calls=none",
+)
+@argument(
+    "what", metavar="LIMIT", type=Choice(("concurrency", "budget")), help="concurrency or budget"
+)
+@argument(
+    "values",
+    nargs=-1,
+    required=True,
+    metavar="VALUE",
+    help="N; or calls=N, tokens=N, cost=X (none for no limit)",
+)
+@_run_option
+@parameters.as_json
+def set_limit(given: Options) -> int:
+    """Change a limit of a run: its concurrency, or its budget."""
     if given.what == "budget":
         return _done(given, "budget", lambda: _amounts(given.values), _budget_told)
 
@@ -263,7 +288,7 @@ def _set(given: argparse.Namespace) -> int:
 
 
 def _done(
-    given: argparse.Namespace,
+    given: Options,
     do: str,
     fields: dict[str, Any] | Callable[[], dict[str, Any]],
     told: Callable[[Any], str],

@@ -9,7 +9,7 @@ DIVERGED = 3  # a replay asked for something that was not recorded
 TRACE = 4  # a trace cannot be read or written
 INTERRUPTED = 130  # Ctrl-C
 
-DESCRIPTION = """\
-exit codes: 0 done; 1 the program failed; 2 wrong usage, configuration or source;
-3 a replay diverged from its trace; 4 a trace cannot be read or written; 130 interrupted
-"""
+DESCRIPTION = (
+    "0 done; 1 the program failed; 2 wrong usage, configuration or source; 3 a replay diverged "
+    "from its trace; 4 a trace cannot be read or written; 130 interrupted"
+)

@@ -6,12 +6,10 @@ command are told in a sentence, without one. No secret of the environment is tol
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -110,16 +108,6 @@ def _tell_run(error: BaseException, session: Session, counts: Counts | None) -> 
         say(f"appl: `appl trace resume {name}` goes on with it")
 
 
-def missing(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
-    """What *parser* does when no command is given: it says which there are."""
-
-    def tell(_: argparse.Namespace) -> int:
-        say(parser.format_help().rstrip())
-        return exits.USAGE
-
-    return tell
-
-
 def not_written(path: object, error: OSError) -> UsageError:
     """What the user is told when the file *path*, which they named, cannot be written."""
     return UsageError(f"{path} cannot be written: {error.strerror or error}")
@@ -190,10 +178,3 @@ def _ours(file: str) -> bool:
 def _hidden(file: str) -> bool:
     """Whether *file* is ours or Python's machinery between us and the user."""
     return _ours(file) or (file.startswith(_PYTHON) and "site-packages" not in file)
-
-
-def interrupted_stream() -> int:
-    """The reader of stdout went away: nothing more can be said there."""
-    with contextlib.suppress(Exception):
-        sys.stdout.close()
-    return exits.FAILED

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
-
+from appl.cli import parameters
+from appl.cli.commands import Choice, Options, appl_command, option, switch
 from appl.cli.failure import guarded
-from appl.cli.target import HELP, Target, UsageError, load, parse
+from appl.cli.target import Target, UsageError, load, parse
 from appl.cli.terminal import as_json, out, term_safe
 from appl.compiler.ir import Graph
 
 FORMATS = ("text", "mermaid", "dot", "json")
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser of ``appl``."""
-    parser = commands.add_parser(
-        "graph",
-        help="print the call graph of a function",
-        description="Print what a @ppl function does: parameters, prompt text, generations, "
-        "calls, waits and returns, each with its source line. The function is not run.",
-    )
-    parser.add_argument("target", metavar="file.py:function", help=HELP)
-    parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
-    parser.add_argument("--json", action="store_true", help="the same as --format json")
-    parser.set_defaults(command=command)
+@appl_command("graph", example="appl graph program.py:main --format mermaid")
+@parameters.target
+@option("--format", type=Choice(FORMATS), default="text", help="the form of the output")
+@switch("--json", help="the same as --format json")
+def command(given: Options) -> int:
+    """Print the call graph of a function.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Print the graph; the exit code."""
+    Prints what a @ppl function does: parameters, prompt text, generations, calls, waits and
+    returns, each with its source line. The function is not run.
+    """
     with guarded(given.json) as failure:
         graph = graph_of(parse(given.target))
         form = "json" if given.json else given.format

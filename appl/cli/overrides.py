@@ -5,10 +5,10 @@ Invariant: only what was written is set; the rest is as it was recorded, or as t
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from appl.cli.commands import F, Options, option, several
 from appl.cli.target import UsageError
 from appl.config import KEYS
 from appl.config import load as load_config
@@ -21,27 +21,33 @@ SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed", "concurrenc
 BUDGET_HELP = "most that the whole run may take: cost, tokens or calls, as in tokens=20000"
 
 
-def with_settings(parser: argparse.ArgumentParser) -> None:
-    """Add the settings that may be others than the recorded ones."""
-    group = parser.add_argument_group("settings, where not the recorded ones are meant")
-    for name in SETTINGS:
-        flag = "--" + name.replace("_", "-")
-        group.add_argument(flag, dest=name, metavar="X", help=KEYS[name].help)
-    with_budget(group)
+budget = option("--budget", multiple=True, metavar="LIMIT=AMOUNT", help=BUDGET_HELP)
 
 
-def with_budget(group: Any) -> None:
-    """Add ``--budget``, which may be repeated."""
-    group.add_argument("--budget", action="append", metavar="LIMIT=AMOUNT", help=BUDGET_HELP)
+def settings(names: Iterable[str], section: str = "Options") -> Callable[[F], F]:
+    """An option for each of the settings *names*."""
+    return several(
+        *(
+            option(
+                "--" + name.replace("_", "-"), metavar="X", help=KEYS[name].help, section=section
+            )
+            for name in names
+        )
+    )
 
 
-def settings_of(given: argparse.Namespace) -> dict[str, Any]:
+with_settings = several(
+    settings(SETTINGS, "Settings, where the recorded ones are not meant"), budget
+)
+
+
+def settings_of(given: Options) -> dict[str, Any]:
     """The settings that were given."""
     told = {name: getattr(given, name) for name in SETTINGS}
     return {name: value for name, value in told.items() if value is not None} | budget_of(given)
 
 
-def budget_of(given: argparse.Namespace) -> dict[str, Any]:
+def budget_of(given: Options) -> dict[str, Any]:
     """The budget that was given, as the settings have it."""
     limits = pairs(given.budget or (), "--budget", "LIMIT=AMOUNT")
     keys = TABLES["budget"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from appl.cli import arguments
+from appl.cli import parameters
+from appl.cli.arguments import bind, help_text, peek, wants_help
+from appl.cli.commands import Options, appl_command, options_of
 from appl.cli.failure import guarded
-from appl.cli.target import HELP, Target, load, parse
+from appl.cli.target import load, parse
 from appl.cli.terminal import as_json, one_line, out, term_safe
 from appl.compiler import Graph, compile_graph
 from appl.compiler.plan import Factor, Plan, Prefix, Site, Totals, make_plan, product, totals
@@ -19,34 +20,30 @@ from appl.session import choose, make_backend
 _ABOUT = 4.0  # characters of English in a token, where no tokenizer can be asked
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser of ``appl``."""
-    parser = commands.add_parser(
-        "plan",
-        help="show which prompts share a prefix, and how many calls a function makes",
-        usage="appl plan [-h] [--json] file.py:function [--name value …] [--json]",
-        description="Follow a @ppl function and those it calls without running them, and print "
-        "the tree of their prompts: what is shared by which calls, how many calls there are, and "
-        "how many tokens of constant text need not be computed again. Values given as "
-        "--name value fix the number of rounds of loops over them. Ordinary functions are not "
-        "followed.",
-    )
-    parser.add_argument("target", metavar="file.py:function", help=HELP)
-    words = parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    words.required = False
-    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    parser.set_defaults(command=command)
+@appl_command(
+    "plan",
+    context_settings={"allow_interspersed_args": False},
+    example="appl plan program.py:ask --topic rain",
+)
+@parameters.target_with_arguments
+@parameters.as_json
+def command(given: Options) -> int:
+    """Show which prompts share a prefix, and how many calls a function makes.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Print the plan; the exit code."""
-    json = given.json or "--json" in given.arguments
-    words = [word for word in given.arguments if word != "--json"]
+    Follows a @ppl function and those it calls without running them, and prints the tree of their
+    prompts: what is shared by which calls, how many calls there are, and how many tokens of
+    constant text need not be computed again. Values given as --name value fix the number of rounds
+    of loops over them. Ordinary functions are not followed.
+    """
+    prog, words = f"appl plan {given.target}", list(given.arguments)
+    json = given.json or peek(words, options_of(command), prog).json
     with guarded(json) as failure:
-        target = parse(given.target)
-        function = load(target)
+        function = load(parse(given.target))
+        if wants_help(words):
+            out(help_text(function, options_of(command), prog))
+            return failure.code
         graph = compile_graph(function)
-        plan = make_plan(graph, _finder(function), _given(target, function, words))
+        plan = make_plan(graph, _finder(function), _known(function, words, prog))
         size, unit = _tokens()
         counted = totals(plan, size)
         if json:
@@ -56,15 +53,13 @@ def command(given: argparse.Namespace) -> int:
     return failure.code
 
 
-def _given(target: Target, function: Callable[..., Any], words: list[str]) -> Mapping[str, Any]:
-    """The arguments that are known: given ones, and defaults."""
+def _known(function: Callable[..., Any], words: list[str], prog: str) -> Mapping[str, Any]:
+    """The arguments that are known: those of *words*, and defaults."""
     parameters = inspect.signature(function).parameters
     known = {
         name: each.default for name, each in parameters.items() if each.default is not each.empty
     }
-    prog = f"appl plan {target.written}"
-    common = argparse.ArgumentParser(add_help=False)
-    values, _ = arguments.bind(function, words, common, prog, partly=True)
+    values, _ = bind(function, words, options_of(command), prog, partly=True)
     return known | values
 
 

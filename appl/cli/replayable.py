@@ -6,7 +6,6 @@ first replay, in which nothing differs, finds what no world can hold still.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.cli import exits
+from appl.cli.commands import Options
 from appl.cli.run import entry_of
 from appl.cli.target import parse
 from appl.cli.terminal import as_json, out, say, term_safe
@@ -21,7 +21,7 @@ from appl.cli.trace.again import Program
 from appl.cli.trace.several import counted
 from appl.cli.worlds import Outcome, World, spawned
 
-_USAGE = ("UsageError: ", "ConfigError: ", "SystemExit: 2")
+_USAGE = ("UsageError: ", "ConfigError: ")
 _YEAR = 366 * 86400.0
 
 WORLDS: tuple[tuple[str, World, str], ...] = (
@@ -105,10 +105,6 @@ def _problem(first: Outcome, again: Outcome) -> str:
 
 
 def _said(error: dict[str, Any]) -> str:
-    if error["type"] == "SystemExit" and error["message"] == str(exits.USAGE):
-        return (
-            "SystemExit: 2, as on arguments that it does not take; those of the program follow --"
-        )
     return f"{error['type']}: {error['message']}"
 
 
@@ -117,10 +113,10 @@ def _short(value: str | None) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-def command(given: argparse.Namespace) -> int:
+def command(given: Options) -> int:
     """Audit the program; the exit code."""
     target = parse(given.replayable)
-    entry = entry_of(target, list(given.paths) if given.paths != ["."] else [])
+    entry = entry_of(target, list(given.paths))
     program = Program("cli", str(entry.file), str(entry.function), entry.argv, 0, target.written)
     found: list[Found] = []
     calls = 0

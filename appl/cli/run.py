@@ -6,7 +6,6 @@ and nothing else; all that ``appl`` itself says goes to stderr.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import inspect
@@ -16,14 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
+
 from appl import session as sessions
-from appl.cli import arguments
+from appl.cli import parameters
+from appl.cli.arguments import bind, help_text, peek, wants_help
+from appl.cli.commands import Options, appl_command, option, options_of, switch
 from appl.cli.display import Display, display
 from appl.cli.failure import Failure, guarded
-from appl.cli.overrides import BUDGET_HELP, budget_of
-from appl.cli.target import HELP, Target, UsageError, load, parse
+from appl.cli.overrides import budget, budget_of, settings
+from appl.cli.target import Target, UsageError, load, parse
 from appl.cli.terminal import TermSafe, as_json, out, say, show
-from appl.config import KEYS
 from appl.config import load as load_config
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.resolve import aresolve, resolve
@@ -43,51 +45,13 @@ _SETTINGS = (
 )
 
 
-def options() -> argparse.ArgumentParser:
-    """What ``appl run`` takes besides the function's own parameters, before or after the target."""
-    parser = argparse.ArgumentParser(add_help=False)
-    group = parser.add_argument_group("options of appl run")
-    for name in _SETTINGS:
-        flag = "--" + name.replace("_", "-")
-        group.add_argument(flag, dest=name, metavar="X", help=KEYS[name].help)
-    group.add_argument("--trace", metavar="FILE", dest="trace_file", help="record into this file")
-    group.add_argument("--no-trace", action="store_true", help="do not record the run")
-    group.add_argument(
-        "--fresh", action="store_true", help="do not go on with an earlier run that was broken off"
-    )
-    group.add_argument("--budget", action="append", metavar="LIMIT=AMOUNT", help=BUDGET_HELP)
-    group.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    group.add_argument(
-        "--stream", action="store_true", help="show on stderr what the models say, as they say it"
-    )
-    group.add_argument("--quiet", action="store_true", help="show no progress and no totals")
-    return parser
-
-
-def add(commands: Any) -> None:
-    """Add the command to the parser of ``appl``."""
-    parser = commands.add_parser(
-        "run",
-        help="run a function as a program",
-        usage="appl run [-h] [options] file.py:function [--name value …] [options]",
-        description="Run a function of a file, and print what it returns. Its parameters are given "
-        "as --name value; `appl run file.py:function --help` lists them. A parameter with the name "
-        "of an option wins after the function; write the option before it then.",
-        parents=[options()],
-    )
-    parser.add_argument("target", metavar="file.py:function", help=HELP)
-    words = parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    words.required = False
-    parser.set_defaults(command=command)
-
-
 @dataclass(slots=True)
 class Plan:
     """What is to be run: a target, the words after it, and the options as far as they are known."""
 
     target: Target
     argv: list[str]
-    given: argparse.Namespace
+    given: Options
 
     @property
     def prog(self) -> str:
@@ -95,30 +59,56 @@ class Plan:
         return f"appl run {self.target.written}"
 
 
-def command(given: argparse.Namespace) -> int:
-    """Run the program; the exit code."""
-    peeked, _ = options().parse_known_args(given.arguments)
+@appl_command(
+    "run",
+    context_settings={"allow_interspersed_args": False},
+    example="appl run program.py\nappl run --model openai/gpt-5-mini program.py:ask --topic rain",
+)
+@parameters.target_with_arguments
+@settings(_SETTINGS)
+@option("--trace", "trace_file", metavar="FILE", help="record into this file")
+@switch("--no-trace", help="do not record the run")
+@switch("--fresh", help="do not go on with an earlier run that was broken off")
+@budget
+@parameters.as_json
+@switch("--stream", help="show on stderr what the models say, as they say it")
+@parameters.quiet
+def command(given: Options) -> int:
+    """Run a function of a file as a program, and print what it returns.
+
+    Its parameters are given as --name value; `appl run file.py:function --help` lists them. Options
+    may stand before or after the program. A parameter with the name of an option wins after the
+    program; write the option before it then.
+    """
+    words = list(given.arguments)
+    peeked = peek(words, options(), f"appl run {given.target}")
     with guarded(given.json or peeked.json) as failure:
-        plan = Plan(parse(given.target), given.arguments, merged(given, peeked))
-        if {"--help", "-h"} & set(given.arguments):
-            arguments.bind(load(plan.target, to_call=True), ["--help"], options(), plan.prog)
+        plan = Plan(parse(given.target), words, merged(given, peeked))
+        if wants_help(words):
+            out(help_text(load(plan.target, to_call=True), options(), plan.prog))
+            return failure.code
         _run(plan, given, failure)
     return failure.code
 
 
-def merged(early: argparse.Namespace, late: argparse.Namespace) -> argparse.Namespace:
+def options() -> list[click.Option]:
+    """The options of ``appl run``, which may stand before or after the program."""
+    return options_of(command)
+
+
+def merged(early: Options, late: Options) -> Options:
     """The options before the target, and over them those after it."""
-    told = {key: value for key, value in vars(late).items() if value not in (None, False)}
-    return argparse.Namespace(**{**vars(early), **told})
+    later = {key: value for key, value in vars(late).items() if value not in (None, False, ())}
+    return Options(**{**vars(early), **later})
 
 
-def _run(plan: Plan, given: argparse.Namespace, failure: Failure) -> None:
+def _run(plan: Plan, given: Options, failure: Failure) -> None:
     quiet = plan.given.quiet or plan.given.json
     shower = display(quiet=quiet, answers=plan.given.stream)
     with sessions.hosted(lambda: _session(plan, shower)):
         with to_stderr(plan.given.json):
             function = load(plan.target, to_call=True)
-        values, late = arguments.bind(function, plan.argv, options(), plan.prog)
+        values, late = bind(function, plan.argv, options(), plan.prog)
         plan.given = merged(given, late)
         failure.json = plan.given.json
         with shower, to_stderr(plan.given.json):
@@ -248,7 +238,7 @@ async def _acall(
         return await aresolve(value)
 
 
-def report(value: Any, session: Session, shower: Display, given: argparse.Namespace) -> None:
+def report(value: Any, session: Session, shower: Display, given: Options) -> None:
     """Print the value, and what the run was."""
     if given.json:
         where = str(session.path) if session.path else None

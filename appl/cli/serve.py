@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import importlib
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+import click
+
+from appl.cli.commands import (
+    Choice,
+    F,
+    Group,
+    Options,
+    appl_command,
+    argument,
+    option,
+    several,
+    switch,
+)
 from appl.cli.exits import OK, USAGE
 from appl.cli.terminal import out, say
 from appl.errors import ApplError, MissingExtra
@@ -28,93 +41,74 @@ ready, with the keys that it has drawn (as JSON, with all), and stops on SIGTERM
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "serve",
-        help="put the embedded model behind SGLang's and OpenAI's HTTP interfaces",
-        description="Put the embedded model behind SGLang's and OpenAI's HTTP interfaces.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(command=serve)
-    engines = parser.add_subparsers(metavar="[sglang]")
-    other = engines.add_parser(
-        "sglang",
-        add_help=False,
-        prefix_chars="\0",  # every word after it is the launcher's, also --help
-        help="start and supervise SGLang",
-    )
-    other.add_argument("rest", nargs=argparse.REMAINDER)
-    other.set_defaults(command=serve_sglang)
-    _network(parser.add_argument_group("network"))
-    _engine(parser.add_argument_group("engine"))
-    parser.add_argument("--json", action="store_true", help="print the line as JSON")
-    parser.add_argument(
-        "--until-eof", action="store_true", help="stop when standard input ends as well"
-    )
+_NETWORK, _SIZES = "Network", "Engine"
 
 
-def _network(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
-    )
-    group.add_argument("--port", type=int, default=0, help="port (default: a free one)")
-    group.add_argument("--api-key", metavar="KEY", help="key to ask for; 'none' asks for none")
-    group.add_argument(
-        "--admin-key", metavar="KEY", help="key for /flush_cache, /shutdown and abort_all"
-    )
-    group.add_argument(
-        "--max-queued", type=int, default=1024, metavar="N",
-        help="samples that may wait; more are refused with 503 (default: %(default)s)",
-    )  # fmt: skip
-    group.add_argument(
-        "--max-body", type=int, default=16 << 20, metavar="BYTES",
-        help="size of a request (default: %(default)s)",
-    )  # fmt: skip
-    group.add_argument(
-        "--incremental-streaming-output", action="store_true",
+def _number(name: str, default: int, text: str, section: str, unit: str = "N") -> Callable[[F], F]:
+    return option(name, type=int, default=default, metavar=unit, help=text, section=section)
+
+
+_network = several(
+    option("--host", default="127.0.0.1", section=_NETWORK, help="address to listen on"),
+    _number("--port", 0, "port; 0: a free one", _NETWORK),
+    option("--api-key", metavar="KEY", section=_NETWORK, help="key to ask for; 'none': no key"),
+    option(
+        "--admin-key", metavar="KEY", section=_NETWORK,
+        help="key for /flush_cache, /shutdown and abort_all",
+    ),
+    _number("--max-queued", 1024, "samples that may wait; more are refused with 503", _NETWORK),
+    _number("--max-body", 16 << 20, "size of a request", _NETWORK, "BYTES"),
+    switch(
+        "--incremental-streaming-output", section=_NETWORK,
         help="native streams send what is new instead of all so far",
-    )  # fmt: skip
+    ),
+)  # fmt: skip
+_engine = several(
+    option("--weights", metavar="DIR", section=_SIZES, help="folder of a model (default: ours)"),
+    option(
+        "--cache", type=Choice(("radix", "naive")), default="radix", section=_SIZES,
+        help="prefix cache",
+    ),
+    _number("--max-batch", 32, "sequences that run at once", _SIZES),
+    _number("--chunk", 256, "prompt tokens computed in one step", _SIZES),
+    _number("--cache-tokens", 16384, "tokens that the prefix cache holds", _SIZES),
+    _number("--row-tokens", 16384, "tokens of all running sequences", _SIZES),
+    _number("--threads", 1, "BLAS threads", _SIZES),
+)  # fmt: skip
 
 
-def _engine(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--weights", metavar="DIR", help="folder of a model (default: the shipped one)"
-    )
-    group.add_argument("--cache", choices=("radix", "naive"), default="radix", help="prefix cache")
-    group.add_argument(
-        "--max-batch",
-        type=int,
-        default=32,
-        metavar="N",
-        help="sequences that run at once (default: %(default)s)",
-    )
-    group.add_argument(
-        "--chunk",
-        type=int,
-        default=256,
-        metavar="N",
-        help="prompt tokens computed in one step (default: %(default)s)",
-    )
-    group.add_argument(
-        "--cache-tokens",
-        type=int,
-        default=16384,
-        metavar="N",
-        help="tokens that the prefix cache holds (default: %(default)s)",
-    )
-    group.add_argument(
-        "--row-tokens",
-        type=int,
-        default=16384,
-        metavar="N",
-        help="tokens of all running sequences (default: %(default)s)",
-    )
-    group.add_argument("--threads", type=int, default=1, metavar="N", help="BLAS threads")
+@appl_command(
+    "serve", cls=Group, subcommand_metavar="[sglang …]", epilog=_EPILOG,
+    example="appl serve --port 8000\nappl serve sglang --model Qwen/Qwen3-8B",
+)  # fmt: skip
+@_network
+@_engine
+@switch("--json", help="print the line as JSON")
+@switch("--until-eof", help="stop when standard input ends as well")
+def command(given: Options) -> int:
+    """Put the embedded model behind SGLang's and OpenAI's HTTP interfaces."""
+    return serve(given) if click.get_current_context().invoked_subcommand is None else OK
 
 
-def serve(given: argparse.Namespace) -> int:
+@appl_command(
+    "sglang",
+    under=command,
+    add_help_option=False,  # every word after it is the launcher's
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@argument("rest", nargs=-1, type=click.UNPROCESSED)
+def sglang(given: Options) -> int:
+    """Start and supervise SGLang."""
+    try:
+        launch = importlib.import_module("appl_backends.sglang.launch")
+    except MissingExtra as error:
+        say(f"appl: {error}")
+        return USAGE
+    code: int = launch.main(list(given.rest))
+    return code
+
+
+def serve(given: Options) -> int:
     """Serve until told to stop; returns the exit code."""
     try:
         _serve(given)
@@ -127,7 +121,7 @@ def serve(given: argparse.Namespace) -> int:
     return OK
 
 
-def _serve(given: argparse.Namespace) -> None:
+def _serve(given: Options) -> None:
     from appl_backends.embedded import Embedded  # noqa: PLC0415  (numpy, for this command only)
     from appl_backends.embedded.server import Keys, serve  # noqa: PLC0415
 
@@ -151,17 +145,6 @@ def _serve(given: argparse.Namespace) -> None:
             until_eof=given.until_eof,
         )
     )
-
-
-def serve_sglang(given: argparse.Namespace) -> int:
-    """Start and supervise SGLang with the arguments that follow its name; the exit code."""
-    try:
-        launch = importlib.import_module("appl_backends.sglang.launch")
-    except MissingExtra as error:
-        say(f"appl: {error}")
-        return USAGE
-    code: int = launch.main(given.rest)
-    return code
 
 
 def _json(address: Address) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
-
+from appl.cli import parameters
+from appl.cli.commands import Options, appl_command
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, columns, out
 from appl.config import KEYS, load
@@ -13,22 +12,16 @@ from appl.session import Choice, check, choose
 from appl.tracing.recording.secret import Masker
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser of ``appl``."""
-    parser = commands.add_parser(
-        "config",
-        help="show each setting and where it comes from",
-        description="Show each setting, its value and where it comes from: the defaults, the "
-        "nearest appl.toml or [tool.appl] in pyproject.toml (from here up to the repository or "
-        "the home folder), the environment (APPL_MODEL, APPL_BACKEND, …), appl.init, arguments. "
-        "Names for models and settings of backends are checked, and slips are told.",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    parser.set_defaults(command=command)
+@appl_command("config", example="appl config")
+@parameters.as_json
+def command(given: Options) -> int:
+    """Show each setting, its value and where it comes from.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Print the settings; the exit code."""
+    Settings come from the defaults, the nearest appl.toml or [tool.appl] in pyproject.toml (from
+    here up to the repository or the home folder), the environment (APPL_MODEL, APPL_BACKEND, …),
+    appl.init, and arguments. Names for models and settings of backends are checked, and slips are
+    told.
+    """
     with guarded(given.json) as failure:
         config = load()
         masker = Masker()  # a key may have been put where none belongs

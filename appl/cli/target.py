@@ -14,9 +14,6 @@ from typing import Any
 
 from appl.errors import ApplError, nearest
 
-HELP = "the program; without a function, main"
-"""What a target is, for the help texts of commands."""
-
 
 class UsageError(ApplError):
     """The command line asks for something that is not there; shown without a traceback."""

@@ -6,12 +6,15 @@ the exact form, with everything beyond ASCII escaped.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
+
+from appl.cli.exits import FAILED
 
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor, screen
@@ -153,3 +156,10 @@ def columns(rows: Iterable[tuple[str, ...]]) -> list[str]:
         "  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]).rstrip()
         for row in cells
     ]
+
+
+def interrupted_stream() -> int:
+    """Close stdout, whose reader went away; the exit code."""
+    with contextlib.suppress(Exception):
+        sys.stdout.close()
+    return FAILED

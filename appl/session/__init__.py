@@ -18,7 +18,6 @@ from appl.session.entry import (
     git_commit,
     program_digests,
     script,
-    version,
     versions,
 )
 from appl.session.naming import NameableModel, nameable
@@ -72,6 +71,5 @@ __all__ = [
     "settled",
     "shown",
     "tell",
-    "version",
     "versions",
 ]

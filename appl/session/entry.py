@@ -5,7 +5,6 @@ Invariant: only files are read; neither git nor the program is started.
 
 from __future__ import annotations
 
-import importlib
 import platform
 import sys
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from appl.prompt import digest_of, tagged
+from appl.version import version
 
 _OWN_MODULES = 200
 
@@ -120,12 +120,3 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "platform": f"{sys.platform}-{platform.machine()}",
     }
-
-
-def version() -> str:
-    """The installed version of appl, ``source`` for a checkout that is not installed."""
-    metadata = importlib.import_module("importlib.metadata")
-    try:
-        return str(metadata.version("appl"))
-    except metadata.PackageNotFoundError:
-        return "source"

@@ -49,5 +49,5 @@ def test_the_settings_of_the_file_reach_the_calls(project: Project) -> None:
 
 def test_version_and_help(project: Project) -> None:
     assert project.appl("--version").out.startswith("appl ")
-    assert "exit codes" in project.appl("--help").out
+    assert "Exit codes" in project.appl("--help").out
     assert project.appl("nonsense").code == 2

@@ -193,6 +193,9 @@ def test_a_method_needs_an_object(project: Project) -> None:
 
 @pytest.mark.parametrize("command", ["run", "render", "plan", "graph"])
 def test_a_program_is_asked_for_in_one_way(project: Project, command: str) -> None:
-    assert "required: file.py:function\n" in project.appl(command).err
+    assert f"appl {command} needs file.py:function\n" in project.appl(command).err
     shown = project.appl(command, "--help").out
-    assert shown.startswith(f"usage: appl {command} [-h]") and "without a function, main" in shown
+    assert (
+        shown.startswith(f"Usage: appl {command} [options] file.py:function")
+        and "without a function, main" in shown
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import itertools
 import json
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from appl.cli import parser
+from appl.cli import invoked
 from appl.errors import TraceError
 from appl.tracing import Recorder, Replayer, Trace, salvage, summary
 from appl.tracing.reading.following import Following
@@ -25,7 +24,6 @@ from .damage import DAMAGE, drawn
 from .samples import GOLDEN, Sample, told, told_of
 
 MEMORY = 300 << 20
-_parser = functools.cache(parser)  # building it takes longer than most commands
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -124,8 +122,7 @@ def command(words: list[str], out: io.StringIO | None = None) -> tuple[int, str]
     """What ``appl trace WORDS`` returns, and prints, or the last of it that *out* keeps."""
     out = out or io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        given = _parser().parse_args(["trace", *words])
-        code: int = given.command(given)
+        code = invoked(["trace", *words])
     return code, out.getvalue()
 
 

@@ -2,47 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Any
+from appl.cli.commands import LazyGroup, Options, appl_command, need_command
 
-from appl.cli.failure import missing
-from appl.cli.trace import (
-    bisect,
-    cost,
-    critical,
-    diff,
-    export,
-    export_test,
-    fuzz,
-    gc,
-    importing,
-    ls,
-    replay,
-    rerun,
-    resume,
-    rm,
-    share,
-    show,
-    stuck,
-    verify,
-    view,
-    whatif,
-)
+_PACKAGE = "appl.cli.trace"
+_SECTIONS = {
+    "Everyone needs": {
+        "ls": (f"{_PACKAGE}.ls", "list the recorded runs, newest first"),
+        "show": (f"{_PACKAGE}.show", "show a run, or one of its calls with its prompt"),
+        "view": (f"{_PACKAGE}.view", "show a run in the browser, or write it as one HTML file"),
+        "resume": (f"{_PACKAGE}.resume", "go on with a run that was broken off"),
+        "export-test": (f"{_PACKAGE}.export_test", "write a test that a recorded run answers"),
+    },
+    "Run again": {
+        "replay": (f"{_PACKAGE}.replay", "run the program again, answered from its trace"),
+        "rerun": (f"{_PACKAGE}.rerun", "run an edited program, and ask only what differs"),
+    },
+    "Explain": {
+        "cost": (f"{_PACKAGE}.cost", "what a run cost, by model, function or source line"),
+        "critical": (f"{_PACKAGE}.critical", "the critical path, and waits without a need"),
+        "what-if": (f"{_PACKAGE}.whatif", "predict time and cost with other latency, slots, …"),
+        "stuck": (f"{_PACKAGE}.stuck", "what a running program waits for"),
+    },
+    "Compare": {
+        "diff": (f"{_PACKAGE}.diff", "what differs between two runs, first causes first"),
+        "bisect": (f"{_PACKAGE}.bisect", "find the commit since which prompts differ"),
+    },
+    "Test": {
+        "fuzz": (f"{_PACKAGE}.fuzz", "try other orders of answers, and faults, for nothing"),
+    },
+    "Share": {
+        "export": (f"{_PACKAGE}.export", "write or send a run in the form of other tools"),
+        "share": (f"{_PACKAGE}.share", "write one redacted file for a stranger"),
+        "import": (f"{_PACKAGE}.importing", "take in a trace from somewhere else"),
+    },
+    "Keep": {
+        "keep": (f"{_PACKAGE}.gc:keep", "mark runs so that gc leaves them"),
+        "gc": (f"{_PACKAGE}.gc:gc", "remove runs beyond an age, a number or a size"),
+        "rm": (f"{_PACKAGE}.rm:rm", "remove runs"),
+        "shred": (f"{_PACKAGE}.rm:shred", "overwrite runs and their keys, and remove them"),
+        "verify": (f"{_PACKAGE}.verify:verify_command", "check every block, reference and digest"),
+        "salvage": (f"{_PACKAGE}.verify:salvage_command", "copy what is before the damage"),
+    },
+}
 
-_COMMANDS = (
-    ls, show, critical, whatif, cost, stuck, view, replay, resume, rerun, export, export_test,
-    fuzz, bisect, diff, verify, importing, share, rm, gc,
-)  # fmt: skip
 
+@appl_command("trace", cls=LazyGroup, sections=_SECTIONS, example="appl trace show last")
+def command(_: Options) -> int:
+    """Look at recorded runs, run them again, explain, compare, test, share and keep them.
 
-def add(commands: Any) -> None:
-    """Add the command, with its own commands, to the parser of ``appl``."""
-    parser = commands.add_parser(
-        "trace",
-        help="work with recorded runs: list, show, replay, …",
-        description="Work with recorded runs. Where a command takes RUN, that is a path, the "
-        "beginning of a run's name, or last; most take the last run when it is left out.",
-    )
-    parser.set_defaults(command=missing(parser))
-    own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for each in _COMMANDS:
-        each.add(own)
+    Where a command takes RUN, that is a path, the beginning of a run's name, or last; most take the
+    last run when it is left out.
+    """
+    return need_command()

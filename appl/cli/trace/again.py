@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from appl import session as sessions
-from appl.cli import arguments
+from appl.cli.arguments import bind
 from appl.cli.run import call, options
 from appl.cli.target import Target, UsageError, load, parse
 from appl.cli.trace.several import counted
@@ -55,7 +55,7 @@ class Program:
         """The function and its arguments, by name. Imports the program."""
         function = load(self.target)
         prog = f"appl run {self.target.written}"
-        values, _ = arguments.bind(function, list(self.argv), options(), prog)
+        values, _ = bind(function, list(self.argv), options(), prog)
         return function, values
 
     def _script(self) -> None:

@@ -6,7 +6,6 @@ tree of their own, in a folder that is then removed.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import subprocess
@@ -16,12 +15,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from appl.cli import exits
+from appl.cli import exits, parameters
+from appl.cli.commands import Options, appl_command, option
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say, term_safe
 from appl.cli.trace.again import Program, recorded
-from appl.cli.trace.named import run_path, takes_another_program, takes_program
+from appl.cli.trace.named import run_path
 from appl.cli.worlds import Outcome, World, spawned
 from appl.config import load as load_config
 from appl.tracing import Trace
@@ -29,35 +29,25 @@ from appl.tracing import Trace
 _SHORT = 10
 
 
-def add(commands: Any) -> None:
-    """Add the command to those of ``appl trace``."""
-    parser = commands.add_parser(
-        "bisect",
-        help="find the commit since which a recorded program asks something else",
-        description="Replay a recorded run with the program as it was at commits between a good "
-        "and a bad one, and find the first at which a prompt differs. No token is paid. The "
-        "commits are checked out in a folder of their own; the checkout is left alone. Packages "
-        "that are installed are not those of the commit.",
-        epilog="exit codes: 0 found; 1 not found, as what is left cannot be run; 2 wrong usage",
-    )
-    takes_program(parser)
-    parser.add_argument(
-        "--good", metavar="REV", help="asks what was recorded (default: the commit of the record)"
-    )
-    parser.add_argument(
-        "--bad", default="HEAD", metavar="REV", help="asks something else (default: HEAD)"
-    )
-    takes_another_program(parser)
-    parser.add_argument(
-        "--seconds", type=float, default=120.0, metavar="S",
-        help="how long one replay may take (default: 120)",
-    )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    parser.set_defaults(command=command)
+@appl_command(
+    "bisect",
+    example="appl trace bisect last --good v1.2",
+    codes="0 found; 1 not found, as what is left cannot be run; 2 wrong usage",
+)
+@parameters.recorded_program
+@option("--good", metavar="REV", help="asks what was recorded; default: the commit of the record")
+@option("--bad", default="HEAD", metavar="REV", help="asks something else")
+@parameters.another_program
+@option("--seconds", type=float, default=120.0, metavar="S", help="how long one replay may take")
+@parameters.as_json
+def command(given: Options) -> int:
+    """Find the commit since which a recorded program asks something else.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Find the commit; the exit code."""
+    Replays a recorded run with the program as it was at commits between a good and a bad one, and
+    finds the first at which a prompt differs. No token is paid. The commits are checked out in a
+    folder of their own; the checkout is left alone. Packages that are installed are not those of
+    the commit.
+    """
     with guarded(given.json) as failure:
         path = run_path(given.run)
         trace = Trace.open(path, home=load_config().home)

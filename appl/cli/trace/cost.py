@@ -5,15 +5,16 @@ Invariant: only reads; amounts are integers in millionths, and what nobody says 
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from appl.cli import parameters
+from appl.cli.commands import Choice, Options, appl_command, option, switch
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, columns, out, term_safe
-from appl.cli.trace.named import run_path, takes_run
+from appl.cli.trace.named import run_path
 from appl.cli.trace.places import place
 from appl.tracing import Call
 from appl.tracing.reading.passes import Passes
@@ -28,28 +29,19 @@ long their answers may have been (max_tokens)"""
 _OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
 
 
-def add(commands: Any) -> None:
-    """Add the command to those of ``appl trace``."""
-    parser = commands.add_parser(
-        "cost",
-        help="show what a run cost, by model, function or source line",
-        description="Show tokens and money of a run in four kinds: spent (failed attempts that "
-        "said what they used included), reused (what answers of an earlier run had cost), in doubt "
-        "(at most, for attempts of which nobody heard more: what a budget reserves for them) and "
-        "estimated (answers that do not say what they used). A + after a sum says that some calls "
-        "do not say theirs.",
-    )
-    takes_run(parser)
-    parser.add_argument(
-        "--by", choices=tuple(_KEYS), default="model", help="what to sum up by (default: model)"
-    )
-    parser.add_argument("--all", action="store_true", help="print every row, not the largest")
-    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    parser.set_defaults(command=command)
+@appl_command("cost", example="appl trace cost last --by scope")
+@parameters.run
+@option("--by", type=Choice(("model", "scope", "line")), default="model", help="what to sum up by")
+@switch("--all", help="print every row, not the largest")
+@parameters.as_json
+def command(given: Options) -> int:
+    """Show what a run cost, by model, function or source line.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Show the costs; the exit code."""
+    Shows tokens and money in four kinds: spent (failed attempts that said what they used
+    included), reused (what answers of an earlier run had cost), in doubt (at most, for attempts of
+    which nobody heard more: what a budget reserves for them) and estimated (answers that do not say
+    what they used). A + after a sum says that some calls do not say theirs.
+    """
     with guarded(given.json) as failure:
         costs = importlib.import_module("appl.tracing.explaining.costs")
         with Passes(run_path(given.run)) as run:

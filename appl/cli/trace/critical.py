@@ -5,14 +5,15 @@ Invariant: only reads.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from appl.cli import parameters
+from appl.cli.commands import Options, appl_command, switch
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, columns, out, term_safe
-from appl.cli.trace.named import run_path, takes_run
+from appl.cli.trace.named import run_path
 from appl.cli.trace.places import place, seconds
 from appl.tracing import Trace
 from appl.tracing.reading.passes import Passes
@@ -36,25 +37,18 @@ _MEANS = {
 }
 
 
-def add(commands: Any) -> None:
-    """Add the command to those of ``appl trace``."""
-    parser = commands.add_parser(
-        "critical",
-        help="show the critical path of a run, and waits that the data did not need",
-        description="Follow what the end of a run waited for back to its begin: only what lies on "
-        "this path makes the run shorter when it gets faster. Calls that began only after an "
-        "answer was there that their prompt does not hold are listed with how long the run would "
-        "have taken if both had been asked at once; the program may need the answer all the same, "
-        "to decide what to do.",
-    )
-    takes_run(parser)
-    parser.add_argument("--all", action="store_true", help="print the whole path")
-    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    parser.set_defaults(command=command)
+@appl_command("critical", example="appl trace critical last")
+@parameters.run
+@switch("--all", help="print the whole path")
+@parameters.as_json
+def command(given: Options) -> int:
+    """Show the critical path of a run, and waits that the data did not need.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Show the path; the exit code."""
+    Follows what the end of a run waited for back to its begin: only what lies on this path makes
+    the run shorter when it gets faster. Calls that began only after an answer was there that their
+    prompt does not hold are listed with how long the run would have taken if both had been asked at
+    once; the program may need the answer all the same, to decide what to do.
+    """
     with guarded(given.json) as failure:
         module = importlib.import_module("appl.tracing.explaining.critical")
         with Passes(run_path(given.run)) as run:

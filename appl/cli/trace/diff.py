@@ -5,16 +5,17 @@ Invariant: only reads; the exit code says whether anything differs, and tells th
 
 from __future__ import annotations
 
-import argparse
 import importlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from appl.cli import exits
+from appl.cli import exits, parameters
+from appl.cli.commands import Options, appl_command, argument, option, switch
 from appl.cli.failure import guarded
+from appl.cli.parameters import LAST, RUN
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, term_safe
-from appl.cli.trace.named import LAST, RUN, run_path
+from appl.cli.trace.named import run_path
 from appl.cli.trace.places import place
 from appl.cli.trace.several import counted
 from appl.tracing import Trace
@@ -28,30 +29,29 @@ _MOST, _PARTS = 5, 4
 _VERBS = {"changed": "changed", "added": "only in B", "removed": "only in A", "moved": "moved"}
 
 
-def add(commands: Any) -> None:
-    """Add the command to those of ``appl trace``."""
-    parser = commands.add_parser(
-        "diff",
-        help="show what differs between two runs, first causes first",
-        description="Compare two runs: calls are aligned by their addresses, and what differs is "
-        "told in the order in which it came about. A call whose prompt differs only where it holds "
-        "another call's answer is listed as a consequence of that call.",
-        epilog="exit codes: 0 nothing differs; 1 something differs; 2 the runs cannot be compared",
-    )
-    parser.add_argument("a", metavar="A", help=f"the run before: {RUN}")
-    parser.add_argument("b", metavar="B", nargs="?", default="last", help=f"the run after; {LAST}")
-    parser.add_argument(
-        "--ignore", action="append", default=[], metavar="ASPECT,…",
-        help="leave out: program, settings, answers (and what follows from them alone), tools, "
-        "observations, timing, places (calls that only moved)",
-    )  # fmt: skip
-    parser.add_argument("--all", action="store_true", help="print every difference, not the first")
-    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    parser.set_defaults(command=command)
+@appl_command(
+    "diff",
+    example="appl trace diff 20260131T1200 last --ignore timing",
+    codes="0 nothing differs; 1 something differs; 2 the runs cannot be compared",
+)
+@argument("a", metavar="A", help=f"the run before: {RUN}")
+@argument("b", metavar="B", required=False, default="last", help=f"the run after; {LAST}")
+@option(
+    "--ignore",
+    multiple=True,
+    metavar="ASPECT,…",
+    help="leave out: program, settings, answers (and what follows from them alone), tools, "
+    "observations, timing, places (calls that only moved)",
+)
+@switch("--all", help="print every difference, not the first")
+@parameters.as_json
+def command(given: Options) -> int:
+    """Show what differs between two runs, first causes first.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Compare the runs; the exit code."""
+    Calls are aligned by their addresses, and what differs is told in the order in which it came
+    about. A call whose prompt differs only where it holds another call's answer is listed as a
+    consequence of that call.
+    """
     differs = False
     with guarded(given.json) as failure:
         differ = importlib.import_module("appl.tracing.explaining.diff")

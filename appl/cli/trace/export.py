@@ -6,7 +6,6 @@ them (Markdown, JSON lines); keys come from the environment alone.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import json
@@ -14,15 +13,14 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-from appl.cli import exits
+from appl.cli import exits, parameters
+from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.failure import guarded, not_taken, not_written, taken
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, say
 from appl.cli.terminal import out as print_out
-from appl.cli.trace.named import run_path, takes_run
-from appl.cli.trace.several import command_of
+from appl.cli.trace.named import run_path
 from appl.tracing import Trace
 
 _EPILOG = """\
@@ -33,36 +31,26 @@ unless --content is given.
 _FORMS = ("otel_file", "chrome", "jsonl", "markdown")
 
 
-def add(commands: Any) -> None:
-    """Add the command to those of ``appl trace``."""
-    parser = command_of(
-        commands,
-        "export",
-        "write or send a run in the form of other tools",
-        description="Write or send a run in the form of other tools, several at once if wanted.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    takes_run(parser)
-    parser.add_argument("--otel", metavar="URL", help="send OpenTelemetry spans to a collector")
-    parser.add_argument("--otel-file", metavar="FILE", help="OpenTelemetry spans as OTLP's JSON")
-    parser.add_argument("--chrome", metavar="FILE", help="a timeline for Perfetto or Chrome")
-    parser.add_argument("--jsonl", metavar="FILE", help="everything, as JSON lines")
-    parser.add_argument("--markdown", metavar="FILE", help="a transcript")
-    parser.add_argument("--html", metavar="FILE", help="the viewer with the run, in one file")
-    parser.add_argument("--content", action="store_true", help="put texts into spans and timelines")
-    parser.add_argument(
-        "--openinference", action="store_true", help="add OpenInference's attributes to spans"
-    )
-    parser.add_argument(
-        "--follow", action="store_true", help="with --otel, send what ends until the run is over"
-    )
-    parser.add_argument("--salvage", action="store_true", help="export what is before the damage")
-    parser.set_defaults(command=command)
-
-
-def command(given: argparse.Namespace) -> int:
-    """Export the run; the exit code."""
+@appl_command(
+    "export",
+    epilog=_EPILOG,
+    example="appl trace export last --markdown run.md\n"
+    "appl trace export last --otel http://127.0.0.1:4318",
+)
+@parameters.run
+@option("--otel", metavar="URL", help="send OpenTelemetry spans to a collector")
+@option("--otel-file", metavar="FILE", help="OpenTelemetry spans as OTLP's JSON")
+@option("--chrome", metavar="FILE", help="a timeline for Perfetto or Chrome")
+@option("--jsonl", metavar="FILE", help="everything, as JSON lines")
+@option("--markdown", metavar="FILE", help="a transcript")
+@option("--html", metavar="FILE", help="the viewer with the run, in one file")
+@switch("--content", help="put texts into spans and timelines")
+@switch("--openinference", help="add OpenInference's attributes to spans")
+@switch("--follow", help="with --otel, send what ends until the run is over")
+@switch("--salvage", help="export what is before the damage")
+@parameters.as_json
+def command(given: Options) -> int:
+    """Write or send a run in the form of other tools, several at once if wanted."""
     with guarded(given.json) as failure:
         wanted = [form for form in _FORMS if getattr(given, form)]
         if not wanted and not given.otel and not given.html:
@@ -84,7 +72,7 @@ def command(given: argparse.Namespace) -> int:
     return failure.code
 
 
-def _send(trace: Trace, given: argparse.Namespace) -> int:
+def _send(trace: Trace, given: Options) -> int:
     otlp = importlib.import_module("appl.tracing.exporting.otlp")  # for this form only
     spans = importlib.import_module("appl.tracing.exporting.spans")
     every = spans.spans_of(trace, content=given.content, inference=given.openinference)
@@ -94,7 +82,7 @@ def _send(trace: Trace, given: argparse.Namespace) -> int:
     return taken
 
 
-def _html(path: Path, given: argparse.Namespace) -> str:
+def _html(path: Path, given: Options) -> str:
     target = not_taken(Path(given.html))
     viewer = importlib.import_module("appl.tracing.viewer")
     with contextlib.closing(viewer.View(path, salvage=given.salvage)) as view:
@@ -104,7 +92,7 @@ def _html(path: Path, given: argparse.Namespace) -> str:
     return str(given.html)
 
 
-def _follow(path: Path, given: argparse.Namespace) -> int:
+def _follow(path: Path, given: Options) -> int:
     otlp = importlib.import_module("appl.tracing.exporting.otlp")
     live = importlib.import_module("appl.tracing.exporting.live")
     taken, encode = 0, otlp.encoder()
@@ -117,7 +105,7 @@ def _follow(path: Path, given: argparse.Namespace) -> int:
     return exits.OK
 
 
-def _lines(trace: Trace, form: str, given: argparse.Namespace) -> Iterable[str]:
+def _lines(trace: Trace, form: str, given: Options) -> Iterable[str]:
     if form == "jsonl":
         tape = importlib.import_module("appl.tracing.tape")
         return (line.rstrip("\n") for line in tape.write(trace, full=True))
@@ -129,7 +117,7 @@ def _lines(trace: Trace, form: str, given: argparse.Namespace) -> Iterable[str]:
     return lines
 
 
-def _otlp_lines(trace: Trace, given: argparse.Namespace) -> Iterator[str]:
+def _otlp_lines(trace: Trace, given: Options) -> Iterator[str]:
     """One export request a line, as a collector's file receiver reads them."""
     otlp = importlib.import_module("appl.tracing.exporting.otlp")
     spans = importlib.import_module("appl.tracing.exporting.spans")
@@ -137,7 +125,7 @@ def _otlp_lines(trace: Trace, given: argparse.Namespace) -> Iterator[str]:
     return (json.dumps(request) for request in otlp.requests(every))
 
 
-def _write(trace: Trace, form: str, name: str, given: argparse.Namespace) -> str:
+def _write(trace: Trace, form: str, name: str, given: Options) -> str:
     lines = _lines(trace, form, given)
     if name == "-":
         for line in lines:

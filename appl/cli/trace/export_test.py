@@ -6,7 +6,6 @@ environment; files that are there already are left alone.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import contextlib
 import inspect
@@ -18,13 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from appl import session as sessions
+from appl.cli import parameters
+from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.display import Plain
 from appl.cli.failure import guarded
 from appl.cli.run import to_stderr
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say
 from appl.cli.trace.again import Program, recorded
-from appl.cli.trace.named import run_path, takes_another_program, takes_program
+from appl.cli.trace.named import run_path
 from appl.session import shown
 from appl.tracing import Replayer, Trace, tape
 from appl.tracing.recording.secret import Masker
@@ -32,28 +33,19 @@ from appl.tracing.recording.secret import Masker
 _WIDTH = 92
 
 
-def add(commands: Any) -> None:
-    """Add the command to those of ``appl trace``."""
-    parser = commands.add_parser(
-        "export-test",
-        help="write a test that a recorded run answers",
-        description="Write a pytest test that runs the recorded program with its recorded "
-        "arguments, and the tape that answers it, beside it in tapes/. The program is run once, "
-        "answered from the trace, to see what it returns. The arguments of a script are not "
-        "recorded; give them after --.",
-    )
-    takes_program(parser)
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="default: test_<program>.py in this folder"
-    )
-    takes_another_program(parser)
-    parser.add_argument("--force", action="store_true", help="write over what is there")
-    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    parser.set_defaults(command=command)
+@appl_command("export-test", example="appl trace export-test last -o tests/test_agent.py")
+@parameters.recorded_program
+@option("-o", "--output", metavar="FILE", help="default: test_<program>.py in this folder")
+@parameters.another_program
+@switch("--force", help="write over what is there")
+@parameters.as_json
+def command(given: Options) -> int:
+    """Write a test that a recorded run answers.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Write the test; the exit code."""
+    The pytest test runs the recorded program with its recorded arguments; the tape that answers it
+    is written beside it, in tapes/. The program is run once, answered from the trace, to see what
+    it returns. The arguments of a script are not recorded; give them after --.
+    """
     with guarded(given.json) as failure:
         trace = Trace.open(run_path(given.run))
         _need_text(trace)

@@ -5,7 +5,6 @@ Invariant: nothing is asked live, no tool runs; each run is told by its seed and
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import sys
@@ -16,14 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from appl import session as sessions
-from appl.cli import exits
+from appl.cli import exits, parameters
+from appl.cli.commands import Choice, Options, appl_command, option, switch
 from appl.cli.display import Plain
 from appl.cli.failure import describe, guarded
 from appl.cli.run import to_stderr
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, say, term_safe
 from appl.cli.trace.again import Program, recorded
-from appl.cli.trace.named import run_path, takes_another_program, takes_program
+from appl.cli.trace.named import run_path
 from appl.cli.trace.several import counted
 from appl.config import load as load_config
 from appl.errors import ApplError, nearest
@@ -35,38 +35,6 @@ from appl.tracing.replaying.fuzzer import FAULTS, Fuzzer, NoAnswer, Plan, plan
 _TOLD = 3
 _PYTHON = sysconfig.get_paths()["stdlib"]
 _REPLAYS = ("usual causes", "next:", "same:", "nearest")  # what is said of replays alone
-
-
-def add(commands: Any) -> None:
-    """Add the command to those of ``appl trace``."""
-    parser = commands.add_parser(
-        "fuzz",
-        help="try a recorded run with other orders and with faults, for nothing",
-        description="Run a recorded program many times, answered from its trace: with answers and "
-        "timers in other orders (even seeds), and with faults of the backend at one call (odd "
-        "seeds: a 429, a timeout, a stream that breaks off, an answer that breaks the protocol, an "
-        "answer that ends in the middle; once, or at each attempt). Reports the prompts and values "
-        "that depended on the order, and the failures that nobody handled. No token is paid and no "
-        "tool runs.",
-        epilog="exit codes: 0 nothing found, but for lasting faults that end the program; 1 "
-        "something found, or with --strict also such faults",
-    )
-    takes_program(parser)
-    parser.add_argument(
-        "--seeds", type=int, default=40, metavar="N", help="the seeds 0 to N-1 (default: 40)"
-    )
-    parser.add_argument("--seed", type=int, metavar="S", help="this seed alone")
-    parser.add_argument(
-        "--fault", choices=tuple(FAULTS), metavar="KIND",
-        help=f"no seeds, but this fault, once and at each attempt: {', '.join(FAULTS)}",
-    )  # fmt: skip
-    parser.add_argument("--call", metavar="CALL", help="with --fault: at this call, not at each")
-    parser.add_argument(
-        "--strict", action="store_true", help="a lasting fault that ends the program is a finding"
-    )
-    takes_another_program(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    parser.set_defaults(command=command)
 
 
 @dataclass(slots=True)
@@ -91,8 +59,34 @@ class Finding:
         }  # fmt: skip
 
 
-def command(given: argparse.Namespace) -> int:
-    """Fuzz the run; the exit code."""
+@appl_command(
+    "fuzz",
+    example="appl trace fuzz last --seeds 100",
+    codes="0 nothing found, but for lasting faults that end the program; 1 something found, or "
+    "with --strict also such faults",
+)
+@parameters.recorded_program
+@option("--seeds", type=int, default=40, metavar="N", help="the seeds 0 to N-1")
+@option("--seed", type=int, metavar="S", help="this seed alone")
+@option(
+    "--fault",
+    type=Choice(tuple(FAULTS)),
+    metavar="KIND",
+    help=f"no seeds, but this fault, once and at each attempt: {', '.join(FAULTS)}",
+)
+@option("--call", metavar="CALL", help="with --fault: at this call, not at each")
+@switch("--strict", help="a lasting fault that ends the program is a finding")
+@parameters.another_program
+@parameters.as_json
+def command(given: Options) -> int:
+    """Try a recorded run with other orders and with faults, for nothing.
+
+    Runs a recorded program many times, answered from its trace: with answers and timers in other
+    orders (even seeds), and with faults of the backend at one call (odd seeds: a 429, a timeout, a
+    stream that breaks off, an answer that breaks the protocol, an answer that ends in the middle;
+    once, or at each attempt). Reports the prompts and values that depended on the order, and the
+    failures that nobody handled. No token is paid and no tool runs.
+    """
     with guarded(given.json) as failure:
         trace = Trace.open(run_path(given.run), home=load_config().home)
         program = recorded(trace, given.program, tuple(given.script_arguments))
@@ -116,7 +110,7 @@ def command(given: argparse.Namespace) -> int:
     return failure.code
 
 
-def _plans(trace: Trace, given: argparse.Namespace) -> list[Plan]:
+def _plans(trace: Trace, given: Options) -> list[Plan]:
     """What is tried. Raises ``UsageError``."""
     if given.fault is None:
         if given.call is not None:
@@ -139,7 +133,7 @@ def _key(found: Finding) -> tuple[str, ...]:
     return found.kind, where, found.plan.fault or "", "" if where else found.text.split(" at ")[0]
 
 
-def _report(findings: list[Finding], unclear: int, given: argparse.Namespace) -> int:
+def _report(findings: list[Finding], unclear: int, given: Options) -> int:
     counting = [each for each in findings if given.strict or each.kind != "unhandled"]
     if given.json:
         data = {"findings": [each.as_data() for each in findings], "unclear": unclear}

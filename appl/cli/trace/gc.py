@@ -6,15 +6,16 @@ imported stay.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from appl.cli import parameters
+from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, out, say
-from appl.cli.trace.several import bytes_shown, command_of, counted, run_paths
+from appl.cli.trace.several import bytes_shown, counted, run_paths
 from appl.config import load
 from appl.errors import TraceError
 from appl.tracing.keeping import finding, index, marks, tidying
@@ -23,31 +24,19 @@ from appl.tracing.keeping.retention import Removal, Retention, removals
 T = TypeVar("T")
 
 
-def add(commands: Any) -> None:
-    """Add both commands to those of ``appl trace``."""
-    parser = command_of(
-        commands,
-        "gc",
-        "remove runs beyond age, number or size",
-        description="Remove the oldest runs beyond the given limits, which default to the settings "
-        "keep_age, keep_runs, keep_size and keep_failed. Runs that are running, imported, or "
-        "marked by `appl trace keep` stay.",
-    )
-    parser.add_argument("--age", metavar="TIME", help="keep none that is older, as 30d or 12h")
-    parser.add_argument("--runs", type=int, metavar="N", help="keep no more than the newest N")
-    parser.add_argument("--size", metavar="BYTES", help="keep no more than this, as 2GB")
-    parser.add_argument(
-        "--keep-failed", action="store_true", help="keep those that failed or crashed besides"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
-    parser.set_defaults(command=_gc)
-    keep = command_of(commands, "keep", "mark runs so that gc leaves them")
-    keep.add_argument("runs", nargs="+", metavar="RUN", help="as for appl trace show")
-    keep.add_argument("--off", action="store_true", help="take the mark away")
-    keep.set_defaults(command=_keep)
+@appl_command("gc", example="appl trace gc --age 30d --size 2GB --dry-run")
+@option("--age", metavar="TIME", help="keep none that is older, as 30d or 12h")
+@option("--runs", type=int, metavar="N", help="keep no more than the newest N")
+@option("--size", metavar="BYTES", help="keep no more than this, as 2GB")
+@switch("--keep-failed", help="keep those that failed or crashed besides")
+@switch("--dry-run", help="only say what would be removed")
+@parameters.as_json
+def gc(given: Options) -> int:
+    """Remove the oldest runs beyond an age, a number or a size.
 
-
-def _gc(given: argparse.Namespace) -> int:
+    The limits default to the settings keep_age, keep_runs, keep_size and keep_failed. Runs that
+    are running, imported, or marked by `appl trace keep` stay.
+    """
     with guarded(given.json) as failure:
         config = load()
         retention = _retention(given, tidying.retention_of(config))
@@ -64,7 +53,7 @@ def _gc(given: argparse.Namespace) -> int:
     return failure.code
 
 
-def _retention(given: argparse.Namespace, usual: Retention) -> Retention:
+def _retention(given: Options, usual: Retention) -> Retention:
     if given.runs is not None and given.runs < 0:
         raise UsageError(f"--runs must be a number of at least 0, got {given.runs}")
     return Retention(
@@ -90,7 +79,7 @@ def _gone(removal: Removal) -> bool:
         return False
 
 
-def _report(going: list[Removal], given: argparse.Namespace) -> None:
+def _report(going: list[Removal], given: Options) -> None:
     size = sum(each.row.size for each in going)
     if given.json:
         runs = [{"name": e.row.name, "size": e.row.size, "reason": e.reason} for e in going]
@@ -102,7 +91,12 @@ def _report(going: list[Removal], given: argparse.Namespace) -> None:
     say(f"appl: {verb} {counted(len(going), 'run')}, {bytes_shown(size)}")
 
 
-def _keep(given: argparse.Namespace) -> int:
+@appl_command("keep", example="appl trace keep last")
+@parameters.runs
+@switch("--off", help="take the mark away")
+@parameters.as_json
+def keep(given: Options) -> int:
+    """Mark runs so that `appl trace gc` leaves them."""
     with guarded(given.json) as failure:
         paths = run_paths(given.runs)
         for path in paths:

@@ -5,15 +5,16 @@ Invariant: the traces are only read; what cannot be read is listed with its erro
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from appl.cli import parameters
+from appl.cli.commands import Choice, Options, appl_command, argument, option, switch
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, one_line, out, say
-from appl.cli.trace.several import bytes_shown, command_of
+from appl.cli.trace.several import bytes_shown
 from appl.config import load
 from appl.tracing.explaining.costs import money
 from appl.tracing.keeping import index
@@ -24,38 +25,26 @@ _WIDTH = 60
 T = TypeVar("T")
 
 
-def add(commands: Any) -> None:
-    """Add the command to those of ``appl trace``."""
-    parser = command_of(
-        commands,
-        "ls",
-        "list the recorded runs, newest first",
-        description="List recorded runs, newest first. WORDs must all be in the names of run, "
-        "program and models. TIME is a length (2h, 3d) before now, or a date (2026-01-31, UTC).",
-    )
-    parser.add_argument("words", nargs="*", metavar="WORD", help="a part of a name")
-    parser.add_argument(
-        "-n", type=int, default=20, metavar="N", help="at most N runs (default: 20; 0: all)"
-    )
-    parser.add_argument("--program", metavar="NAME", help="of this program; * stands for anything")
-    parser.add_argument(
-        "--state", action="append", choices=STATES, help="how it ended; may be repeated"
-    )
-    parser.add_argument("--since", metavar="TIME", help="began then or later")
-    parser.add_argument("--until", metavar="TIME", help="began before")
-    parser.add_argument("--model", metavar="NAME", help="asked a model with this in its name")
-    parser.add_argument(
-        "--failed", action="store_true", help="failed, crashed, or a call in it failed"
-    )
-    parser.add_argument("--min-cost", type=float, metavar="X", help="spent at least so much")
-    parser.add_argument("--min-calls", type=int, metavar="N", help="made at least so many calls")
-    parser.add_argument("--sort", choices=ORDERS, default="began", help="default: began")
-    parser.add_argument("--reverse", action="store_true", help="oldest or smallest first")
-    parser.set_defaults(command=command)
+@appl_command("ls", example="appl trace ls --failed --since 2d")
+@argument("words", nargs=-1, metavar="WORD", help="a part of a name")
+@option("-n", "n", type=int, default=20, metavar="N", help="at most N runs; 0: all")
+@option("--program", metavar="NAME", help="of this program; * stands for anything")
+@option("--state", multiple=True, type=Choice(STATES), help="how it ended; may be repeated")
+@option("--since", metavar="TIME", help="began then or later")
+@option("--until", metavar="TIME", help="began before")
+@option("--model", metavar="NAME", help="asked a model with this in its name")
+@switch("--failed", help="failed, crashed, or a call in it failed")
+@option("--min-cost", type=float, metavar="X", help="spent at least so much")
+@option("--min-calls", type=int, metavar="N", help="made at least so many calls")
+@option("--sort", type=Choice(ORDERS), default="began", help="the order of the list")
+@switch("--reverse", help="oldest or smallest first")
+@parameters.as_json
+def command(given: Options) -> int:
+    """List the recorded runs, newest first.
 
-
-def command(given: argparse.Namespace) -> int:
-    """List the runs; the exit code."""
+    WORDs must all be in the names of run, program and models. TIME is a length (2h, 3d) before
+    now, or a date (2026-01-31, UTC).
+    """
     with guarded(given.json) as failure:
         home = load().home
         wanted = _wanted(given)
@@ -75,7 +64,7 @@ def command(given: argparse.Namespace) -> int:
     return failure.code
 
 
-def _wanted(given: argparse.Namespace) -> Wanted:
+def _wanted(given: Options) -> Wanted:
     now = datetime.now(UTC)
     cost = given.min_cost
     if cost is not None and not 0 <= cost < 1e12:

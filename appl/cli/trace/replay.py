@@ -6,39 +6,33 @@ what and where.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
 from appl import session as sessions
+from appl.cli import parameters
+from appl.cli.commands import Options, appl_command
 from appl.cli.display import Plain
 from appl.cli.failure import guarded
 from appl.cli.run import to_stderr
 from appl.cli.terminal import as_json, out, say, show
 from appl.cli.trace.again import recorded
-from appl.cli.trace.named import run_path, takes_another_program, takes_program
+from appl.cli.trace.named import run_path
 from appl.config import load as load_config
 from appl.session import program_digests
 from appl.tracing import Replayer, Trace
 
 
-def add(commands: Any) -> None:
-    """Add the command to those of ``appl trace``."""
-    parser = commands.add_parser(
-        "replay",
-        help="run a recorded program again, answered from its trace",
-        description="Run a recorded program again with its recorded arguments. Every call is "
-        "answered from the trace; a call that the trace does not answer is an error. The arguments "
-        "of a script are not recorded; give them after --.",
-    )
-    takes_program(parser)
-    takes_another_program(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    parser.set_defaults(command=command)
+@appl_command("replay", example="appl trace replay last")
+@parameters.recorded_program
+@parameters.another_program
+@parameters.as_json
+def command(given: Options) -> int:
+    """Run a recorded program again, answered from its trace.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Replay the run; the exit code."""
+    Every call is answered from the trace; a call that the trace does not answer is an error. The
+    arguments of a script are not recorded; give them after --.
+    """
     with guarded(given.json) as failure:
         trace = Trace.open(run_path(given.run), home=load_config().home)
         program = recorded(trace, given.program, tuple(given.script_arguments))

@@ -5,12 +5,13 @@ Invariant: the earlier run is only read; what is asked, and what was there, is a
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
 
 from appl import session as sessions
+from appl.cli import parameters
+from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.display import Display, display
 from appl.cli.failure import Failure, guarded
 from appl.cli.overrides import pairs, require_trust, settings_of, with_settings
@@ -18,7 +19,7 @@ from appl.cli.run import to_stderr
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, say, show
 from appl.cli.trace import again
-from appl.cli.trace.named import run_path, takes_another_program, takes_program
+from appl.cli.trace.named import run_path
 from appl.config import load as load_config
 from appl.errors import InvalidOption
 from appl.session import Entry, Session
@@ -29,50 +30,47 @@ from appl.tracing.replaying.rerunner import Rerunner
 _WIDTH = 200
 
 
-def add(commands: Any) -> None:
-    """Add the command to those of ``appl trace``."""
-    parser = commands.add_parser(
-        "rerun",
-        help="run an edited program again, and ask only what differs",
-        description="Run a recorded program again as it is now. A call that asks what was asked "
-        "before gets the recorded answer: at its place, else in its frame, else anywhere; the "
-        "others are asked. The run gets a trace of its own. CALL is an address as `appl trace "
-        "show` prints it, or a pattern with * and ?. The arguments of a script are not recorded; "
-        "give them after --.",
-    )
-    takes_program(parser)
-    takes_another_program(parser)
-    parser.add_argument(
-        "--edited", action="store_true", help="say nothing about files that were changed"
-    )
-    parser.add_argument(
-        "--pin", action="append", default=[], metavar="CALL=TEXT",
-        help="answer this call with TEXT; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="CALL.OPTION=VALUE", dest="sets",
-        help="ask with another option, or another model; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--anew", action="append", default=[], metavar="CALL",
-        help="ask this call whatever was recorded; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--keep-failures", action="store_true", help="calls that failed then fail again, unasked"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="only say which calls would be asked, and their cost"
-    )
-    parser.add_argument("--trace", metavar="FILE", dest="trace_file", help="record into this file")
-    parser.add_argument("--trust", action="store_true", help="also a run that is not one's own")
-    with_settings(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    parser.add_argument("--quiet", action="store_true", help="show no progress and no totals")
-    parser.set_defaults(command=command)
+@appl_command(
+    "rerun",
+    example="appl trace rerun last\nappl trace rerun last --set '*.temperature=0' --dry-run",
+)
+@parameters.recorded_program
+@parameters.another_program
+@switch("--edited", help="say nothing about files that were changed")
+@option(
+    "--pin",
+    multiple=True,
+    metavar="CALL=TEXT",
+    help="answer this call with TEXT; may be repeated",
+)
+@option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="CALL.OPTION=VALUE",
+    help="ask with another option, or another model; may be repeated",
+)
+@option(
+    "--anew",
+    multiple=True,
+    metavar="CALL",
+    help="ask this call whatever was recorded; may be repeated",
+)
+@switch("--keep-failures", help="calls that failed then fail again, unasked")
+@switch("--dry-run", help="only say which calls would be asked, and their cost")
+@option("--trace", "trace_file", metavar="FILE", help="record into this file")
+@parameters.trust
+@with_settings
+@parameters.as_json
+@parameters.quiet
+def command(given: Options) -> int:
+    """Run an edited program again, and ask only what differs.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Run the program again; the exit code."""
+    A call that asks what was asked before gets the recorded answer: at its place, else in its
+    frame, else anywhere; the others are asked. The run gets a trace of its own. CALL is an address
+    as `appl trace show` prints it, or a pattern with * and ?. The arguments of a script are not
+    recorded; give them after --.
+    """
     with guarded(given.json) as failure:
         trace = Trace.open(run_path(given.run), home=load_config().home)
         require_trust(trace, given.trust)
@@ -110,7 +108,7 @@ def _note_changes(trace: Trace) -> None:
         say(f"appl: changed since {trace.path.stem}: {names}")
 
 
-def _predict(predictor: Predictor, program: again.Program, given: argparse.Namespace) -> None:
+def _predict(predictor: Predictor, program: again.Program, given: Options) -> None:
     error: Exception | None = None
     try:
         with to_stderr(True):
@@ -127,9 +125,7 @@ def _predict(predictor: Predictor, program: again.Program, given: argparse.Names
         out("\n".join(one_line(line, _WIDTH) for line in found.lines()))
 
 
-def _rerun(
-    rerunner: Rerunner, program: again.Program, given: argparse.Namespace, failure: Failure
-) -> None:
+def _rerun(rerunner: Rerunner, program: again.Program, given: Options, failure: Failure) -> None:
     shower = display(quiet=given.quiet or given.json)
     path = Path(given.trace_file) if given.trace_file else None
     if path is not None and path.exists():
@@ -161,7 +157,7 @@ def _rerun(
 def _opened(
     rerunner: Rerunner,
     program: again.Program,
-    given: argparse.Namespace,
+    given: Options,
     shower: Display,
     path: Path | None,
 ) -> Session:

@@ -5,55 +5,51 @@ Invariant: what is recorded is not asked again; what is asked is added to the sa
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 from appl import session as sessions
+from appl.cli import parameters
+from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.display import Display, display
 from appl.cli.failure import Failure, guarded
 from appl.cli.overrides import pairs, require_trust, settings_of, with_settings
 from appl.cli.run import to_stderr
 from appl.cli.terminal import as_json, out, say, show
 from appl.cli.trace import again
-from appl.cli.trace.named import run_path, takes_program
+from appl.cli.trace.named import run_path
 from appl.config import load as load_config
 from appl.session import Session
 from appl.tracing import Trace
 from appl.tracing.replaying.resumer import Resumer
 
 
-def add(commands: Any) -> None:
-    """Add the command to those of ``appl trace``."""
-    parser = commands.add_parser(
-        "resume",
-        help="go on with a run that was broken off",
-        description="Run a recorded program again, answered from its trace as far as that goes; "
-        "then the rest is asked, and recorded in the same trace. For runs that crashed, were "
-        "interrupted, or stopped at a budget or an outage. The settings are the recorded ones; "
-        "keys, limits and budgets those of now. The arguments of a script are not recorded; give "
-        "them after --.",
-    )
-    takes_program(parser)
-    parser.add_argument(
-        "--edited", action="store_true", help="the program was changed: ask what differs"
-    )
-    parser.add_argument(
-        "--rerun", action="append", default=[], metavar="CALL",
-        help="run this tool call again, whose effect is in doubt; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--assume", action="append", default=[], metavar="CALL=TEXT",
-        help="take TEXT for the result of a tool call in doubt; may be repeated",
-    )  # fmt: skip
-    parser.add_argument("--trust", action="store_true", help="also a run that is not one's own")
-    with_settings(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    parser.add_argument("--quiet", action="store_true", help="show no progress and no totals")
-    parser.set_defaults(command=command)
+@appl_command("resume", example="appl trace resume last --budget cost=2")
+@parameters.recorded_program
+@switch("--edited", help="the program was changed: ask what differs")
+@option(
+    "--rerun",
+    multiple=True,
+    metavar="CALL",
+    help="run this tool call again, whose effect is in doubt; may be repeated",
+)
+@option(
+    "--assume",
+    multiple=True,
+    metavar="CALL=TEXT",
+    help="take TEXT for the result of a tool call in doubt; may be repeated",
+)
+@parameters.trust
+@with_settings
+@parameters.as_json
+@parameters.quiet
+def command(given: Options) -> int:
+    """Go on with a run that was broken off.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Go on with the run; the exit code."""
+    The program runs again, answered from its trace as far as that goes; then the rest is asked,
+    and recorded in the same trace. This is for runs that crashed, were interrupted, or stopped at
+    a budget or an outage. The settings are the recorded ones; keys, limits and budgets are those
+    of now. The arguments of a script are not recorded; give them after --.
+    """
     with guarded(given.json) as failure:
         overrides = settings_of(given)
         trace = Trace.open(run_path(given.run), home=load_config().home)
@@ -88,7 +84,7 @@ def there(resumer: Resumer) -> str:
     return f"{ended} of {every} calls are there"
 
 
-def _report(value: Any, resumer: Resumer, given: argparse.Namespace) -> None:
+def _report(value: Any, resumer: Resumer, given: Options) -> None:
     unasked = [each.address for each in resumer.unasked()]
     if given.json:
         told = {**resumer.tally.as_data(), "unasked": unasked, "trace": str(resumer.trace.path)}

@@ -5,49 +5,42 @@ Invariant: a run that is being written or read stays, and so does every file tha
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from appl.cli import parameters
+from appl.cli.commands import Options, appl_command
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, say
 from appl.cli.terminal import out as print_out
-from appl.cli.trace.named import RUN
-from appl.cli.trace.several import command_of, confirmed, counted, run_paths, with_yes
+from appl.cli.trace.several import confirmed, counted, run_paths
 from appl.config import load
 from appl.tracing.format import keys
 from appl.tracing.keeping import index, removing
 
 
-def add(commands: Any) -> None:
-    """Add both commands to those of ``appl trace``."""
-    rm = command_of(
-        commands,
-        "rm",
-        "remove recorded runs",
-        description="Remove recorded runs, and with a private one its key. It is asked first, "
-        "unless --yes is given.",
-    )
-    shred = command_of(
-        commands,
-        "shred",
-        "overwrite recorded runs and their keys, and remove them",
-        description="Overwrite recorded runs with random bytes and remove them; the keys of "
-        "private ones go first, and with a key the recorded answers. Says what overwriting cannot "
-        "promise on this file system.",
-    )
-    for parser, command in ((rm, _rm), (shred, _shred)):
-        parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
-        with_yes(parser)
-        parser.set_defaults(command=command)
+@appl_command("rm", example="appl trace rm 20260131T1200")
+@parameters.runs
+@parameters.yes
+@parameters.as_json
+def rm(given: Options) -> int:
+    """Remove recorded runs.
 
-
-def _rm(given: argparse.Namespace) -> int:
+    The key of a private run goes with it. You are asked first, unless --yes is given.
+    """
     return _each(given, "remove", _removed)
 
 
-def _shred(given: argparse.Namespace) -> int:
+@appl_command("shred", example="appl trace shred last --yes")
+@parameters.runs
+@parameters.yes
+@parameters.as_json
+def shred(given: Options) -> int:
+    """Overwrite recorded runs and their keys, and remove them.
+
+    The keys of private runs go first, and with a key the recorded answers. Says what overwriting
+    cannot promise on this file system.
+    """
     return _each(given, "shred", _shredded)
 
 
@@ -69,7 +62,7 @@ def _shredded(path: Path) -> list[str]:
     return told
 
 
-def _each(given: argparse.Namespace, what: str, act: Callable[[Path], list[str]]) -> int:
+def _each(given: Options, what: str, act: Callable[[Path], list[str]]) -> int:
     done: list[Path] = []
     told: dict[str, None] = {}
     with guarded(given.json) as failure:

@@ -5,12 +5,11 @@ Invariant: without a terminal nothing is asked, and then nothing is done that wa
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
+from appl.cli.commands import Options
 from appl.cli.target import UsageError
 from appl.cli.terminal import say, term_safe
 from appl.config import load
@@ -23,17 +22,7 @@ def run_paths(names: Iterable[str]) -> list[Path]:
     return list(dict.fromkeys(resolve(name, home) for name in names))
 
 
-def with_json(parser: argparse.ArgumentParser) -> None:
-    """Add ``--json``."""
-    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
-
-
-def with_yes(parser: argparse.ArgumentParser) -> None:
-    """Add ``--yes``."""
-    parser.add_argument("--yes", "-y", action="store_true", help="do it without asking")
-
-
-def confirmed(given: argparse.Namespace, what: str, paths: list[Path]) -> bool:
+def confirmed(given: Options, what: str, paths: list[Path]) -> bool:
     """Whether the user wants *what* done to *paths*. Raises ``UsageError`` if nobody can be asked.
 
     What is to be done is told first.
@@ -60,10 +49,3 @@ def bytes_shown(size: int) -> str:
         value /= 1000
         del units[0]
     return f"{value:.0f} {units[0]}" if units[0] == "B" else f"{value:.1f} {units[0]}"
-
-
-def command_of(own: Any, name: str, what: str, **more: Any) -> argparse.ArgumentParser:
-    """A parser for the command *name*, whose help is *what*."""
-    parser: argparse.ArgumentParser = own.add_parser(name, help=what, **more)
-    with_json(parser)
-    return parser

@@ -5,41 +5,33 @@ Invariant: texts are in it only where that was asked for.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
-from typing import Any
 
+from appl.cli import parameters
+from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say
-from appl.cli.trace.named import run_path, takes_run
-from appl.cli.trace.several import bytes_shown, command_of, counted
+from appl.cli.trace.named import run_path
+from appl.cli.trace.several import bytes_shown, counted
 from appl.config import load
 from appl.session.redacting import function_named
 from appl.tracing.keeping.sharing import share
 
 
-def add(commands: Any) -> None:
-    """Add the command to those of ``appl trace``."""
-    parser = command_of(
-        commands,
-        "share",
-        "write one redacted file for a stranger",
-        description="Write a trace that can be given away: calls, times, tokens, costs, models and "
-        "names of functions, without any text, path, host or argument. With --content, prompts and "
-        "answers too, without known secrets and what looks like a key.",
-    )
-    takes_run(parser)
-    parser.add_argument("-o", "--out", metavar="FILE", help="default: RUN.shared.trace, here")
-    parser.add_argument("--content", action="store_true", help="leave prompts and answers in")
-    parser.add_argument(
-        "--redact", metavar="module:function", help="what each text passes; default: the setting"
-    )
-    parser.set_defaults(command=command)
+@appl_command("share", example="appl trace share last -o for-you.trace")
+@parameters.run
+@option("-o", "--out", metavar="FILE", help="default: RUN.shared.trace, here")
+@switch("--content", help="leave prompts and answers in")
+@option("--redact", metavar="module:function", help="what each text passes; default: the setting")
+@parameters.as_json
+def command(given: Options) -> int:
+    """Write one redacted file of a run, to be given away.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Write the file; the exit code."""
+    It holds calls, times, tokens, costs, models and names of functions, without any text, path,
+    host or argument. With --content, it holds prompts and answers too, without known secrets and
+    what looks like a key.
+    """
     with guarded(given.json) as failure:
         source = run_path(given.run)
         target = Path(given.out) if given.out else Path(f"{source.stem}.shared.trace")

@@ -5,7 +5,6 @@ Invariant: only reads. Text of a trace reaches the terminal through ``term_safe`
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import itertools
 import shlex
@@ -14,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from appl.cli import parameters
+from appl.cli.commands import Options, appl_command, argument, switch
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, term_safe
@@ -25,8 +26,8 @@ from appl.errors import nearest
 from appl.prompt import Message
 from appl.runtime.prompts.rendering import options_shown
 from appl.tracing import Attempt, Call, ToolUse, Trace
+from appl.tracing.format import sampling
 from appl.tracing.format.allowance import Written
-from appl.tracing.format.sampling import parameters
 from appl.tracing.reading.passes import Passes
 from appl.tracing.reading.trace import jsonable
 
@@ -38,28 +39,24 @@ _WIDTH, _ORIGIN = 60, 40
 _MOST, _HINTED = 200, 10_000
 
 
-def add(commands: Any) -> None:
-    """Add the command to those of ``appl trace``."""
-    parser = commands.add_parser(
-        "show",
-        help="show a run, or one of its calls",
-        description="Show a run as the tree of its functions and calls, with time, tokens, cost "
-        "and source lines; or one call with its whole prompt, and where each part of it comes "
-        "from: the line that said it, or the call whose answer it is. RUN is a path, the "
-        "beginning of a run's name, or 'last'.",
-    )
-    parser.add_argument("names", nargs="*", metavar="[RUN] [CALL]", help="CALL begins with a slash")
-    parser.add_argument("--all", action="store_true", help="print every call, not the first")
-    parser.add_argument(
-        "--plain", action="store_true", help="print the prompt of a call without its origins"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    parser.add_argument("--salvage", action="store_true", help="show what is before the damage")
-    parser.set_defaults(command=command)
+@appl_command("show", example="appl trace show\nappl trace show last /main.0/gen.0")
+@argument(
+    "names",
+    nargs=-1,
+    metavar="[RUN] [CALL]",
+    help=f"RUN is {parameters.RUN}; CALL begins with a slash",
+)
+@switch("--all", help="print every call, not the first")
+@switch("--plain", help="print the prompt of a call without its origins")
+@parameters.as_json
+@parameters.salvage
+def command(given: Options) -> int:
+    """Show a run, or one of its calls.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Show a run or a call; the exit code."""
+    A run is shown as the tree of its functions and calls, with time, tokens, cost and source lines;
+    a call with its whole prompt, and where each part of it comes from: the line that said it, or
+    the call whose answer it is.
+    """
     with guarded(given.json) as failure:
         run, address = _names(given.names)
         if address:
@@ -78,7 +75,7 @@ def command(given: argparse.Namespace) -> int:
     return failure.code
 
 
-def _show_call(given: argparse.Namespace, path: Path, address: str) -> None:
+def _show_call(given: Options, path: Path, address: str) -> None:
     with Passes(path, salvage=given.salvage) as run:
         call, written = _call(run, address), Written(run.size)
     if isinstance(call, Call):
@@ -356,4 +353,4 @@ def _count(tokens: int | None) -> str:
 
 
 def _sampling(call: Call) -> str:
-    return options_shown(parameters(call.sampling)) or "no options"
+    return options_shown(sampling.parameters(call.sampling)) or "no options"

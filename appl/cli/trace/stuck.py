@@ -5,15 +5,16 @@ Invariant: only reads, also while the run is being written; nothing is asked of 
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from appl.cli import parameters
+from appl.cli.commands import Options, appl_command, switch
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, one_line, out, term_safe
-from appl.cli.trace.named import run_path, takes_run
+from appl.cli.trace.named import run_path
 from appl.cli.trace.places import place, seconds
 from appl.cli.trace.several import counted
 from appl.tracing import Call, ToolUse
@@ -24,23 +25,17 @@ if TYPE_CHECKING:
 _MOST, _WIDTH = 20, 100
 
 
-def add(commands: Any) -> None:
-    """Add the command to those of ``appl trace``."""
-    parser = commands.add_parser(
-        "stuck",
-        help="show what a running program waits for, read from its growing trace",
-        description="Show which calls and tools of a run are under way, for how long, what became "
-        "of their attempts, and when the program was last told something. A run that ended shows "
-        "what was under way then. `appl ctl` asks a live run itself.",
-    )
-    takes_run(parser)
-    parser.add_argument("--all", action="store_true", help="print every call, not the oldest")
-    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    parser.set_defaults(command=command)
+@appl_command("stuck", example="appl trace stuck")
+@parameters.run
+@switch("--all", help="print every call, not the oldest")
+@parameters.as_json
+def command(given: Options) -> int:
+    """Show what a running program waits for, read from its growing trace.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Show what is waited for; the exit code."""
+    Shows which calls and tools of a run are under way, for how long, what became of their attempts,
+    and when the program was last told something. A run that ended shows what was under way then.
+    `appl ctl` asks a live run itself.
+    """
     with guarded(given.json) as failure:
         summary = importlib.import_module("appl.tracing.reading.summaries")
         now = time.time_ns()

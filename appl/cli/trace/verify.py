@@ -5,16 +5,16 @@ Invariant: the trace itself is only read.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
-from typing import Any
 
-from appl.cli import exits
+from appl.cli import exits, parameters
+from appl.cli.commands import Options, appl_command, argument, option
 from appl.cli.failure import guarded
+from appl.cli.parameters import LAST, RUN
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, say, term_safe
-from appl.cli.trace.named import LAST, RUN, run_path
-from appl.cli.trace.several import bytes_shown, command_of, counted, run_paths
+from appl.cli.trace.named import run_path
+from appl.cli.trace.several import bytes_shown, counted, run_paths
 from appl.config import load
 from appl.errors import TraceError
 from appl.tracing import salvage
@@ -28,36 +28,25 @@ _REPLAYS = {
 }
 
 
-def add(commands: Any) -> None:
-    """Add both commands to those of ``appl trace``."""
-    parser = command_of(
-        commands,
-        "verify",
-        "check every block, reference and digest",
-        description="Check traces from the first byte to the last: checksums and sequence of the "
-        "blocks, references, digests of prompts and parameters computed again. Exit code 0: "
-        "nothing is wrong (a last group that a crash cut off is no damage); 4: something is.",
-    )
-    parser.add_argument("runs", nargs="*", metavar="RUN", help=f"{RUN}; {LAST}")
-    parser.add_argument(
-        "--against",
-        metavar="RUN",
-        help="check too that this run asked and was answered the same; exit code 1 if not",
-    )
-    parser.set_defaults(command=_verify)
-    copy = command_of(
-        commands,
-        "salvage",
-        "copy what is before the damage into a new trace",
-        description="Copy the blocks of a damaged trace that lie before the damage into a new one, "
-        "which can be shown, replayed and resumed. The damaged one is left as it is.",
-    )
-    copy.add_argument("run", metavar="RUN", help=RUN)
-    copy.add_argument("-o", "--out", metavar="FILE", help="default: RUN.salvaged.trace beside it")
-    copy.set_defaults(command=_salvage)
+@appl_command(
+    "verify",
+    example="appl trace verify last",
+    codes="0 nothing is wrong (a last group that a crash cut off is no damage); 1 --against "
+    "differs; 4 something is wrong",
+)
+@argument("runs", nargs=-1, metavar="RUN", help=f"{RUN}; {LAST}")
+@option(
+    "--against",
+    metavar="RUN",
+    help="check too that this run asked and was answered the same; exit code 1 if not",
+)
+@parameters.as_json
+def verify_command(given: Options) -> int:
+    """Check every block, reference and digest of traces.
 
-
-def _verify(given: argparse.Namespace) -> int:
+    Traces are read from the first byte to the last: checksums and sequence of the blocks,
+    references, digests of prompts and parameters computed again.
+    """
     with guarded(given.json) as failure:
         other = None if given.against is None else run_path(given.against)
         verdicts = [_verified(path, other) for path in run_paths(given.runs or ["last"])]
@@ -105,7 +94,15 @@ def _lines(verdict: Verdict) -> list[str]:
     return list(map(term_safe, lines))
 
 
-def _salvage(given: argparse.Namespace) -> int:
+@appl_command("salvage", example="appl trace salvage broken.trace -o good.trace")
+@argument("run", metavar="RUN", help=RUN)
+@option("-o", "--out", metavar="FILE", help="default: RUN.salvaged.trace beside it")
+@parameters.as_json
+def salvage_command(given: Options) -> int:
+    """Copy what is before the damage into a new trace.
+
+    The new trace can be shown, replayed and resumed. The damaged one is left as it is.
+    """
     with guarded(given.json) as failure:
         source = run_path(given.run)
         target = Path(given.out) if given.out else source.with_suffix(".salvaged.trace")

@@ -6,7 +6,6 @@ the browser by a file that nobody else can read, as command lines can be read by
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import json
@@ -19,10 +18,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from appl.cli import parameters
+from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.failure import guarded, not_taken
 from appl.cli.target import UsageError
 from appl.cli.terminal import out, say
-from appl.cli.trace.named import run_path, takes_run
+from appl.cli.trace.named import run_path
 
 _EPILOG = """\
 Keys in the viewer: 1 to 9 choose a view, / searches, j and k go from call to call, ? lists all.
@@ -30,28 +31,22 @@ The page shows a run that goes on as it grows. It asks nobody but this command.
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command to those of ``appl trace``."""
-    parser = commands.add_parser(
-        "view",
-        help="show a run in the browser, or write it as one HTML file",
-        description="Show a run in the browser: calls, timeline, graph, prompts, shared prefixes,\n"
-        "critical path, cost, search, and what differs from another run.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    takes_run(parser)
-    parser.add_argument("--diff", metavar="RUN", help="another run to compare it with")
-    parser.add_argument("--html", metavar="FILE", help="write one HTML file with all data in it")
-    parser.add_argument("--no-open", action="store_true", help="only print the address")
-    parser.add_argument("--port", type=int, default=0, help="port (default: one that is free)")
-    parser.add_argument("--salvage", action="store_true", help="show what is before the damage")
-    parser.add_argument("--json", action="store_true", help="print the line as JSON")
-    parser.set_defaults(command=command)
+@appl_command(
+    "view", epilog=_EPILOG, example="appl trace view last\nappl trace view last --html run.html"
+)
+@parameters.run
+@option("--diff", metavar="RUN", help="another run to compare it with")
+@option("--html", metavar="FILE", help="write one HTML file with all data in it")
+@switch("--no-open", help="only print the address")
+@option("--port", type=int, default=0, metavar="N", help="port; 0: one that is free")
+@parameters.salvage
+@switch("--json", help="print the line as JSON")
+def command(given: Options) -> int:
+    """Show a run in the browser, or write it as one HTML file.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Serve the run until Ctrl-C, or write it; the exit code."""
+    Shows calls, timeline, graph, prompts, shared prefixes, critical path, cost, search, and what
+    differs from another run.
+    """
     with guarded(given.json) as failure:
         if not 0 <= given.port < 1 << 16:
             raise UsageError(f"--port is a number from 0 to 65535, got {given.port}")
@@ -75,7 +70,7 @@ def command(given: argparse.Namespace) -> int:
     return failure.code
 
 
-def _write(viewer: Any, views: Any, given: argparse.Namespace) -> None:
+def _write(viewer: Any, views: Any, given: Options) -> None:
     size = viewer.export(views, given.html)
     if given.json:
         out(json.dumps({"html": given.html, "bytes": size}))
@@ -83,7 +78,7 @@ def _write(viewer: Any, views: Any, given: argparse.Namespace) -> None:
         say(f"appl: wrote {given.html} ({size / 1e6:.1f} MB)")
 
 
-def _serve(viewer: Any, views: Any, given: argparse.Namespace) -> None:
+def _serve(viewer: Any, views: Any, given: Options) -> None:
     with _server(viewer, views, given.port) as server:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         line = {"ready": True, "url": server.url, "pid": os.getpid()}

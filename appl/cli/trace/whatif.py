@@ -5,16 +5,17 @@ Invariant: only reads; the model is first asked for the run as it was, and says 
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from appl.cli import parameters
+from appl.cli.commands import Options, appl_command, option
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, out, term_safe
-from appl.cli.trace.named import run_path, takes_run
+from appl.cli.trace.named import run_path
 from appl.cli.trace.places import seconds
 from appl.errors import InvalidOption, nearest
 from appl.price import Price
@@ -28,33 +29,29 @@ if TYPE_CHECKING:
 _HINTED = 10_000
 
 
-def add(commands: Any) -> None:
-    """Add the command to those of ``appl trace``."""
-    parser = commands.add_parser(
-        "what-if",
-        help="predict time and cost of a run with other latency, slots, prices or calls",
-        description="Simulate a recorded run with something changed. The program's own time, the "
-        "order in which it asks and what its prompts hold stay as they were recorded.",
-    )
-    takes_run(parser)
-    parser.add_argument(
-        "--latency", default="x1", metavar="xF", help="times of models by a factor, as x0.5"
-    )
-    parser.add_argument("--concurrency", type=int, metavar="N", help="at most N calls at once")
-    parser.add_argument(
-        "--price", action="append", default=[], metavar="MODEL=IN/OUT",
-        help="price of a million prompt and answer tokens; MODEL may be left out: =IN/OUT",
-    )  # fmt: skip
-    parser.add_argument(
-        "--without", action="append", default=[], metavar="CALL",
-        help="leave out a call, or a function with all its calls",
-    )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print one JSON document and no more")
-    parser.set_defaults(command=command)
+@appl_command("what-if", example="appl trace what-if last --concurrency 4 --latency x0.5")
+@parameters.run
+@option("--latency", default="x1", metavar="xF", help="times of models by a factor, as x0.5")
+@option("--concurrency", type=int, metavar="N", help="at most N calls at once")
+@option(
+    "--price",
+    multiple=True,
+    metavar="MODEL=IN/OUT",
+    help="price of a million prompt and answer tokens; MODEL may be left out: =IN/OUT",
+)
+@option(
+    "--without",
+    multiple=True,
+    metavar="CALL",
+    help="leave out a call, or a function with all its calls",
+)
+@parameters.as_json
+def command(given: Options) -> int:
+    """Predict time and cost of a run with other latency, slots, prices or calls.
 
-
-def command(given: argparse.Namespace) -> int:
-    """Print the prediction; the exit code."""
+    The recorded run is simulated with something changed. The program's own time, the order in which
+    it asks and what its prompts hold stay as they were recorded.
+    """
     with guarded(given.json) as failure:
         with Passes(run_path(given.run)) as run:
             data = _predicted(run, given)
@@ -65,7 +62,7 @@ def command(given: argparse.Namespace) -> int:
     return failure.code
 
 
-def _predicted(run: Passes, given: argparse.Namespace) -> dict[str, Any]:
+def _predicted(run: Passes, given: Options) -> dict[str, Any]:
     flows = importlib.import_module("appl.tracing.explaining.flow")
     whatif = importlib.import_module("appl.tracing.explaining.whatif")
     latency, slots = _factor(given.latency), given.concurrency

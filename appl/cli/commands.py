@@ -1,0 +1,289 @@
+"""How commands of ``appl`` are declared: options, arguments, groups, help and wrong usage.
+
+Invariant: a group imports the module of a command when that command is invoked, and never to list
+it; a command is a function of its parsed options that returns an exit code.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from appl.cli import exits
+from appl.cli.terminal import say
+from appl.errors import nearest
+
+if TYPE_CHECKING:
+    _Choice = click.Choice[str]
+else:
+    _Choice = click.Choice  # which is generic since click 8.2
+
+F = TypeVar("F", bound=Callable[..., Any])
+CONTEXT = {"help_option_names": ["-h", "--help"], "show_default": True, "max_content_width": 100}
+
+
+class Options(SimpleNamespace):
+    """The parsed options and arguments of a command, by name."""
+
+
+Action = Callable[[Any], int]
+
+
+class Option(click.Option):
+    """An option, with the *section* of the help text that lists it."""
+
+    def __init__(self, *args: Any, section: str = "Options", **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.section = section
+
+
+class Argument(click.Argument):
+    """A positional argument that the help text explains."""
+
+    section = "Arguments"
+
+    def __init__(self, *args: Any, help: str = "", **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.meaning = help
+
+    @property
+    def word(self) -> str:
+        """What stands for the argument in help texts."""
+        return self.metavar or str(self.name).upper()
+
+    def make_metavar(self, ctx: click.Context | None = None) -> str:
+        """The argument in the usage line: optional ones in brackets."""
+        word = self.word + ("…" if self.nargs != 1 else "")
+        return word if self.required else f"[{word}]"
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:  # type: ignore[override]
+        """The row of the help text."""
+        return (self.word, self.meaning) if self.meaning else None
+
+
+class Choice(_Choice):
+    """One of a few words; a wrong one is answered with the nearest."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """*value*, if it is one of the words."""
+        if value in self.choices:
+            return value
+        hint = nearest(str(value), self.choices)
+        self.fail(f"got {value!r}{hint}; write one of {', '.join(self.choices)}", param, ctx)
+
+
+class Command(click.Command):
+    """A command whose help ends with an *example*, and with its own exit *codes*."""
+
+    def __init__(self, *args: Any, example: str = "", codes: str = "", **more: Any) -> None:
+        more["context_settings"] = {**CONTEXT, **more.get("context_settings", {})}
+        super().__init__(*args, **more)
+        self.options_metavar = "[options]"
+        self.examples, self.codes = example.splitlines(), codes
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """The option ``--help``, described as the others are."""
+        found = super().get_help_option(ctx)
+        if found is not None:
+            found.help = "show this help and exit"
+        return found
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the arguments and options, section by section."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for param in self.get_params(ctx):
+            row = param.get_help_record(ctx)
+            if row is not None:
+                sections.setdefault(getattr(param, "section", "Options"), []).append(row)
+        for title, rows in sections.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples and the exit codes."""
+        super().format_epilog(ctx, formatter)
+        if self.examples:
+            with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
+                for line in self.examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+        if self.codes:
+            formatter.write_paragraph()
+            formatter.write_text(f"Exit codes: {self.codes}")
+
+
+class Group(Command, click.Group):
+    """Commands below a command; a name that is none of theirs is answered with the nearest."""
+
+    def __init__(self, *args: Any, aliases: Mapping[str, str] | None = None, **more: Any) -> None:
+        more = {"subcommand_metavar": "COMMAND …", **more}
+        super().__init__(*args, invoke_without_command=True, **more)
+        self.no_args_is_help = False
+        self.aliases = aliases or {}
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """The command *name*, or the one that it is another word for."""
+        return super().get_command(ctx, self.aliases.get(name, name))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that *args* begin with, and the words after it."""
+        name, *rest = args
+        found = self.get_command(ctx, name)
+        if found is None and not ctx.resilient_parsing:
+            hint = nearest(name, self.list_commands(ctx))
+            ctx.fail(f"there is no command {name!r}{hint}")
+        return name, found, rest
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, then the options."""
+        self.format_commands(ctx, formatter)
+        super().format_options(ctx, formatter)
+
+
+Section = Mapping[str, tuple[str, str]]
+
+
+class LazyGroup(Group):
+    """Commands by name, with where each is (``module:name``) and what it does, in *sections*."""
+
+    def __init__(self, *args: Any, sections: Mapping[str, Section], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.sections = sections
+        self._table = {name: entry for rows in sections.values() for name, entry in rows.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands, in the order of the help text."""
+        return list(self._table)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """The command *name*; its module is imported now."""
+        if name not in self._table:
+            return None
+        module, _, member = self._table[name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), member or "command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections."""
+        for title, rows in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, text) for name, (_, text) in rows.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Completions for a command's name, without importing any."""
+        names = [
+            CompletionItem(name, help=text)
+            for name, (_, text) in self._table.items()
+            if name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def appl_command(
+    name: str, *, cls: type[Command] = Command, under: click.Command | None = None, **more: Any
+) -> Callable[[Action], click.Command]:
+    """Make a function of ``Options`` the command *name*, one of the group *under* if that is given.
+
+    The function's docstring is the help of the command.
+    """
+
+    def decorate(action: Action) -> click.Command:
+        @functools.wraps(action)
+        def invoked(**values: Any) -> int:
+            return action(Options(**values))
+
+        made: click.Command = click.command(name, cls=cls, **more)(invoked)
+        if isinstance(under, click.Group):
+            under.add_command(made)
+        return made
+
+    return decorate
+
+
+def option(*words: str, **more: Any) -> Callable[[F], F]:
+    """An option of the command below."""
+    return click.option(*words, cls=Option, **more)
+
+
+def switch(*words: str, **more: Any) -> Callable[[F], F]:
+    """An option without a value."""
+    return option(*words, is_flag=True, **more)
+
+
+def argument(name: str, **more: Any) -> Callable[[F], F]:
+    """A positional argument of the command below."""
+    return click.argument(name, cls=Argument, **more)
+
+
+def several(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """The decorators as one, in the order in which they would stand above each other."""
+
+    def decorate(function: F) -> F:
+        for each in reversed(decorators):
+            function = each(function)
+        return function
+
+    return decorate
+
+
+def need_command() -> int:
+    """Answer a group without a command with its help, as wrong usage."""
+    context = click.get_current_context()
+    if context.invoked_subcommand is None:
+        say(context.get_help().rstrip())
+        return exits.USAGE
+    return exits.OK
+
+
+def options_of(command: click.Command) -> list[click.Option]:
+    """The options of *command*."""
+    return [param for param in command.params if isinstance(param, click.Option)]
+
+
+# -- wrong usage
+
+
+def told(error: click.UsageError) -> list[str]:
+    """The lines that tell a user what was wrong with a command line, and what to write."""
+    lines = [f"appl: {_problem(error)}"]
+    context = error.ctx
+    if context is not None:
+        usage = " ".join([context.command_path, *context.command.collect_usage_pieces(context)])
+        lines.append(f"usage: {usage}")
+        lines.append(f"`{context.command_path} --help` explains the options")
+    return lines
+
+
+def _problem(error: click.UsageError) -> str:
+    if isinstance(error, click.NoSuchOption):
+        return f"there is no option {error.option_name}{_nearest_option(error)}"
+    if isinstance(error, click.MissingParameter):
+        return f"{_path(error)} needs {_names(error.param)}"
+    if isinstance(error, click.BadParameter):
+        return f"{_names(error.param)}: {error.message}"
+    return error.message
+
+
+def _path(error: click.UsageError) -> str:
+    return error.ctx.command_path if error.ctx is not None else "appl"
+
+
+def _nearest_option(error: click.NoSuchOption) -> str:
+    if error.ctx is None:
+        return ""
+    params = error.ctx.command.get_params(error.ctx)
+    return nearest(error.option_name, [name for param in params for name in param.opts])
+
+
+def _names(param: click.Parameter | None) -> str:
+    if isinstance(param, Argument):
+        return param.word
+    return "/".join(param.opts) if param is not None else "an argument"
