@@ -140,7 +140,7 @@ def test_a_star_import_leaves_the_names_of_others_alone() -> None:
 
 def test_importing_the_public_names_loads_nothing_heavy() -> None:
     loaded = set(python(f"{PROGRAM}; import sys; print(*sys.modules)").split())
-    assert not HEAVY & loaded
+    assert not (HEAVY | {"click"}) & loaded
 
 
 def test_importing_has_no_effects() -> None:
@@ -170,6 +170,29 @@ def test_what_the_suite_imports_beforehand_loads_no_client_and_no_cluster() -> N
 def test_the_command_line_needs_neither_numpy_nor_rich_to_start() -> None:
     loaded = set(python("import appl.cli; import sys; print(*sys.modules)").split())
     assert not HEAVY & loaded
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["trace", "--help"], ["trace", "shwo"]]
+)
+def test_help_imports_the_module_of_no_command(words: list[str]) -> None:
+    code = f"import sys; from appl.cli import main; main({words}); print(*sys.modules)"
+    loaded = set(python(code).splitlines()[-1].split())
+    assert {name for name in loaded if name.startswith("appl.cli.")} <= {
+        f"appl.cli.{name}" for name in ("commands", "exits", "terminal", "trace")
+    }
+    assert not {"appl.session", "appl.runtime", "appl.tracing"} & loaded
+
+
+def test_a_run_imports_no_other_command(tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text("def main(): return 1\n")
+    code = (
+        "import sys; from appl.cli import main; "
+        f"main(['run', '--no-trace', {str(tmp_path / 'p.py')!r}]); print(*sys.modules)"
+    )
+    loaded = set(python(code).splitlines()[-1].split())
+    others = ("check", "ctl", "graph", "plan", "render", "serve", "settings", "trace")
+    assert not {f"appl.cli.{name}" for name in others} & loaded
 
 
 @pytest.mark.long
