@@ -62,8 +62,11 @@ class Program(Body):
         options = Options(ctx=told.ctx, parallel=told.parallel, docstring_as=told.docstring_as)
         self.translated: Translated = translate(f, options)
         self.body = rebuild(f, self.translated, OPS)
-        self.name, self.kind, self.ctx = f.__name__, self.translated.kind, told.ctx
+        self.name, self.qualname = f.__name__, f.__qualname__
+        self.kind, self.ctx = self.translated.kind, told.ctx
         self.file, self.line = self.translated.file, self.translated.line
+        kept = told.default_return is not None or told.new_ctx_func is not None
+        self.notes = () if kept else self.translated.notes
         self.told = told
         self.manner = Manner(told.ctx, model=told.model, block=told.compositor)
         self._about = _ABOUT.difference(inspect.signature(f).parameters)
@@ -119,6 +122,9 @@ class Program(Body):
 
     def begun(self, frame: Frame) -> None:
         activation.begin(frame)
+        if self.notes and not frame.shares:
+            for note in self.notes:
+                frame.run.tell_once(note, f"appl: {note}")
         role = self.told.docstring_as
         if role is not None and self.translated.docstring is not None:
             frame.prompt.say(_documenting(frame.voice, role), self.translated.docstring)
@@ -207,7 +213,9 @@ def _async(program: Program) -> Callable[..., Any]:
         if program.told.parallel and _in_body():
             return program.spawn(args, kwargs, manner)
         frame, turn = program.enter(args, manner)
-        return program.aexecute(frame, turn, args, kwargs)
+        made: Any = program.aexecute(frame, turn, args, kwargs)
+        made.__name__, made.__qualname__ = program.name, program.qualname
+        return made
 
     return marked(wrapper)
 
@@ -232,6 +240,11 @@ def _asyncgen(program: Program) -> Callable[..., Any]:
 
 _WRAPPERS = {"sync": _sync, "async": _async, "generator": _generator, "asyncgen": _asyncgen}
 
+_OLDER = {"comp": "compositor", "include_docstring": "docstring_as"}
+_OPTIONS = (
+    "ctx", "compositor", "model", "default_return", "docstring_as", "parallel", "auto_prime",
+    "new_ctx_func",
+)  # fmt: skip
 _ROLES: dict[str, RoleName] = {"user": "user", "system": "system"}
 
 
@@ -282,7 +295,7 @@ def ppl(
     if not isinstance(ctx, str):
         return _decorate(ctx, Decoration())
     if older:
-        older = renamed("@ppl", older, {"comp": "compositor", "include_docstring": "docstring_as"})
+        older = renamed("@ppl", older, _OLDER, _OPTIONS)
         compositor = older.pop("compositor", compositor)
         if older.pop("docstring_as", False):
             docstring_as = docstring_as or "user"

@@ -41,7 +41,7 @@ from appl.tracing.recording.secret import Masker
 _OURS = (str(Path(__file__).parents[1]), str(Path(greenlet.__file__).parent), "<frozen")
 _BACKENDS = "/appl_backends/"
 _PYTHON = sysconfig.get_paths()["stdlib"]
-_PLAIN = (UsageError, ConfigError, TraceError, ControlError, ExportError)
+_PLAIN = (UsageError, TraceError, ControlError, ExportError)
 _USAGE = (UsageError, ConfigError, ModelNotFound, BackendNotFound, MissingExtra)
 _SOURCE = (PromptSyntaxError, SourceUnavailable)
 

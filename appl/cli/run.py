@@ -244,6 +244,8 @@ def report(value: Any, session: Session, shower: Display, given: Options) -> Non
         where = str(session.path) if session.path else None
         out(as_json({"value": value, "run": {**shower.counts.as_data(), "trace": where}}))
         return
+    if inspect.isfunction(value) or inspect.ismethod(value):
+        say(f"appl: the program returned the function {value.__name__}; write {value.__name__}()")
     shown = show(value)
     if shown:
         out(shown)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from appl.errors import UnknownOption, nearest
@@ -37,12 +37,19 @@ def _users_level() -> int:
     return level + 1
 
 
-def renamed(where: str, given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """*given* under the names of today; one that was never known raises ``UnknownOption``."""
+def renamed(
+    where: str, given: Mapping[str, Any], names: Mapping[str, str], known: Collection[str] = ()
+) -> dict[str, Any]:
+    """*given* under the names of today; one that was never known raises ``UnknownOption``.
+
+    *known* are the options of today, of which the error names the nearest.
+    """
     found: dict[str, Any] = {}
     for old, value in given.items():
         if old not in names:
-            raise UnknownOption(f"{where} has no option {old!r}{nearest(old, names)}")
+            hint = nearest(old, (*known, *names))
+            listed = f" (known: {', '.join(known)})" if known else ""
+            raise UnknownOption(f"{where} has no option {old!r}{hint}{listed}")
         told_once(f"{where}({old}=…)", f"{names[old]}=")
         found[names[old]] = value
     return found

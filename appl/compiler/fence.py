@@ -26,7 +26,14 @@ def require_function(value: Any) -> FunctionType:
         return value
     if isinstance(value, _SWAPPED):
         raise TypeError(swapped(type(value).__name__))
+    if isinstance(getattr(value, "__wrapped__", None), FunctionType):
+        raise TypeError(swapped(_maker(value)))
     raise TypeError(f"@ppl compiles a function written with def, not {_described(value)}")
+
+
+def _maker(value: Any) -> str:
+    """The decorator that made *value* of a function, as far as its type says."""
+    return "cache" if isinstance(value, functools._lru_cache_wrapper) else type(value).__name__
 
 
 def swapped(kind: str) -> str:

@@ -101,11 +101,19 @@ def _findings(module: Module) -> Iterator[Finding]:
     outer = static_names(module)
     prompted = _prompted(module, Names(frozenset(), outer))
     facts = Facts.of(module, {each.path for group in prompted.values() for each in group})
+    spans = [(each.node.lineno, each.node.end_lineno or 0) for g in prompted.values() for each in g]
+
+    def inside(found: Found) -> bool:
+        """Whether a function stands in a prompt function, whose compiler says its text."""
+        return any(first < found.node.lineno <= last for first, last in spans)
+
     called = {owner: {each.node.name for each in group} for owner, group in prompted.items()}
     for found in module.functions.values():
         names = Names(frozenset(survey(found.node).bound), outer)
         decorator = next((d for d in found.node.decorator_list if is_ppl(d, names)), None)
-        if decorator is not None:
+        if decorator is None and not inside(found):
+            yield from rules.unprompted(found, Callees(names))
+        elif decorator is not None:
             near = called.get(found.owner, ())
             methods, programs = (near, ()) if found.owner else ((), near)
             callees = Callees(names, programs, methods)

@@ -1,4 +1,4 @@
-"""Making AST nodes: new ones at the place of a user's node, and changed copies.
+"""Making AST nodes: new ones at the place of a user's node, and changed copies; walking them.
 
 Invariant: no node that was made elsewhere is changed.
 """
@@ -6,6 +6,7 @@ Invariant: no node that was made elsewhere is changed.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import Any, TypeVar, cast
 
 _SYNTAX = (ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop)
@@ -42,3 +43,18 @@ def copied(node: _N, **changes: Any) -> _N:
 def constant(value: str, place: ast.AST) -> ast.Constant:
     """A string constant at *place*."""
     return at(place, ast.Constant(value=value))
+
+
+def own_statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements of the function in order, without those of functions and classes inside."""
+    for statement in getattr(node, "body", ()):
+        yield statement
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        yield from own_statements(statement)
+        for block in ("orelse", "finalbody"):
+            yield from own_statements(
+                ast.Module(body=getattr(statement, block, None) or [], type_ignores=[])
+            )
+        for inner in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+            yield from own_statements(inner)

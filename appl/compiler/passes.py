@@ -27,6 +27,7 @@ from appl.compiler.names import Names, is_ppl, outer_names, program_of
 from appl.compiler.plain import Plain
 from appl.compiler.source import Found, find, parse, peers
 from appl.compiler.survey import survey
+from appl.compiler.unsaid import notes_of
 from appl.compiler.verify import verify_lowered
 from appl.errors import SourceUnavailable, nearest
 
@@ -53,6 +54,8 @@ class _Compiled:
         self.either_docstring = bool(options.docstring_as)
         self.kind: Kind = kind_of(f)
         self.docstring = docstring_of(found.node, found.source, self.either_docstring)
+        names = Names(frozenset(survey(found.node).bound), outer_names(f))
+        self.notes = notes_of(found, names, keeps=options.ctx != "new")
         self._placed: tuple[Hooks, CodeType] | None = None
 
     def placed(self, hooks: Hooks) -> CodeType:
@@ -66,18 +69,19 @@ class Translated:
     """A function's new code, and what is known of it before it runs.
 
     ``docstring`` is its first string if that is documentation; ``docstring_as`` makes it so.
+    ``notes`` are sentences about text and answers that are sure to be lost in it.
     """
 
     def __init__(self, compiled: _Compiled, names: Mapping[str, Any]) -> None:
         self.code, self.free = compiled.code, compiled.code.co_freevars
         self.kind, self.docstring = compiled.kind, compiled.docstring
         self.file, self.line = compiled.found.source.file, compiled.found.node.lineno
-        self.placed = compiled.placed
+        self.placed, self.notes = compiled.placed, compiled.notes
         self._compiled, self._names = compiled, names
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process: what is needed to run, without the module that it was found in."""
-        kept = ("code", "free", "kind", "docstring", "file", "line")
+        kept = ("code", "free", "kind", "docstring", "file", "line", "notes")
         return {name: getattr(self, name) for name in kept}
 
     @functools.cached_property

@@ -10,9 +10,24 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from appl.compiler.callee import Callees
+from appl.compiler.callee import Callees, constant_options
 from appl.compiler.ir import OPS, Graph, Node, Region
-from appl.compiler.source import Found, Module
+from appl.compiler.names import is_ppl
+from appl.compiler.nodes import TEMPLATES, own_statements
+from appl.compiler.source import Def, Found, Module
+from appl.compiler.survey import survey
+from appl.compiler.unsaid import (
+    Caller,
+    bare_text,
+    cause_of,
+    hands_out,
+    last_call,
+    plain_functions,
+    read_names,
+    says_only,
+    textless_names,
+    unread_texts,
+)
 
 LONG_CONSTANT = 200
 """Characters of constant text (about fifty tokens) from which sharing it is worth a word."""
@@ -38,13 +53,19 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a whole file: the dotted names of what its top level imports, the ordinary
-    functions that say they return text, with their annotations, and those that put a wrapper around
-    a function."""
+    """What is known of a whole file.
+
+    ``imported`` are the dotted names of what its top level imports, ``texts`` the annotations of
+    ordinary functions that return text, ``wrapping`` the functions that put a wrapper around
+    another, ``plain`` the functions of the top level that are no prompt functions, and
+    ``textless`` the names of the top level that stand for something without a text, with its kind.
+    """
 
     imported: dict[str, str]
     texts: dict[str, str]
     wrapping: frozenset[str]
+    plain: dict[str, Def]
+    textless: dict[str, str]
 
     @classmethod
     def of(cls, module: Module, prompted: Container[str]) -> Facts:
@@ -63,7 +84,8 @@ class Facts:
         }
         texts = {path: kind for path, kind in texts.items() if kind in _TEXTS}
         functions = {each.path for each in module.functions.values()}
-        return cls(imported, texts, frozenset(wrapping & functions))
+        plain, textless = plain_functions(module), textless_names(module)
+        return cls(imported, texts, frozenset(wrapping & functions), plain, textless)
 
     def made_by(self, decorator: ast.expr) -> str:
         """What *decorator* certainly makes in place of a function: ``wrapper``, ``property``, …"""
@@ -106,11 +128,29 @@ class Subject:
 
     def at(self, rule: str, node: Any, message: str, hint: str) -> Finding:
         """A finding at a node of the syntax tree."""
-        return Finding(
-            rule, self.graph.file, node.lineno, node.col_offset + 1,
-            node.end_lineno or node.lineno, (node.end_col_offset or node.col_offset) + 1,
-            message, hint,
-        )  # fmt: skip
+        return finding_at(self.graph.file, rule, node, message, hint)
+
+    def may_say(self, statement: ast.stmt) -> bool:
+        """Whether *statement* is a call of something unknown, which may say text."""
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        call = call.value if isinstance(call, ast.Await) else call
+        if not isinstance(call, ast.Call):
+            return False
+        name = call.func.id if isinstance(call.func, ast.Name) else ""
+        known = self.facts.plain.get(name)
+        silent = known is not None and not any(
+            isinstance(each, ast.Return) and each.value is not None for each in ast.walk(known)
+        )
+        return not silent and name != "print" and self.callees.kind(call.func) == "plain"
+
+
+def finding_at(file: str, rule: str, node: Any, message: str, hint: str) -> Finding:
+    """A finding at *node*, a node of the syntax tree of *file*."""
+    return Finding(
+        rule, file, node.lineno, node.col_offset + 1,
+        node.end_lineno or node.lineno, (node.end_col_offset or node.col_offset) + 1,
+        message, hint,
+    )  # fmt: skip
 
 
 # -- waits that make calls run one after another
@@ -268,6 +308,151 @@ def _constant_size(node: Node) -> int:
     return sum(len(part) for part in node.parts if part is not None)
 
 
+# -- text that reaches no prompt
+
+
+def empty_prompt(subject: Subject) -> Iterator[Finding]:
+    """A model is asked with an empty prompt, whose text stands where no prompt holds it."""
+    found = subject.found
+    if not _starts_empty(subject):
+        return
+    caller = Caller(found, True, subject.facts.plain)
+    if (cause := cause_of(caller)) is None or any(map(subject.may_say, own_statements(found.node))):
+        return
+    for call in subject.graph.nodes:
+        if call.op in ("gen", "select") and not call.prompt and _asks_own_prompt(subject, call):
+            yield subject.at_node(
+                "empty-prompt", call,
+                f"the prompt of {caller.name} is empty: {cause.what} "
+                f"(line {getattr(cause.node, 'lineno', 0)})",
+                cause.hint,
+            )  # fmt: skip
+            return
+
+
+def _starts_empty(subject: Subject) -> bool:
+    """Whether the function begins with an empty prompt, and says nothing by itself."""
+    names = subject.callees.names
+    for decorator in subject.found.node.decorator_list:
+        if is_ppl(decorator, names):
+            options = constant_options(decorator)
+            written = len(decorator.keywords) if isinstance(decorator, ast.Call) else 0
+            silent = {"ctx", "model", "parallel", "auto_prime"}
+            return options.get("ctx", "new") == "new" and written <= len(options.keys() & silent)
+    return False
+
+
+def _asks_own_prompt(subject: Subject, node: Node) -> bool:
+    """Whether a call of the graph is given no messages."""
+    for call in _calls(subject.found.node):
+        if (call.lineno, call.col_offset) == (node.line, node.column):
+            given = {keyword.arg for keyword in call.keywords}
+            return not given & {"messages", "_ctx", None}
+    return False
+
+
+def unsaid_text(subject: Subject) -> Iterator[Finding]:
+    """A text or a message is made, and neither said nor used."""
+    for statement, name in unread_texts(subject.found.node):
+        yield subject.at(
+            "unsaid-text", statement, f"nothing says or reads `{name}`",
+            f"leave out `{name} =` to say it, or write `{name}` on a line of its own",
+        )  # fmt: skip
+    for statement in own_statements(subject.found.node):
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        name = getattr(call.func, "id", "") if isinstance(call, ast.Call) else ""
+        helper = subject.facts.plain.get(name)
+        if helper is not None and says_only(helper):
+            yield subject.at(
+                "unsaid-text", call, f"the text in {name}() is said to nobody: it is no prompt "
+                "function", f'write @ppl(ctx="same") above `def {name}`',
+            )  # fmt: skip
+
+
+def unprompted(found: Found, callees: Callees) -> Iterator[Finding]:
+    """``unsaid-text`` in a function that is no prompt function: it asks a model, and says text."""
+    text = bare_text(found.node, docstring=False)
+    asks = any(
+        callees.kind(call.func) in ("gen", "select")
+        and not {keyword.arg for keyword in call.keywords} & {"messages", "_ctx", None}
+        for call in _calls(found.node)
+    )
+    if text is not None and asks:
+        yield finding_at(
+            found.source.file, "unsaid-text", text,
+            f"this text is said to nobody: {found.node.name}() is no prompt function",
+            f"write @ppl above `def {found.node.name}`",
+        )  # fmt: skip
+
+
+def not_text(subject: Subject) -> Iterator[Finding]:
+    """What a statement says has no text: a function, a class, a module, a role not entered."""
+    bound = survey(subject.found.node).bound
+    for statement in own_statements(subject.found.node):
+        if not isinstance(statement, ast.Expr):
+            continue
+        if (hint := _unmet_condition(statement.value)) is not None:
+            yield subject.at(
+                "not-text", statement, "where this is false, its value is no text", hint
+            )
+        for node in _said(statement.value):
+            if (what := _textless(subject, node, bound)) is not None:
+                yield subject.at("not-text", node, *what)
+
+
+def _said(value: ast.expr) -> Iterator[ast.expr]:
+    """The expressions whose values a statement says."""
+    if not isinstance(value, TEMPLATES):
+        yield value
+        return
+    for part in getattr(value, "values", ()):
+        if not isinstance(part, ast.Constant) and part.conversion < 0 and part.format_spec is None:
+            yield part.value
+
+
+def _unmet_condition(value: ast.expr) -> str | None:
+    if not isinstance(value, ast.BoolOp) or not isinstance(value.op, ast.And):
+        return None
+    *tested, text = value.values
+    flags = all(isinstance(each, ast.Compare | ast.UnaryOp) for each in tested)
+    if not flags or not isinstance(text, ast.Constant | ast.JoinedStr):
+        return None
+    return f"write `if {' and '.join(map(ast.unparse, tested))}:` with the text below it"
+
+
+def _textless(subject: Subject, node: ast.expr, bound: Container[str]) -> tuple[str, str] | None:
+    """What *node* stands for that has no text, and what to write."""
+    shown = ast.unparse(node)[:60]
+    if isinstance(node, ast.GeneratorExp):
+        return "a generator has no text", f"write a list, [{ast.unparse(node)[1:-1][:60]}]"
+    if isinstance(node, ast.Call):
+        if subject.callees.kind(node.func) == "role":
+            return f"`{shown}` is not entered", f"write `with {shown}:` around its text"
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name not in bound and subject.facts.textless.get(name) == "async function":
+            return f"`{shown}` is a coroutine, which has no text", f"write await {shown}"
+        return None
+    name = node.id if isinstance(node, ast.Name) else ""
+    kind = subject.facts.textless.get(name)
+    if kind is None or name in bound:
+        return None
+    hint = f"write {name}(...)" if kind != "module" else f"write what you need of it, {name}.…"
+    return f"`{name}` is a {kind}, which has no text".replace("a async", "an async"), hint
+
+
+def lost_answer(subject: Subject) -> Iterator[Finding]:
+    """The last statement asks a model, and nothing returns the answer."""
+    node = subject.found.node
+    call = last_call(node)
+    if call is None or subject.callees.kind(call.func) not in ("gen", "select"):
+        return
+    if _starts_empty(subject) and not hands_out(node):
+        yield subject.at(
+            "lost-answer", call, f"{node.name}() returns nothing, so this answer is lost",
+            f"write return {ast.unparse(call)[:60]}",
+        )  # fmt: skip
+
+
 # -- text that lands in the prompt, or nowhere
 
 _METHODS = frozenset({
@@ -280,7 +465,7 @@ _FUNCTIONS = frozenset({"input", "next", "repr", "str", "format", "sorted", "min
 
 def accidental_text(subject: Subject) -> Iterator[Finding]:
     """The text that an ordinary call returns goes into the prompt."""
-    for statement in _own(subject.found.node):
+    for statement in own_statements(subject.found.node):
         call = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(call, ast.Await):
             call = call.value
@@ -310,13 +495,8 @@ def _returns_text(subject: Subject, func: ast.expr) -> str:
 def unused_result(subject: Subject) -> Iterator[Finding]:
     """A call's answer is kept under a name that nothing reads."""
     node = subject.found.node
-    read: set[str] = set()
-    for each in ast.walk(node):
-        if isinstance(each, ast.Global | ast.Nonlocal):
-            read.update(each.names)
-        elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
-            read.add(each.id)
-    for statement in _own(node):
+    read = read_names(node)
+    for statement in own_statements(node):
         target, value = _bound(statement)
         if target is None or value is None or target.id in read or target.id.startswith("_"):
             continue
@@ -472,19 +652,6 @@ def _dotted(node: ast.expr, imported: dict[str, str]) -> str:
 # -- walking
 
 
-def _own(node: ast.AST) -> Iterator[ast.stmt]:
-    """The statements of the function in order, without those of functions and classes inside."""
-    for statement in getattr(node, "body", ()):
-        yield statement
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        yield from _own(statement)
-        for block in ("orelse", "finalbody"):
-            yield from _own(ast.Module(body=getattr(statement, block, None) or [], type_ignores=[]))
-        for inner in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
-            yield from _own(inner)
-
-
 def _calls(node: ast.AST) -> Iterator[ast.Call]:
     return (each for each in ast.walk(node) if isinstance(each, ast.Call))
 
@@ -495,6 +662,10 @@ _ALL: dict[str, Rule] = {
     "serial-wait": serial_wait,
     "region-wait": region_wait,
     "late-constant": late_constant,
+    "empty-prompt": empty_prompt,
+    "unsaid-text": unsaid_text,
+    "not-text": not_text,
+    "lost-answer": lost_answer,
     "accidental-text": accidental_text,
     "unused-result": unused_result,
     "undeclared-input": undeclared_input,

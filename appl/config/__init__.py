@@ -6,7 +6,7 @@ Arguments win over ``appl.init``, that over the environment, that over the neare
 
 from appl.config.aliases import Alias, followed
 from appl.config.files import find_file
-from appl.config.layers import init, load
+from appl.config.layers import TooLate, init, load, settle
 from appl.config.readers import Key, switch
 from appl.config.values import KEYS, Config, Secret
 
@@ -16,9 +16,11 @@ __all__ = [
     "Config",
     "Key",
     "Secret",
+    "TooLate",
     "find_file",
     "followed",
     "init",
     "load",
+    "settle",
     "switch",
 ]

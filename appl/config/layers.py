@@ -30,6 +30,8 @@ _SECRET = re.compile(r"(^|_)(key|secret|password|token|credential)$", re.IGNOREC
 IN_PROGRAM = ("appl.init", "argument")
 """Origins of settings that stand in no file, so that a secret among them may be given itself."""
 _overrides: dict[str, Any] = {}
+TooLate = Callable[[str | None], None]
+_too_late: TooLate | None = None
 
 
 class _Layers:
@@ -158,6 +160,19 @@ def init(**overrides: Any) -> None:
         _overrides.pop(key, None)
     for key, value in present.items():
         _overrides[key] = _merged(_overrides.get(key), value)
+    if _too_late is not None and (present or not _overrides):
+        _too_late(f"appl.init({', '.join(f'{key}=…' for key in present)})" if present else None)
+
+
+def settle(too_late: TooLate | None) -> TooLate | None:
+    """Have *too_late* told of each ``init`` while the run of the process is open.
+
+    It is given the call as it is written, and nothing when all settings are taken back. Returns who
+    was told before.
+    """
+    global _too_late
+    before, _too_late = _too_late, too_late
+    return before
 
 
 def _merged(old: object, new: object) -> object:

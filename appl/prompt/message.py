@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import Any, ClassVar, Literal, NoReturn, cast, get_args
 
 from appl.compat.older import told_once
-from appl.errors import InvalidOption, nearest
+from appl.errors import InvalidOption, PromptTypeError, nearest
 from appl.prompt.media import Audio, Image, Media, as_media
 
 RoleName = Literal["system", "user", "assistant", "tool"]
@@ -74,6 +74,14 @@ class Message:
                     f"the name of a message's speaker, and the id of a tool call, are text, got "
                     f"{each!r:.80}"
                 )
+
+    def __add__(self, other: object) -> NoReturn:
+        raise PromptTypeError(
+            f"{type(self).__name__} + {type(other).__name__}: messages are not added; write each "
+            "as a statement of its own, or gen(messages=[first, second])"
+        )
+
+    __radd__ = __add__
 
     @property
     def bare(self) -> bool:

@@ -140,6 +140,7 @@ class Run:
         self.recent = Recent()
         self.closed = False  # nothing can be started any more
         self.over = False  # and all has ended
+        self.refusal: Exception | None = None  # why nothing may be started, if so
         self.on_over: Callable[[], None] | None = None
         self._spared: Pending | None = None
         self.root = Frame(self, None, "", Prompt())
@@ -151,6 +152,7 @@ class Run:
         self.quiet = quiet_for(self)
         self._lock = threading.Lock()
         self._seen: dict[str, int] = {}
+        self._told: set[object] = set()
         self._token: Token[Frame | None] | None = None
 
     def add_place(self, name: str, place: Place) -> None:
@@ -218,6 +220,16 @@ class Run:
         """Tell the user something, on stderr and as an event."""
         self.tell(_printable(message))
         self.emit(Warned(address, message, time.monotonic_ns()))
+
+    def was_told(self, key: object) -> bool:
+        """Whether the user was told what *key* stands for."""
+        return key in self._told
+
+    def tell_once(self, key: object, message: str) -> None:
+        """Tell the user something on stderr, once for each *key*."""
+        if key not in self._told:
+            self._told.add(key)
+            self.tell(_printable(message))
 
     def observe(self, address: str, kind: str, live: Callable[[], Any]) -> Any:
         """What the program sees of the world at *address*."""
@@ -315,6 +327,8 @@ class Run:
         """Refuse what comes after the end."""
         if self.closed:
             raise RunClosed("this run is over: nothing can be started in it any more")
+        if self.refusal is not None:
+            raise self.refusal
 
     # -- scopes
 

@@ -13,8 +13,10 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from types import FrameType
 
 from appl import config as settings
+from appl.errors import ConfigError
 from appl.runtime.run import Run
 from appl.session.continuing import resume_session
 from appl.session.entry import script
@@ -42,8 +44,10 @@ def process_session() -> Session:
     with _lock:
         if _process is None and _opener is not None:
             _process = _opener()
+            settings.settle(_refusing(_process.run, _users_place()))
         elif _process is None:
             _process = _script_session()
+            settings.settle(_refusing(_process.run, _users_place()))
             at_exit(_close_process)
             os.register_at_fork(after_in_child=_forget)
         return _process
@@ -57,6 +61,7 @@ def hosted(opener: Callable[[], Session]) -> Iterator[None]:
     """
     global _process, _opener
     before, (_process, _opener) = (_process, _opener), (None, opener)
+    began = settings.settle(None)
     try:
         yield
     except BaseException as error:
@@ -66,6 +71,41 @@ def hosted(opener: Callable[[], Session]) -> Iterator[None]:
         _end_hosted(None)
     finally:
         _process, _opener = before
+        settings.settle(began)
+
+
+def _refusing(run: Run, began: str) -> settings.TooLate:
+    """Refuses settings for *run*, which began with others.
+
+    In a plain program they may be meant for a later run with an ``appl.record()`` of its own, so
+    it is the next call of this run that is refused; a hosted program has no other.
+    """
+    hosted = _opener is not None
+
+    def refuse(call: str | None) -> None:
+        if call is None:
+            run.refusal = None
+            return
+        at = "" if hosted else f" {_users_place()}"
+        message = (
+            f"{call}{at} comes too late: this run began {began}, with the settings of then; write "
+            "it above that, at the top of the file"
+        )
+        if hosted:
+            raise ConfigError(message)
+        run.refusal = ConfigError(message)
+
+    return refuse
+
+
+def _users_place() -> str:
+    """Where the user's code made the call that led here."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and (name := frame.f_globals.get("__name__", "")).startswith("appl."):
+        if name.startswith("appl.cli."):
+            return "when `appl run` called the function"
+        frame = frame.f_back
+    return f"at {frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "earlier"
 
 
 def _script_session() -> Session:
@@ -93,6 +133,7 @@ def _forget() -> None:
     """A forked child has no part in its parent's run."""
     global _process
     _process = None
+    settings.settle(None)
 
 
 def _close_process() -> None:

@@ -12,7 +12,8 @@ from appl.compiler.lint import ALL_RULES, check_text
 HEAD = """\
 import os, random, requests, subprocess, time, urllib.request, uuid
 from datetime import datetime
-from appl import AIRole, SystemMessage, SystemRole, call, gen, grow, map as pmap, observe, ppl, select
+from appl import AIRole, SystemMessage, SystemRole, call, gen, grow, map as pmap, observe, ppl
+from appl import records, select
 
 @ppl
 def answer(q):
@@ -24,6 +25,15 @@ def turn(q):
     f"{q}"
 
 def helper() -> str:
+    return "x"
+
+def introduce():
+    "You are a guide."
+
+class Thing:
+    name = "thing"
+
+async def fetch():
     return "x"
 
 def number() -> int:
@@ -58,6 +68,29 @@ SPEAKS = {
         f"f'Text: {{doc}}'\n'{LONG}'\nreturn gen()",
         f"f'Short: {{doc}} {LONG}'\n'{LONG}'\nreturn gen()",
     ],
+    "empty-prompt": [
+        '"""Answer."""\nreturn gen()',
+        "prompt = f'Answer {doc}'\nreturn gen()",
+        "introduce()\nreturn gen()",
+        "print('Answer this.')\nreturn gen()",
+    ],
+    "unsaid-text": [
+        "s = SystemMessage('Be brief.')\nf'{doc}'\nreturn gen()",
+        "question = f'What is {doc}?'\n'Answer.'\nreturn gen()",
+        "introduce()\nf'{doc}'\nreturn gen()",
+    ],
+    "not-text": [
+        "f'{answer}'\nreturn gen()",
+        "helper\nreturn gen()",
+        "f'{os}'\nreturn gen()",
+        "f'{Thing}'\nreturn gen()",
+        "f'{(q for q in qs)}'\nreturn gen()",
+        "f'{fetch()}'\nreturn gen()",
+        "fetch()\nreturn gen()",
+        "AIRole()\nf'{doc}'\nreturn gen()",
+        "doc == 'x' and 'Be brief.'\nreturn gen()",
+    ],
+    "lost-answer": ["f'{doc}'\ngen()", "f'{doc}'\nselect(qs)"],
     "accidental-text": ["stack.pop()", "helper()", "input('?')\nreturn gen()  # appl: ignore"],
     "unused-result": ["a = gen()", "a: object = answer(qs)\nreturn qs"],
     "undeclared-input": [
@@ -94,6 +127,18 @@ SILENT = [
     f"f'Text: {{doc}}'\nreturn gen(), '{LONG}'",
     "stack.append(1)\nnumber()\nanswer(qs)\ngrow(helper())",
     "_ = gen()\na = gen()\nreturn a",
+    "s = SystemMessage('Be brief.')\ns\nreturn gen()",
+    "messages = [SystemMessage('Be brief.')]\nreturn gen(messages=messages)",
+    "prompt = f'Answer {doc}'\nreturn gen(messages=prompt)",
+    "prompt = f'Answer {doc}'\ngrow(prompt)\nreturn gen()",
+    "prompt = 'Answer.'\ndef inner():\n    return prompt\nreturn inner",
+    "stack.introduce()\nprint('Answer this.')\nreturn gen()",
+    "turn(doc)\nprint('Answer this.')\nreturn gen()",
+    '"""Documentation."""\nreturn gen(messages=doc)',
+    "f'{answer(doc)} {helper()} {Thing.name} {os.name} {str(fetch)}'\nreturn gen()",
+    "helper = 'x'\nf'{helper}'\nreturn gen()",
+    "with AIRole():\n    gen()\nreturn records()",
+    "doc == 'x' and gen()\nreturn gen()",
     "a = answer(qs)\ndef inner():\n    return a\nreturn inner",
     "def fetch(url):\n    return requests.get(url).text\nf'{observe(fetch, doc)}'\nreturn gen()",
     "f'{observe(lambda: requests.get(doc).text)}'\nreturn gen()",
@@ -252,3 +297,24 @@ def test_a_line_of_a_notebook_is_told(magic: str) -> None:
     assert "nbconvert --to script" in finding.hint
     (other,) = check_text("a.py", "import appl\nx = = 1\n")
     assert other.hint == ""
+
+
+@pytest.mark.parametrize(
+    ("program", "rules"),
+    [
+        ("def f(q):\n    f'Name {q}'\n    return gen()\n", ["unsaid-text"]),
+        ("def f(q):\n    'Documentation.'\n    return gen()\n", []),
+        ("def f(q):\n    f'Name {q}'\n    return q\n", []),
+        ("def f(q):\n    f'Name {q}'\n    return gen(messages=q)\n", []),
+        (
+            "@ppl\ndef g(q):\n    def f():\n        f'{q}'\n        return gen()\n    return f()\n",
+            [],
+        ),
+        ('@ppl(ctx=\'copy\')\ndef f():\n    """Answer."""\n    return gen()\n', []),
+        ('@ppl(docstring_as=\'user\')\ndef f():\n    """Answer."""\n    return gen()\n', []),
+        ("@ppl(ctx='same')\ndef f():\n    'Answer.'\n    gen()\n", []),
+    ],
+)
+def test_text_is_missed_only_where_nobody_says_it(program: str, rules: list[str]) -> None:
+    text = f"from appl import gen, ppl\n\n{program}"
+    assert [each.rule for each in check_text("f.py", text)] == rules

@@ -24,6 +24,7 @@ from appl.runtime.answers.stream import open_stream
 from appl.runtime.concurrency.fiber import hub_here, wait
 from appl.runtime.concurrency.future import Generation, TypedGeneration, finished
 from appl.runtime.frame import Frame
+from appl.runtime.prompts.empty import check_empty, given_empty
 from appl.runtime.prompts.explicit import said_to
 from appl.runtime.resolve import taking_futures
 from appl.runtime.run import here
@@ -148,12 +149,15 @@ def _call(frame: Frame, kind: str, asked: Asked, sampling: Sampling) -> Call:
     given: Messages | None = None
     if asked.messages is not None:
         node, given = said_to(asked.messages, frame.run.recent)
+    place = _source() or frame.asked_at
+    if node is None and given is None:
+        if asked.messages is not None:
+            raise given_empty(kind)
+        check_empty(kind, frame, place)
     check_media(frame.run.models.profile_of(asked.model or ""), node or given)
     cache = frame.run.cache(finished(asked.cache)) if asked.cache is not None else None
     home = hub_here()
-    call = Call(
-        frame, home, kind, node, given, asked.model or "", sampling, _source() or frame.asked_at
-    )
+    call = Call(frame, home, kind, node, given, asked.model or "", sampling, place)
     call.n, call.timeout, call.priority = asked.n, asked.timeout, asked.priority
     call.cache, call.tools = cache, asked.toolbox
     return call

@@ -212,6 +212,11 @@ class Models:
 
     def _resolved(self, name: str) -> Model:
         model = self._names.get(name)
+        if model is None and len(name.split()) > 1:
+            raise InvalidOption(
+                f"the first argument of gen() is the name of a model, got {name!r:.80}; write a "
+                "prompt as a statement before gen(), or as gen(messages=...)"
+            )
         if model is None and name in USUAL and name not in self._profile.models:
             return self.default
         if model is None:

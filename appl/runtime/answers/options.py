@@ -41,10 +41,15 @@ def sampling_of(profile: Profile, fields: dict[str, Any], extra: dict[str, Any])
     return made
 
 
+_TEXTS = frozenset({"prompt", "prompts", "text", "input", "question", "content", "system"})
+_AS_TEXT = "; write a prompt as a statement before gen(), or as gen(messages=...)"
+
+
 def _check_known(name: str, profile: Profile) -> None:
     if name in profile.options:
         return
-    hint = replaced(name) or nearest(name, (*sorted(KNOWN), *profile.options))
+    near = replaced(name) or nearest(name, (*sorted(KNOWN), *profile.options))
+    hint = _AS_TEXT if name in _TEXTS else near
     raise UnknownOption(f"gen() has no option {name!r}, nor has backend {profile.name!r}{hint}")
 
 

@@ -6,6 +6,7 @@ cannot be one is refused by name.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import threading
@@ -115,6 +116,8 @@ def _adapter(pydantic: Any, kind: Any) -> Any:
         return kind
     if isinstance(kind, types.FunctionType | types.MethodType):  # pydantic would call it
         raise _refused(kind, f"a function; for a tool write tools=[{kind.__name__}]")
+    if _is_instance(kind):
+        raise _refused(kind, "an object and no type")
     try:
         adapter = pydantic.TypeAdapter(with_typed_dicts(kind))
         adapter.rebuild(raise_errors=True)
@@ -129,13 +132,19 @@ def _adapter(pydantic: Any, kind: Any) -> Any:
 
 def _refused(kind: Any, why: str) -> InvalidOption:
     hint = ""
-    if not isinstance(kind, type) and hasattr(type(kind), "__pydantic_validator__"):
+    if _is_instance(kind):
         hint = f"; write response_format={type(kind).__name__}, without the call"
     return InvalidOption(
         f"gen(response_format=...) takes a type (a pydantic model, a dataclass, a TypedDict, "
         f"Literal[...], an Enum, int, float, bool, str, list[...], dict[str, ...]), 'json' or a "
         f"JSON schema, got {_shown(kind):.100}: {why}{hint}"
     )
+
+
+def _is_instance(kind: Any) -> bool:
+    """Whether *kind* is an object of a type that could have been given in its place."""
+    data = hasattr(type(kind), "__pydantic_validator__") or dataclasses.is_dataclass(kind)
+    return data and not isinstance(kind, type)
 
 
 def _shown(kind: Any) -> str:
@@ -236,4 +245,6 @@ def _by_schema(wanted: dict[str, Any]) -> Shape:
         wanted = wanted["json_schema"].get("schema", {})
     if not wanted:
         raise _refused(wanted, "an empty schema says nothing; write 'json' for any object")
+    if any(isinstance(each, type) for each in wanted.values()):
+        raise _refused(wanted, "a dict of types is no schema; write them as a dataclass")
     return BySchema(wanted)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
 import linecache
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from types import FrameType
+from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
+from typing import Any
 
 from appl.errors import PromptTypeError
+from appl.runtime.prompts.roles import Spoken
 
 _LONGEST = 60
 _GROWN = re.compile(r"((?:\S+\.)?)grow\((.+)\)", re.DOTALL)
@@ -19,16 +23,22 @@ _GROWN = re.compile(r"((?:\S+\.)?)grow\((.+)\)", re.DOTALL)
 _SIMPLE = re.compile(rf"""[^"{{}}\\#]{{1,{_LONGEST}}}""")
 """What can stand in the braces of an f-string, in every Python."""
 
+_ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """An expression in its file: its line, and where in it the expression stands."""
+    """An expression in its file: its line, and where in it the expression stands.
+
+    ``asynchronous`` is true where ``await`` may be written.
+    """
 
     file: str
     number: int
     line: str
     start: int
     stop: int
+    asynchronous: bool
 
     @property
     def written(self) -> str:
@@ -57,25 +67,104 @@ def refused(value: object, said: object) -> PromptTypeError:
     written = statement.written if statement is not None else "value"
     if value is said:
         what = f"a bare expression of type {kind} is not prompt text"
-        correction = _correction(value, written if _SIMPLE.fullmatch(written) else "value")
+        shown = written if _SIMPLE.fullmatch(written) else "value"
+        asynchronous = statement is not None and statement.asynchronous
+        correction = _condition(value, written) or _correction(value, shown, asynchronous)
     else:
         what = f"a value of type {kind} in a bare {type(said).__name__} is not prompt text"
         correction = _inside(written if len(written) <= _LONGEST else "value")
     if grown is not None:
         what = f"a value of type {kind} is not prompt text, which {grown[1]}grow() takes"
         correction = correction.partition(", or _ = ")[0]
+    return _error(f"{what} (got {value!r:.80})", statement, correction)
+
+
+def textless(value: object, text: str) -> bool:
+    """Whether *text*, that of *value* in an f-string, says only which object it is."""
+    if isinstance(value, str):
+        return False
+    if text[:1] == "<" and text[-1:] == ">":
+        return " at 0x" in text or isinstance(value, _NAMED)
+    if " at 0x" not in text or not isinstance(value, list | tuple | set | frozenset | dict):
+        return False
+    return any(textless(each, repr(each)) for each in _members(value))
+
+
+_NAMED = (type, ModuleType, BuiltinFunctionType)
+"""What Python shows by a name, without an address."""
+
+
+def _members(value: Any) -> Iterable[object]:
+    return value.values() if isinstance(value, dict) else value
+
+
+def refused_part(value: object, text: str) -> PromptTypeError:
+    """The error for *value* in the braces of an f-string, where its *text* says nothing."""
+    statement = _statement()
+    written = statement.written if statement is not None else "value"
+    shown = written if _SIMPLE.fullmatch(written) else "value"
+    asynchronous = statement is not None and statement.asynchronous
+    correction = _meant(value, shown, "{%s}", asynchronous) or f"write {{str({shown})}}"
+    return _error(f"{text:.80} is not prompt text", statement, correction)
+
+
+def _error(what: str, statement: _Statement | None, correction: str) -> PromptTypeError:
     where = [statement.pointed_at()] if statement is not None else []
-    return PromptTypeError("\n".join([f"{what} (got {value!r:.80})", *where, correction]))
+    return PromptTypeError("\n".join([what, *where, correction]))
 
 
-def _correction(value: object, shown: str) -> str:
+def _condition(value: object, written: str) -> str:
+    """What to write for ``flag and "text"``, whose value is the flag where that is false."""
+    try:
+        node = ast.parse(written.strip(), mode="eval").body
+    except SyntaxError:
+        return ""
+    if value or not isinstance(node, ast.BoolOp) or not isinstance(node.op, ast.And):
+        return ""
+    *tested, text = node.values
+    condition = " and ".join(map(ast.unparse, tested))
+    return f"write `if {condition}:` with {ast.unparse(text)} as a statement below it"
+
+
+def _correction(value: object, shown: str, asynchronous: bool) -> str:
+    meant = _meant(value, shown, "%s", asynchronous)
+    if meant and isinstance(value, _OTHER_USE):
+        return f"{meant}, or _ = {shown} to leave it out"
+    return meant or f'write f"{{{shown}}}" to say it, or _ = {shown} to leave it out of the prompt'
+
+
+_OTHER_USE = (FunctionType, BuiltinFunctionType, MethodType)
+
+
+def _meant(value: object, shown: str, hole: str, asynchronous: bool) -> str:
+    """What was probably meant by *value*, which has no text; *hole* is how a value is written."""
+    kind = type(value).__name__
     if inspect.iscoroutine(value):
-        return f"write await {shown} to say what it returns"
+        awaited = f"write {hole % f'await {shown}'} to say what it returns"
+        return awaited if asynchronous else f"{awaited}, and `async def` above it"
     if inspect.isasyncgen(value):
         return f"write async for item in {shown}: item"
     if inspect.isroutine(value):
-        return f"write {shown}() to say what it returns, or _ = {shown} to leave it out"
-    return f'write f"{{{shown}}}" to say it, or _ = {shown} to leave it out of the prompt'
+        return f"write {hole % f'{shown}()'} to say what it returns"
+    if isinstance(value, type):
+        return f"write {hole % f'{shown}(...)'}, an instance with a text, or its name as text"
+    if isinstance(value, ModuleType):
+        return f"{shown} is a module: write what you need of it, as in {hole % f'{shown}.name'}"
+    if isinstance(value, Spoken):
+        return f"write `with {shown}:` and indent below it the text that it is about"
+    if isinstance(value, Iterator):
+        return f"write {hole % f'list({shown})'}, or say its items one by one"
+    if isinstance(value, dict) and {"role", "content"} <= value.keys():
+        return "write UserMessage(...), SystemMessage(...) or AIMessage(...), which say a message"
+    if isinstance(value, list | tuple | set | frozenset | dict) and textless(value, repr(value)):
+        return "give the class of its items a method __repr__, or say them one by one"
+    return _of_object(value, shown, hole, kind) if textless(value, repr(value)) else ""
+
+
+def _of_object(value: object, shown: str, hole: str, kind: str) -> str:
+    public = [name for name in getattr(value, "__dict__", ()) if not name.startswith("_")]
+    attribute = f"write {hole % f'{shown}.{public[0]}'}, or " if public else ""
+    return f"{attribute}give {kind} a method __str__ that returns its text"
 
 
 def _inside(shown: str) -> str:
@@ -97,4 +186,5 @@ def _statement() -> _Statement | None:
     line = linecache.getline(file, number)
     encoded = line.encode("utf-8", "surrogatepass")
     first, end = (len(encoded[:at].decode("utf-8", "replace")) for at in (start, stop))
-    return _Statement(file, number, line, first, end) if line.strip() else None
+    asynchronous = bool(frame.f_code.co_flags & _ASYNC)
+    return _Statement(file, number, line, first, end, asynchronous) if line.strip() else None

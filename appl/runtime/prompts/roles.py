@@ -62,6 +62,11 @@ class Spoken:
             del entered[scribe]
 
     @property
+    def entered(self) -> bool:
+        """Whether it is in use."""
+        return bool(self._before)
+
+    @property
     def has_prompt(self) -> bool:
         """Whether there is a prompt here that the block could be about."""
         return self._scribe() is not None

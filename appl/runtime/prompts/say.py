@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from types import AsyncGeneratorType, GeneratorType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 from appl.prompt import (
@@ -35,7 +35,8 @@ from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.conversation import Conversation
 from appl.runtime.prompts.messages import said_by
 from appl.runtime.prompts.place import Kept, what_it_returned
-from appl.runtime.prompts.refusal import refused
+from appl.runtime.prompts.refusal import refused, refused_part, textless
+from appl.runtime.prompts.roles import Spoken
 
 
 def say(frame: Scribe, value: object, site: Origin = None) -> None:
@@ -57,6 +58,10 @@ def said(frame: Scribe, value: object, site: Origin = None) -> None:
     if isinstance(value, Future):
         frame.prompt.say(frame.voice, _place(frame, frame.voice, value), True, site)
         return
+    if isinstance(value, _UNUSED) and not (isinstance(value, Spoken) and value.entered):
+        error = refused(value, value)
+        _close(value)
+        raise error
     if isinstance(value, Mapping) or not (isinstance(value, _SAYABLE) or _protocol(type(value))):
         return
     if isinstance(value, Iterable) and isinstance(value, GeneratorType):
@@ -100,9 +105,29 @@ def part_of(frame: Scribe, value: object, conversion: str, spec: str) -> Part:
         if spec and (conversion or (isinstance(value, Generation) and not pending.typed)):
             format("", spec)  # a bad spec fails at its line, not when the text is there
         return Formatted(pending, conversion, spec)
-    medium = None if conversion or spec or type(value) in _TEXTUAL else as_media(value)
-    return formatted(value, conversion, spec) if medium is None else medium
+    if conversion or spec or type(value) in _TEXTUAL:
+        return formatted(value, conversion, spec)
+    medium = as_media(value)
+    return _shown(value) if medium is None else medium
 
+
+def _shown(value: object) -> str:
+    """The text of *value*; what says only which object it is raises."""
+    text = formatted(value, "", "")
+    if textless(value, text):
+        _close(value)
+        raise refused_part(value, text)
+    return text
+
+
+def _close(value: object) -> None:
+    """Spare the user Python's warning that a coroutine was never awaited: an error says so."""
+    if isinstance(value, CoroutineType):
+        value.close()
+
+
+_UNUSED = (CoroutineType, AsyncGeneratorType, Spoken)
+"""What a call makes that does nothing until it is awaited, iterated or entered."""
 
 _TEXTUAL = frozenset({str, int, float, bool, type(None)})
 

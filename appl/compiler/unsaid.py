@@ -1,0 +1,305 @@
+"""Why a prompt is empty: where the text stands that was meant to be in it, and what to write.
+
+Invariant: nothing of the user's is run; what is not certain is not claimed.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from appl.compiler.callee import static_names
+from appl.compiler.dedent import is_triple_quoted
+from appl.compiler.names import Names, is_ppl, origin
+from appl.compiler.nodes import TEMPLATES, own_statements
+from appl.compiler.source import Def, Found, Module, Source, parse
+
+MESSAGES = frozenset({"SystemMessage", "UserMessage", "AIMessage", "ToolMessage", "Message"})
+_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Where a text stands that no prompt holds, why none does, and what to write."""
+
+    node: ast.AST
+    what: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The function that a line stands in, with the plain functions of its file by name."""
+
+    found: Found
+    prompted: bool
+    plain: Mapping[str, Def]
+
+    @property
+    def name(self) -> str:
+        """How the function is called."""
+        return f"{self.found.node.name}()"
+
+
+def caller_at(file: str, line: int) -> Caller | None:
+    """The innermost function around a line, if its source can be read."""
+    lines = linecache.getlines(file)
+    try:
+        module = parse(file, lines)
+    except (SyntaxError, ValueError):
+        return None
+    around = [each for each in module.functions.values() if _holds(each.node, line)]
+    if not around:
+        return None
+    plain, names = plain_functions(module), Names(frozenset(), static_names(module))
+    found = max(around, key=lambda each: each.node.lineno)
+    prompted = any(is_ppl(each, names) for each in found.node.decorator_list)
+    return Caller(found, prompted, plain)
+
+
+def _holds(node: Def, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def plain_functions(module: Module) -> dict[str, Def]:
+    """The functions at the top level of a file that are no prompt functions."""
+    names = Names(frozenset(), static_names(module))
+    return {
+        each.path: each.node
+        for each in module.functions.values()
+        if "." not in each.path and not any(is_ppl(d, names) for d in each.node.decorator_list)
+    }
+
+
+def cause_of(caller: Caller) -> Cause | None:
+    """Why the prompt of a function is empty; ``None`` if the source does not show it."""
+    node = caller.found.node
+    for find in (_assigned, _helper, _printed, _yielded):
+        if cause := next(find(caller), None):
+            return cause
+    return _docstring(node, caller.found.source)
+
+
+def _docstring(node: Def, source: Source) -> Cause | None:
+    first = node.body[0]
+    if not (isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)):
+        return None
+    if not (isinstance(first.value.value, str) and is_triple_quoted(first.value, source)):
+        return None
+    return Cause(
+        first.value,
+        "its text stands in the docstring, which is documentation",
+        'write it as a statement in single quotes, or decorate with @ppl(docstring_as="user")',
+    )
+
+
+def _assigned(caller: Caller) -> Iterator[Cause]:
+    node = caller.found.node
+    for statement in own_statements(node):
+        name = assigned_text(statement)
+        if name is not None and not _said(node, name):
+            yield Cause(
+                statement, f"its text is assigned to `{name}`, which says nothing",
+                f"write `{name}` on a line of its own before gen(), or the text without "
+                f"`{name} =`",
+            )  # fmt: skip
+
+
+def assigned_text(statement: ast.stmt) -> str | None:
+    """The name to which *statement* assigns a text or a message that it makes."""
+    if not isinstance(statement, ast.Assign | ast.AnnAssign):
+        return None
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    [target] = targets if len(targets) == 1 else [None]
+    return target.id if isinstance(target, ast.Name) and is_text(statement.value) else None
+
+
+def is_text(value: ast.expr | None) -> bool:
+    """Whether an expression is sure to make a text of several words, or a message."""
+    if isinstance(value, TEMPLATES):
+        return True
+    if isinstance(value, ast.Constant):
+        return isinstance(value.value, str) and " " in value.value.strip()
+    if isinstance(value, ast.BinOp):
+        return is_text(value.left) or is_text(value.right)
+    if isinstance(value, ast.List | ast.Tuple):
+        return any(map(is_text, value.elts))
+    if isinstance(value, ast.Call):
+        return is_message(value) or is_text(getattr(value.func, "value", None))
+    return False
+
+
+def is_message(value: ast.expr | None) -> bool:
+    """Whether an expression makes a message, by the name that it calls."""
+    func = value.func if isinstance(value, ast.Call) else None
+    return getattr(func, "attr", getattr(func, "id", "")) in MESSAGES
+
+
+def _said(node: Def, name: str) -> bool:
+    """Whether a statement of *node* may say what *name* stands for."""
+    return any(
+        isinstance(each, ast.Expr) and name in _names(each.value) and not _is_print(each.value)
+        for each in own_statements(node)
+    )
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _is_print(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    )
+
+
+def _helper(caller: Caller) -> Iterator[Cause]:
+    for statement in own_statements(caller.found.node):
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        name = (
+            call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
+        )
+        helper = caller.plain.get(name)
+        if helper is not None and (text := bare_text(helper)) is not None:
+            yield Cause(
+                text, f"its text stands in {name}(), which is no prompt function",
+                f'write @ppl(ctx="same") above `def {name}`',
+            )  # fmt: skip
+
+
+def bare_text(node: Def, *, docstring: bool = True) -> ast.expr | None:
+    """The first text that is a statement of *node*; perhaps its *docstring*."""
+    for statement in own_statements(node):
+        value = statement.value if isinstance(statement, ast.Expr) else None
+        documents = isinstance(value, ast.Constant) and statement is node.body[0]
+        if _is_said(value) and (docstring or not documents):
+            return value
+    return None
+
+
+def _is_said(value: ast.expr | None) -> bool:
+    constant = isinstance(value, ast.Constant) and isinstance(value.value, str)
+    return constant or isinstance(value, TEMPLATES) or is_message(value)
+
+
+def notes_of(found: Found, names: Names, *, keeps: bool) -> tuple[str, ...]:
+    """What is sure to be lost in a prompt function, a sentence each.
+
+    *keeps* says that somebody else sees its prompt when it has returned.
+    """
+    file, notes = found.source.file, []
+    for statement, name in unread_texts(found.node):
+        notes.append(
+            f"{file}:{statement.lineno}: nothing says or reads `{name}`; to say it, leave out "
+            f"`{name} =`"
+        )
+    call = last_call(found.node)
+    asks = call is not None and origin(names.object_of(call.func)) in ("gen", "select")
+    if call is not None and asks and not keeps and not hands_out(found.node):
+        notes.append(
+            f"{file}:{call.lineno}: {found.node.name}() returns nothing, so this answer is lost; "
+            f"write return {ast.unparse(call)[:60]}"
+        )
+    return tuple(notes)
+
+
+def unread_texts(node: Def) -> Iterator[tuple[ast.stmt, str]]:
+    """The statements that assign a text to a name that nothing reads, with the name."""
+    named = [(each, assigned_text(each)) for each in own_statements(node)]
+    read = read_names(node) if any(name for _, name in named) else set()
+    for statement, name in named:
+        if name is not None and name not in read and not name.startswith("_"):
+            yield statement, name
+
+
+def read_names(node: ast.AST) -> set[str]:
+    """The names that *node* reads, or shares with others."""
+    read: set[str] = set()
+    for each in ast.walk(node):
+        if isinstance(each, ast.Global | ast.Nonlocal):
+            read.update(each.names)
+        elif isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Store):
+            read.add(each.id)
+    return read
+
+
+def last_call(node: Def) -> ast.Call | None:
+    """The call that is the last statement of a function whose prompt nothing hands out."""
+    last = node.body[-1]
+    call = last.value if isinstance(last, ast.Expr) else None
+    call = call.value if isinstance(call, ast.Await) else call
+    return call if isinstance(call, ast.Call) else None
+
+
+def hands_out(node: Def) -> bool:
+    """Whether a function hands out something of its prompt, or may do so."""
+    names = {getattr(each, "attr", getattr(each, "id", "")) for each in ast.walk(node)}
+    outward = any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node))
+    return outward or bool(names & _READERS)
+
+
+_READERS = frozenset({"records", "convo", "context_here", "need_ctx", "locals", "_ctx"})
+
+
+def says_only(node: Def) -> bool:
+    """Whether *node* consists of texts, and so was meant to say them."""
+    return all(isinstance(each, ast.Expr) and _is_said(each.value) for each in node.body)
+
+
+def textless_names(module: Module) -> dict[str, str]:
+    """What the top level of a file names that has no text, by its kind."""
+    found: dict[str, str] = {}
+    for node in module.tree.body:
+        for name in _stored(node):
+            found.pop(name, None)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found |= _textless_function(node)
+        elif isinstance(node, ast.ClassDef) and not (node.bases or node.keywords):
+            found[node.name] = "class"
+        elif isinstance(node, ast.Import):
+            found |= {
+                alias.asname or alias.name.partition(".")[0]: "module" for alias in node.names
+            }
+    return found
+
+
+def _textless_function(node: Def) -> dict[str, str]:
+    kind = "async function" if isinstance(node, ast.AsyncFunctionDef) else "function"
+    names = [getattr(each, "func", each) for each in node.decorator_list]
+    known = all(getattr(each, "attr", getattr(each, "id", "")) == "ppl" for each in names)
+    return {node.name: kind} if known else {}
+
+
+def _stored(node: ast.stmt) -> Iterator[str]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+            yield each.id
+
+
+def _printed(caller: Caller) -> Iterator[Cause]:
+    for statement in own_statements(caller.found.node):
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and _is_print(call) and any(map(is_text, call.args)):
+            yield Cause(
+                call, "its text is printed, which shows it to you and to no model",
+                f"write {_shown(call.args[0])} as a statement, without print()",
+            )  # fmt: skip
+
+
+def _yielded(caller: Caller) -> Iterator[Cause]:
+    for statement in own_statements(caller.found.node):
+        value = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(value, ast.Yield) and is_text(value.value):
+            text = value.value
+            assert text is not None
+            yield Cause(
+                value, "its text is yielded, which hands it to the caller",
+                f"write {_shown(text)} as a statement, without yield",
+            )  # fmt: skip
+
+
+def _shown(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return f"`{text}`" if len(text) <= _SHOWN else "the text"
