@@ -20,9 +20,9 @@ from appl.errors import (
     ModelNotFound,
     nearest,
 )
-from appl.runtime.answers.models import Find, Model, Models, similar
+from appl.runtime.answers.models import Find, Model, Models, similar, written_elsewhere
 from appl.runtime.answers.options import check_defaults
-from appl.session.naming import backends, check_reachable, locate, unknown
+from appl.session.naming import backends, check_reachable, locate
 from appl.session.taken import (
     EMBEDDED,
     TYPE,
@@ -192,8 +192,9 @@ def _check_model(profile: Profile, choice: Choice, names: Iterable[str]) -> None
         return
     hint = similar(model, [*profile.models, *backends()], names)
     raise ModelNotFound(
-        f"the backend {choice.backend!r} has no model {model!r}{hint} "
-        f"(its models: {', '.join(profile.models)}); {unknown(model)}"
+        f"the backend {choice.backend!r} has no model {model!r}"
+        f"{hint or written_elsewhere(model, backends())} "
+        f"(its models: {', '.join(profile.models)})"
     )
 
 

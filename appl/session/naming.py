@@ -163,14 +163,6 @@ def _without_key(name: str, full: str, provider: Provider) -> str:
     return "\n    ".join([*lines, f"{whole}{installed_now})"])
 
 
-def unknown(name: str) -> str:
-    """What to write for a *name* that means nothing here."""
-    return (
-        f"a model elsewhere is written BACKEND/MODEL, as in openai/{name} or "
-        f"litellm/PROVIDER/{name}"
-    )
-
-
 # -- what can be named
 
 

@@ -263,6 +263,13 @@ def test_a_slip_of_a_name_is_still_told(folder: Path) -> None:
         answers("embeded")
 
 
+def test_a_slip_of_a_backend_is_told(folder: Path) -> None:
+    for settings, names in (({"model": "opnai/gpt-5"}, []), ({}, ["opnai/gpt-5"])):
+        refused = pytest.raises(ModelNotFound, match="did you mean 'openai/gpt-5'")
+        with refused, open_run(load(settings)):
+            answers(*names)
+
+
 def test_what_can_be_named_says_what_is_missing(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

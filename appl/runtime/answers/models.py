@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from appl.backend import Profile
@@ -23,8 +24,8 @@ USUAL = ("small", "large")
 RULES = ("order", "cost", "latency")
 """Which model of a list is asked first: as they stand, the cheapest, or the quickest."""
 
-_VERY_LIKE = 0.8
-"""How alike a model's name must be to a slip, from 0 to 1."""
+_LIKE, _VERY_LIKE = 0.75, 0.8
+"""How alike a backend's and a model's name must be to a slip of it, from 0 to 1."""
 
 _RESTRICTIONS = frozenset({"schema_object"})  # features that say what a backend cannot do
 
@@ -252,10 +253,11 @@ class Models:
             return
         stands = f" (for which {written!r} stands)" if written != name else ""
         others = f"; names: {', '.join(sorted(self._names))}" if self._names else ""
+        hint = similar(name, (*models, *self._names), self._names)
+        hint = hint or written_elsewhere(name, self.reserved)
         raise ModelNotFound(
             f"backend {self.backend!r} has no model {name!r}{stands}"
-            f"{similar(name, (*models, *self._names), self._names)} "
-            f"(it has: {', '.join(models)}{others}); a model elsewhere is written BACKEND/MODEL"
+            f"{hint} (it has: {', '.join(models)}{others})"
         )
 
     def as_data(self) -> dict[str, Any]:
@@ -276,6 +278,16 @@ def similar(name: str, known: Iterable[str], names: Iterable[str] = ()) -> str:
     so that the name of a real model never leads to an unrelated one.
     """
     return nearest(name, names) or nearest(name, known, _VERY_LIKE)
+
+
+def written_elsewhere(name: str, backends: Iterable[str]) -> str:
+    """``; …`` with how a model of another of *backends* is written, for a *name* not known here."""
+    head, slash, rest = name.partition("/")
+    close = get_close_matches(head, list(backends), n=1, cutoff=_LIKE) if slash else []
+    if close:
+        return f"; did you mean '{close[0]}/{rest}'?"
+    forms = f"litellm/{name}" if slash else f"openai/{name} or litellm/PROVIDER/{name}"
+    return f"; a model of another backend is written BACKEND/MODEL, as in {forms}"
 
 
 def _data(model: Model) -> dict[str, Any]:

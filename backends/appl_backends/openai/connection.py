@@ -242,8 +242,9 @@ async def _made(address: Address, who: str) -> _Client:
         raise MissingBackendExtra(text, extra="openai") from None
     except openai.OpenAIError as error:
         failure = str(error).split("\n")[0]
+    why = "" if failure.startswith("Missing credentials") else f" ({failure})"
     raise AuthenticationFailed(
-        f"{who}: no key ({failure}); set OPENAI_API_KEY, or write "
+        f"{who}: no key{why}; type export OPENAI_API_KEY=YOUR_KEY, or write "
         'api_key = {env = "NAME_OF_A_VARIABLE"} into its settings'
     )
 
