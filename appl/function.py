@@ -14,9 +14,10 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
+from appl import tracebacks
 from appl.compat.older import renamed, told_once
 from appl.compiler import Options, Translated, program_of, rebuild, require_function, translate
-from appl.errors import InvalidOption
+from appl.errors import ApplError, InvalidOption
 from appl.prompt import UNFORMATTED, RoleName, Voice
 from appl.runtime import activation
 from appl.runtime.activation import CONTEXTS, Manner
@@ -60,7 +61,11 @@ class Program(Body):
 
     def __init__(self, f: FunctionType, told: Decoration) -> None:
         options = Options(ctx=told.ctx, parallel=told.parallel, docstring_as=told.docstring_as)
-        self.translated: Translated = translate(f, options)
+        try:
+            self.translated: Translated = translate(f, options)
+        except ApplError:
+            tracebacks.install()
+            raise
         self.body = rebuild(f, self.translated, OPS)
         self.name, self.qualname = f.__name__, f.__qualname__
         self.kind, self.ctx = self.translated.kind, told.ctx

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 MAY = {
     "errors": [],
     "threads": [],
+    "tracebacks": ["errors"],
     "extras": ["errors"],
     "version": [],
     "prompt": ["errors", "compat.older"],
@@ -43,9 +44,17 @@ MAY = {
     ],
     "tracing": ["prompt", "backend", "runtime.event", "price", "threads", "errors", "extras"],
     "control": ["runtime", "prompt", "backend", "tracing", "errors"],
-    "function": ["compiler", "runtime", "prompt", "backend", "errors", "compat.older"],
+    "function": [
+        "compiler",
+        "runtime",
+        "prompt",
+        "backend",
+        "tracebacks",
+        "errors",
+        "compat.older",
+    ],
     "mcp": ["runtime", "prompt", "errors", "extras"],
-    "config": ["prompt.secret", "errors", "extras", "compat.settings"],
+    "config": ["prompt.secret", "tracebacks", "errors", "extras", "compat.settings"],
     "serving": [],
     "appl_backends": [
         "backend",

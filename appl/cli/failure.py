@@ -7,16 +7,13 @@ command are told in a sentence, without one. No secret of the environment is tol
 from __future__ import annotations
 
 import contextlib
-import sysconfig
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-import greenlet
-
+from appl import tracebacks
 from appl.cli import exits
 from appl.cli.display import Counts
 from appl.cli.target import UsageError
@@ -38,9 +35,6 @@ from appl.errors import (
 from appl.session import Session, shown
 from appl.tracing.recording.secret import Masker
 
-_OURS = (str(Path(__file__).parents[1]), str(Path(greenlet.__file__).parent), "<frozen")
-_BACKENDS = "/appl_backends/"
-_PYTHON = sysconfig.get_paths()["stdlib"]
 _PLAIN = (UsageError, TraceError, ControlError, ExportError)
 _USAGE = (UsageError, ConfigError, ModelNotFound, BackendNotFound, MissingExtra)
 _SOURCE = (PromptSyntaxError, SourceUnavailable)
@@ -161,20 +155,5 @@ def _notes(error: BaseException) -> list[str]:
 
 def _lines(error: BaseException) -> list[str]:
     """The traceback's lines, from the first frame of the user's to the last of them."""
-    trace: TracebackType | None = error.__traceback__
-    frames = traceback.extract_tb(trace)
-    users = [i for i, frame in enumerate(frames) if not _hidden(frame.filename)]
-    if not users:
-        return []
-    kept = [frames[i] for i in users] if isinstance(error, ApplError) else frames[users[0] :]
-    visible = [frame for frame in kept if not _ours(frame.filename)]
-    return "".join(traceback.format_list(visible)).rstrip("\n").splitlines()
-
-
-def _ours(file: str) -> bool:
-    return file.startswith(_OURS) or _BACKENDS in file
-
-
-def _hidden(file: str) -> bool:
-    """Whether *file* is ours or Python's machinery between us and the user."""
-    return _ours(file) or (file.startswith(_PYTHON) and "site-packages" not in file)
+    entries = [traceback.extract_tb(each, 1)[0] for each in tracebacks.shown(error)]
+    return "".join(traceback.format_list(entries)).rstrip("\n").splitlines()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from appl import tracebacks
 from appl.compat.settings import KEYS as OLDER_KEYS
 from appl.compat.settings import translated
 from appl.config import schedule
@@ -152,6 +153,7 @@ def init(**overrides: Any) -> None:
     ``models={"small": …}`` names models, ``backends={"embedded": {…}}`` gives a backend's own
     settings; tables of several calls are put together. ``None`` takes a setting back.
     """
+    tracebacks.install()
     present = {key: value for key, value in overrides.items() if value is not None}
     _Layers().take(present, "appl.init", "appl.init({}=…)".format)
     taken_back = [key for key, value in overrides.items() if value is None]

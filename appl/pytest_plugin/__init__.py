@@ -87,6 +87,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     return result
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
+    """Show the user's frames of what failed."""
+    if call.excinfo is not None:
+        error = call.excinfo.value
+        importlib.import_module("appl.tracebacks").trim(error)
+        if error.__traceback__ is not None:
+            call.excinfo = pytest.ExceptionInfo.from_exception(error)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """One line: how many tests were answered from tapes, and how many were recorded."""
     reports = [each for kind in ("passed", "failed") for each in terminalreporter.getreports(kind)]

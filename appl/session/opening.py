@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, cast
 
 from appl import config as settings
+from appl import tracebacks
 from appl.backend import Backend
 from appl.config import Config
 from appl.errors import TraceWriteError
@@ -379,6 +380,7 @@ class record:
         self._session: Session | None = None
 
     def _opened(self) -> Session:
+        tracebacks.install()
         config = settings.load(self._overrides)
         self._session = make_session(
             config, entry=script("api"), path=self._path, redact=self._redact

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 from appl import config as settings
+from appl import tracebacks
 from appl.errors import ConfigError
 from appl.runtime.run import Run
 from appl.session.continuing import resume_session
@@ -110,6 +111,7 @@ def _users_place() -> str:
 
 def _script_session() -> Session:
     """A new run, or the one that the setting ``resume`` (``APPL_RESUME``) tells to go on with."""
+    tracebacks.install()
     config = settings.load()
     if not isinstance(config.resume, str):
         return make_session(config)
@@ -167,6 +169,7 @@ def _unhandled() -> BaseException | None:
 def _die(error: BaseException) -> None:
     """Show *error* and exit with 1 (130 after Ctrl-C), after all that Python does at its end."""
     tell("appl: what the program started did not end well:")
+    tracebacks.trim(error)
     traceback.print_exception(error)
     importlib.import_module("concurrent.futures.thread")._python_exit()  # or its threads never end
     for thread in threading.enumerate():

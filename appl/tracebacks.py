@@ -1,0 +1,144 @@
+"""Tracebacks that begin and end in the user's files.
+
+Invariant: an error of the package itself, one that nobody raised on purpose, keeps every frame; so
+does every error under ``APPL_TRACEBACK=full``.
+"""
+
+from __future__ import annotations
+
+import dis
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import greenlet
+
+from appl.errors import ApplError
+
+_OURS = (
+    str(Path(__file__).parent) + os.sep,
+    str(Path(greenlet.__file__).parent) + os.sep,
+    "<frozen",
+)
+_BACKENDS = f"{os.sep}appl_backends{os.sep}"
+_PYTHON = sysconfig.get_paths()["stdlib"]
+Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
+
+
+def is_full() -> bool:
+    """Whether the user wants every frame."""
+    return os.environ.get("APPL_TRACEBACK") == "full"
+
+
+def is_ours(file: str) -> bool:
+    """Whether *file* belongs to the package, or to what switches between its programs."""
+    return file.startswith(_OURS) or _BACKENDS in file
+
+
+def shown(error: BaseException) -> list[TracebackType]:
+    """The entries of *error*'s traceback that the user is shown."""
+    entries = list(_entries(error.__traceback__))
+    users = [i for i, entry in enumerate(entries) if not _is_hidden(_file(entry))]
+    if is_full() or not any(is_ours(_file(entry)) for entry in entries):
+        return entries
+    if _is_bug(error, entries[users[-1] + 1 :] if users else entries):
+        return entries
+    if not users:
+        return []
+    on_purpose = isinstance(error, ApplError)
+    kept = [entries[i] for i in users] if on_purpose else entries[users[0] :]
+    return [entry for entry in kept if not is_ours(_file(entry))]
+
+
+def trim(error: BaseException) -> None:
+    """Leave in the traceback of *error*, and of what led to it, only what the user is shown."""
+    if not is_full():
+        for each in _chain(error):
+            each.__traceback__ = _linked(shown(each))
+
+
+def install() -> None:
+    """Have Python and IPython trim an error before they show it, each in its own way."""
+    hook = sys.excepthook
+    if not getattr(hook, "appl", False):
+        sys.excepthook = _trimming(hook)
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is not None and not shell.custom_exceptions:
+        shell.set_custom_exc((Exception,), _show_in_shell)
+
+
+def _trimming(hook: Hook) -> Hook:
+    def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        trim(error)
+        hook(kind, error, error.__traceback__)
+
+    show.appl = True  # type: ignore[attr-defined]
+    return show
+
+
+def _show_in_shell(
+    shell: Any,
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
+    tb_offset: int | None = None,
+) -> None:
+    trim(error)
+    shell.showtraceback((kind, error, error.__traceback__), tb_offset=0)
+
+
+def _entries(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _file(entry: TracebackType) -> str:
+    return entry.tb_frame.f_code.co_filename
+
+
+def _is_hidden(file: str) -> bool:
+    """Whether *file* is ours, or Python's machinery between us and the user."""
+    return is_ours(file) or (file.startswith(_PYTHON) and "site-packages" not in file)
+
+
+def _is_bug(error: BaseException, beyond: list[TracebackType]) -> bool:
+    """Whether *error* came about, and was not raised, in our code *beyond* the user's."""
+    if isinstance(error, ApplError | KeyboardInterrupt) or not beyond:
+        return False
+    return is_ours(_file(beyond[-1])) and not _raises(beyond[-1])
+
+
+def _raises(entry: TracebackType) -> bool:
+    """Whether *entry* stands where the user's mistake is told."""
+    return dis.opname[entry.tb_frame.f_code.co_code[entry.tb_lasti]] in _RAISING
+
+
+_RAISING = frozenset({"RAISE_VARARGS", "RERAISE", "CALL_FUNCTION_EX"})
+"""The last one calls a function of the user's with what the user gave, which may not fit."""
+
+
+def _linked(entries: list[TracebackType]) -> TracebackType | None:
+    trace: TracebackType | None = None
+    for entry in reversed(entries):
+        trace = TracebackType(trace, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return trace
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """*error*, the members of a group, and all that led to them."""
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [error]
+    while todo:
+        each = todo.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        members = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
+        todo += [each.__cause__, each.__context__, *members]
