@@ -51,6 +51,7 @@ ApplError
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -355,3 +356,25 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """
     found = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"; did you mean {found[0]!r}?" if found else ""
+
+
+_ADVICE: tuple[tuple[type[Exception], str, str], ...] = (
+    (
+        TypeError, r"\b(Typed)?Generation\b",
+        "an answer is a future in plain Python: write str(answer), or answer.result()",
+    ),
+    (AttributeError, r"^'coroutine' object", "a coroutine has to be awaited: write await before it"),
+    (TypeError, r"\bcoroutine\b", "a coroutine has to be awaited: write await before it"),
+    (
+        RuntimeError, r"^asyncio\.run\(\) cannot be called",
+        "inside of an async def write await f(...) in place of asyncio.run(f(...))",
+    ),
+)  # fmt: skip
+
+
+def advice(error: BaseException) -> str:
+    """What to write where code that knows nothing of appl raised *error*; perhaps nothing."""
+    for kind, pattern, correction in _ADVICE:
+        if type(error) is kind and re.search(pattern, str(error)):
+            return correction
+    return ""

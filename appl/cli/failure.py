@@ -31,6 +31,7 @@ from appl.errors import (
     SecretInRecord,
     SourceUnavailable,
     TraceError,
+    advice,
 )
 from appl.session import Session, shown
 from appl.tracing.recording.secret import Masker
@@ -135,7 +136,8 @@ def text(error: BaseException) -> str:
     head = ["Traceback (most recent call last):"] if lines else []
     last = "".join(traceback.format_exception_only(error))
     before = _before(error)
-    return term_safe(before + "\n".join([*head, *lines, last.rstrip("\n")]))
+    hint = [advice(error)] if advice(error) else []
+    return term_safe(before + "\n".join([*head, *lines, last.rstrip("\n"), *hint]))
 
 
 def _before(error: BaseException) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from texts import text
 
 from appl import AIRole, gen, ppl
@@ -229,6 +231,56 @@ def test_a_continuation_that_repeats_nothing_is_joined_as_it_is_with_a_warning()
         run.tell = told.append
         assert gen(messages="x", max_relay_rounds=1) == "The quick brown fox jumps."
     assert "/gen.0/more.1 repeats nothing" in told[0]
+
+
+def test_a_continuation_that_repeats_few_words_is_joined_at_them() -> None:
+    told: list[str] = []
+    answers = [cut("Numbers: 11, 12, 13, 14, 15, 16", 28), cut("15, 16", 99)]
+    with Run(Scripted(answers, features=())) as run:
+        run.tell = told.append
+        assert gen(messages="x", max_relay_rounds=1) == "Numbers: 11, 12, 13, 14, 15, 16"
+    assert not told
+
+
+WORDS = st.sampled_from(
+    ["ha", "no", "the", "15,", "16,", "sea", "and", "to", "tomorrow", "a", "(b)"]
+)
+
+
+@given(st.lists(WORDS, min_size=2, max_size=30), st.data())
+def test_a_cut_text_is_whole_again_or_a_doubt_is_told(
+    words: list[str], data: st.DataObject
+) -> None:
+    """The text is known, so what is missing or twice would be seen; it may repeat itself."""
+    whole = " ".join(words)
+    at = data.draw(st.integers(1, len(words) - 1))
+    repeated = data.draw(st.integers(0, min(at, 3)))
+    said, piece = " ".join(words[:at]), " ".join(words[at - repeated :])
+    if not repeated:
+        piece = f" {piece}"
+    joint = Overlap(said)
+    joined = said + joint.feed(piece) + joint.close()
+    short = repeated and len(" ".join(words[at - repeated : at])) < 3
+    if not joint.doubt and not short and len(joint.marker) >= LEAST_OVERLAP:
+        assert joined == whole or twice(words[:at], words[at - repeated :], repeated)
+
+
+def twice(said: list[str], piece: list[str], repeated: int) -> bool:
+    """Whether a longer beginning of *piece* also stands at the end of *said*."""
+    longer = range(repeated + 1, min(len(said), len(piece)) + 1)
+    return any(said[-count:] == piece[:count] for count in longer)
+
+
+@given(st.lists(WORDS, min_size=6, max_size=30), st.data())
+def test_a_new_word_is_never_taken_for_a_repeated_one(
+    words: list[str], data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(5, len(words) - 1))
+    said, piece = " ".join(words[:at]), " " + " ".join(words[at:])
+    joint = Overlap(said)
+    joined = said + joint.feed(piece) + joint.close()
+    if not twice(words[:at], words[at:], 0):
+        assert joint.doubt and joined in (said, said + piece)
 
 
 def test_a_continuation_that_was_cut_while_it_repeated_adds_nothing() -> None:

@@ -721,7 +721,7 @@ def capital():
 def main():
     return json.dumps({"answer": capital()})  # here
 """,
-        ("Generation",),
+        ("Generation", "write str(answer)"),
     ),
     Slip(
         "re.search in an answer",
@@ -737,7 +737,7 @@ def capital():
 def main():
     return bool(re.search("France", capital()))  # here
 """,
-        ("Generation",),
+        ("Generation", "write str(answer)"),
     ),
     Slip(
         "join of answers",
@@ -752,7 +752,7 @@ def capital():
 def main():
     return ", ".join([capital(), capital()])  # here
 """,
-        ("Generation",),
+        ("Generation", "write str(answer)"),
     ),
     Slip(
         "write of an answer",
@@ -768,7 +768,7 @@ def main():
     with open("answer.txt", "w") as file:
         file.write(capital())  # here
 """,
-        ("Generation",),
+        ("Generation", "write str(answer)"),
     ),
     # -- async
     Slip(
@@ -818,7 +818,7 @@ async def capital():
 async def main():
     return capital().upper()  # here
 """,
-        ("'coroutine' object has no attribute 'upper'",),
+        ("'coroutine' object has no attribute 'upper'", "write await"),
     ),
     Slip(
         "asyncio.run in a coroutine",
@@ -834,7 +834,7 @@ async def capital():
 async def main():
     return str(asyncio.run(capital()))  # here
 """,
-        ("asyncio.run() cannot be called from a running event loop",),
+        ("asyncio.run() cannot be called from a running event loop", "write await f(...)"),
     ),
     # -- functions and decorators
     Slip(
@@ -1034,7 +1034,7 @@ def main():
     "Hello"
     return gen("gpt5")  # here
 """,
-        ("no model 'gpt5'", "it has:"),
+        ("no model 'gpt5'", "BACKEND/MODEL"),
         words=("run", "slip.py"),
     ),
     Slip(

@@ -8,8 +8,10 @@ A backend that can continue an assistant's message (``prefill``) is given what w
 the beginning of its answer, and what comes is simply the rest. Any other is asked in words to
 repeat the last words and go on; they are left out, and what comes before them too (unless they are
 so few that they may stand there by chance). If they are not there, the longest overlap of the end
-of one piece with the beginning of the next is left out; if there is none, the pieces are joined as
-they are, with a warning.
+of one piece with the beginning of the next is left out. One of fewer than twelve characters has to
+be whole words, with which the next piece begins at once: else it may be there by chance. If there
+is none, the pieces are joined as they are, with a warning; where several are possible, because the
+text repeats itself, there is a warning too.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from appl.runtime.concurrency.pending import Error, Value
 CUT = "length"
 CONSTRAINTS = ("regex", "grammar", "schema")
 MARKER, LONGEST_MARKER = 40, 400
-LEAST_OVERLAP = 12
+LEAST_OVERLAP, LEAST_WORDS = 12, 3
 HALF = "\ufffd"  # what a server puts in place of half a character
 _ASK = (
     "The answer above was cut off by the limit of its length. Write the rest of it. Begin by "
@@ -39,9 +41,17 @@ _ASK = (
     "write nothing else before them.\n-----\n{marker}\n-----"
 )
 
-_UNSURE = (
+_NOTHING = (
     "the continuation {address} repeats nothing of the text that it continues; the two are joined "
     "as they are"
+)
+_ONLY = (
+    "the continuation {address} only begins to repeat the text that it continues; nothing of it is "
+    "taken"
+)
+_SEVERAL = (
+    "the continuation {address} repeats words that the text repeats itself; the longest repetition "
+    "is left out, and a part of it may be missing"
 )
 
 
@@ -116,8 +126,8 @@ class Relay(Series):
         sample = response_of(call).samples[0]
         rest = self._take(sample.text[self._taken :]) + self._growing.add(self._joint.close())
         self._pass(call.emit, "text", rest)
-        if self._joint.unsure:
-            self.run.warn(call.address, _UNSURE.format(address=call.address))
+        if self._joint.doubt:
+            self.run.warn(call.address, self._joint.doubt.format(address=call.address))
         dropped = self._to_drop(sample)
         self._growing.drop(dropped or 0)
         self._note(sample, self._joint.skipped, dropped or 0)
@@ -297,11 +307,11 @@ class Growing:
 class Joint(Protocol):
     """How one piece is joined to the text before it.
 
-    ``skipped`` characters of the piece were left out; ``unsure`` when there was nothing to go by.
+    ``skipped`` characters of the piece were left out; ``doubt`` says why that may be wrong, if so.
     """
 
     skipped: int
-    unsure: bool
+    doubt: str
 
     def feed(self, text: str) -> str:
         """More of the piece; what of it belongs to the answer, as far as that is clear."""
@@ -315,7 +325,7 @@ class Straight:
 
     __slots__ = ()
     skipped = 0
-    unsure = False
+    doubt = ""
 
     def feed(self, text: str) -> str:
         return text
@@ -330,7 +340,7 @@ class Overlap:
     White space after them may be repeated too; where there are no words, it must be.
     """
 
-    __slots__ = ("_buffer", "_find", "_found", "_said", "_space", "marker", "skipped", "unsure")
+    __slots__ = ("_buffer", "_find", "_found", "_said", "_space", "doubt", "marker", "skipped")
 
     def __init__(self, said: str) -> None:
         self.marker = marker_of(said)
@@ -342,7 +352,7 @@ class Overlap:
         else:
             beginning = rf"\s*{pattern.pattern}" if self.marker else re.escape(said)
             self._find = re.compile(beginning).match
-        self.skipped, self.unsure = 0, False
+        self.skipped, self.doubt = 0, ""
 
     def feed(self, text: str) -> str:
         if self._found:
@@ -365,17 +375,34 @@ class Overlap:
             return self._from(len(text))
         body = text.lstrip()
         if self.marker and flexible(body).match(self.marker):  # it was cut while it repeated
+            self.doubt = _ONLY if body else ""
             return self._from(len(text))
         longest = min(len(self._said), len(body))
         for size in range(longest, LEAST_OVERLAP - 1, -1):
             if self._said.endswith(body[:size]):
                 return self._from(len(text) - len(body) + size)
-        self.unsure = True
-        return self._from(0)
+        most = min(LEAST_OVERLAP - 1, len(text))
+        words = [size for size in range(most, 0, -1) if self._repeats(text[:size])]
+        self.doubt = _NOTHING if not words else _SEVERAL if len(words) > 1 else ""
+        return self._from(words[0] if words else 0)
+
+    def _repeats(self, words: str) -> bool:
+        """Whether the piece begins with whole *words* with which the text before it ends."""
+        said, after = self._said, self._buffer[len(words) :]
+        enough = len(words.strip()) >= LEAST_WORDS and words[0] == words.lstrip()[:1]
+        if not enough or not said.endswith(words):
+            return False
+        before = said[: len(said) - len(words)]
+        return not (_joined(before[-1:], words[0]) or _joined(words[-1], after[:1]))
 
     def _from(self, start: int) -> str:
         self._found, self.skipped = True, start
         return self._buffer[start:]
+
+
+def _joined(left: str, right: str) -> bool:
+    """Whether two characters side by side are of one word."""
+    return left.isalnum() and right.isalnum()
 
 
 def marker_of(said: str) -> str:
