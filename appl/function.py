@@ -31,7 +31,8 @@ from appl.runtime.prompts.compositor import Compositor, compositor_of
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.given import PromptContext
 from appl.runtime.prompts.state import Turn
-from appl.runtime.rehearsal import render
+from appl.runtime.rehearsal import Rehearsal, render
+from appl.runtime.returning import returns_value
 from appl.runtime.run import current, here
 
 P = ParamSpec("P")
@@ -78,6 +79,11 @@ class Program(Body):
         self._class = _class_of(f)
         self.function: Any = f
         self.code: Any = None
+
+    @functools.cached_property
+    def returns_value(self) -> bool:
+        """Whether the annotation promises a value, which plain code then gets."""
+        return returns_value(self.function)
 
     # -- one activation
 
@@ -195,10 +201,21 @@ def _context(where: str, ctx: object) -> str:
 # -- the four kinds of functions
 
 
+_KEEPING = frozenset(map(id, (Rehearsal.perform.__code__, Rehearsal._aperform.__code__)))
+"""Code of our own that calls functions and takes their futures."""
+
+
 def _in_body() -> bool:
-    """Whether the caller of a parallel function is compiled code of a ``@ppl`` function."""
-    frame = sys._getframe(2)
-    return any(constant is OPS for constant in frame.f_code.co_consts)
+    """Whether the caller of the function is compiled code of a ``@ppl`` function."""
+    constants = sys._getframe(2).f_code.co_consts
+    return bool(constants) and constants[-1] is OPS
+
+
+def _in_plain_code() -> bool:
+    """Whether the caller of the function is ordinary code, for which values are waited for."""
+    code = sys._getframe(2).f_code
+    constants = code.co_consts
+    return not (constants and constants[-1] is OPS) and id(code) not in _KEEPING
 
 
 def _sync(program: Program) -> Callable[..., Any]:
@@ -206,8 +223,9 @@ def _sync(program: Program) -> Callable[..., Any]:
         manner = program.asked(kwargs)
         if program.told.parallel and _in_body():
             return program.spawn(args, kwargs, manner)
+        settle = program.returns_value and _in_plain_code()
         frame, turn = program.enter(args, manner)
-        return program.execute(frame, turn, args, kwargs)
+        return program.execute(frame, turn, args, kwargs, settle)
 
     return wrapper
 
@@ -217,8 +235,9 @@ def _async(program: Program) -> Callable[..., Any]:
         manner = program.asked(kwargs)
         if program.told.parallel and _in_body():
             return program.spawn(args, kwargs, manner)
+        settle = program.returns_value and _in_plain_code()
         frame, turn = program.enter(args, manner)
-        made: Any = program.aexecute(frame, turn, args, kwargs)
+        made: Any = program.aexecute(frame, turn, args, kwargs, settle)
         made.__name__, made.__qualname__ = program.name, program.qualname
         return made
 

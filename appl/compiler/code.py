@@ -51,8 +51,8 @@ def assemble(lowered: Lowered, found: Found, user: CodeType) -> CodeType:
 def place(code: CodeType, hooks: Hooks) -> CodeType:
     """*code* with the hooks in place; also in the functions inside it, used there or not.
 
-    So compiled code is known by its constants. Classes and ``@ppl`` functions inside it are not
-    compiled with it.
+    So compiled code is known by its last constant. Classes and ``@ppl`` functions inside it are
+    not compiled with it.
     """
     constants: list[Any] = []
     for constant in code.co_consts:
@@ -62,7 +62,7 @@ def place(code: CodeType, hooks: Hooks) -> CodeType:
             constants.append(place(constant, hooks))
         else:
             constants.append(constant)
-    if not any(constant is hooks for constant in constants):
+    if not constants or constants[-1] is not hooks:
         constants.append(hooks)
     return code.replace(co_consts=tuple(constants))
 

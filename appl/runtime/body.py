@@ -20,6 +20,7 @@ from appl.runtime.concurrency.tasks import OWN_CODE
 from appl.runtime.concurrency.watchdog import ENTRIES
 from appl.runtime.frame import FRAME, Frame
 from appl.runtime.prompts.state import Turn
+from appl.runtime.returning import asettled, settled
 
 
 class Body:
@@ -36,15 +37,23 @@ class Body:
         return result
 
     def execute(
-        self, frame: Frame, turn: Turn | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        frame: Frame,
+        turn: Turn | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        settle: bool = False,
     ) -> Any:
-        """Run the body in *frame*."""
+        """Run the body in *frame*; with *settle* its result is waited for."""
         token = FRAME.set(frame)
         try:
             if turn is not None:
                 turn.begin()
             self.begun(frame)
-            result = self.body(*args, **kwargs)
+            if settle:  # no name here for what is waited for: a failure cancels what nobody holds
+                result = settled(self.body(*args, **kwargs))
+            else:
+                result = self.body(*args, **kwargs)
         except BaseException as error:
             activation.fail(frame, error)
             raise
@@ -56,16 +65,24 @@ class Body:
         return self.returned(frame, result)
 
     async def aexecute(
-        self, frame: Frame, turn: Turn | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        frame: Frame,
+        turn: Turn | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        settle: bool = False,
     ) -> Any:
-        """Run an ``async def`` body in *frame*."""
+        """Run an ``async def`` body in *frame*; with *settle* its result is waited for."""
         token = FRAME.set(frame)
         frame.thread = threading.get_ident()
         try:
             if turn is not None:
                 await turn.abegin()
             self.begun(frame)
-            result = await self.body(*args, **kwargs)
+            if settle:
+                result = await asettled(await self.body(*args, **kwargs))
+            else:
+                result = await self.body(*args, **kwargs)
         except BaseException as error:
             activation.fail(frame, error)
             raise

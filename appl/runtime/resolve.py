@@ -162,7 +162,7 @@ def takes_futures(f: Any) -> bool:
     if kind is functools.partial:
         return takes_futures(f.func)
     if isinstance(f, type):
-        return _stores_fields(f)
+        return stores_fields(f)
     called = f if kind is types.FunctionType else getattr(kind, _CALL, None)
     return program_of(called) is not None
 
@@ -179,7 +179,7 @@ def _is_async_queue(owner: type) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _stores_fields(kind: type) -> bool:
+def stores_fields(kind: type) -> bool:
     """Named tuples, and dataclasses whose constructor only stores."""
     if issubclass(kind, tuple):
         return hasattr(kind, "_fields") and kind.__init__ is tuple.__init__

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from appl import AIRole, gen, ppl
+from appl import AIRole, Generation, gen, ppl
 from appl.backend import Request, Response
 from appl.errors import BackendUnavailable
 from appl.runtime.answers.models import Model, Models
@@ -103,7 +103,7 @@ def test_a_run_of_which_nothing_is_with_the_server_goes_before_older_calls() -> 
         return gen(max_tokens=ACTION)
 
     @ppl
-    def batch() -> list[Any]:
+    def batch() -> list[Generation]:
         return [part(at) for at in range(40)]
 
     with two_runs(12 * SEEN) as (_, second, server):
