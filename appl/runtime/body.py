@@ -50,10 +50,9 @@ class Body:
             if turn is not None:
                 turn.begin()
             self.begun(frame)
-            if settle:  # no name here for what is waited for: a failure cancels what nobody holds
-                result = settled(self.body(*args, **kwargs))
-            else:
-                result = self.body(*args, **kwargs)
+            # what is waited for has no name here: a failure cancels the calls that nobody holds
+            body = self.body
+            result = settled(body(*args, **kwargs)) if settle else body(*args, **kwargs)
         except BaseException as error:
             activation.fail(frame, error)
             raise

@@ -261,6 +261,9 @@ def _begin(
         say(f"appl: {error}; the run goes on unrecorded")
         return None
     session.attend(say, recorder)
+    if "IPython" in sys.modules:
+        notebook = importlib.import_module("appl.session.notebook")
+        notebook.show_trace_below_cells(session.run, recorder.path)
     if make is None:
         say(f"appl: recording in {shown(recorder.path)}")
     return recorder

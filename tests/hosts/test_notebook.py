@@ -38,13 +38,28 @@ def ask(word: str):
 # -- what is shown
 
 
-def test_an_answer_is_shown_without_waiting_for_it():
-    with running(Held()):
+def test_an_answer_is_waited_for_when_it_is_shown():
+    with running(backend := Held(lambda request: "Blue.")):
         answer, said = ask("hi <b>")
-        assert shown(answer)["text/plain"] == "…\n[/ask.0/gen.0: pending]"
         assert "1 parts are pending" in shown(said)["text/plain"]
         assert "hi &lt;b&gt;" in shown(said)["text/html"]
-        answer.cancel()
+        backend.release("/ask.0/gen.0")
+        assert shown(answer)["text/plain"] == "Blue.\n[/ask.0/gen.0]"
+
+
+def test_a_task_of_the_loop_is_shown_without_waiting_for_it():
+    async def later() -> int:
+        return 1
+
+    async def cell() -> str:
+        future = call(later)
+        plain = shown(future)["text/plain"]
+        assert await future == 1
+        return plain
+
+    with running(Echo()):
+        plain = asyncio.run(cell())
+    assert plain.startswith("…\n[") and plain.endswith("/later.0: pending, await it]")
 
 
 def test_what_a_model_wrote_is_no_markup():

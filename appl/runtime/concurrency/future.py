@@ -144,10 +144,10 @@ class Deferred(Proxy):
         self._pending.cancel()
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
-        """What a notebook shows; it does not wait."""
-        last = self._pending.last()
+        """The answer as a notebook shows it; waits for it, but for what only its loop can end."""
+        last = _shown_of(self._pending)
         if last.outcome is None:
-            return block("…", f"{self._pending.address}: pending")
+            return block("…", f"{self._pending.address}: pending, await it")
         if isinstance(last.outcome, Error):
             return block(f"{type(last.outcome.error).__name__}: {last.outcome.error}", last.address)
         value = last.outcome.value
@@ -167,6 +167,20 @@ class Deferred(Proxy):
     def reasoning_stream(self) -> TextStream[str]:
         """What the model thinks before it answers, piece by piece; it does not wait."""
         return TextStream(self, "reasoning")
+
+
+def _shown_of(pending: Pending) -> Pending:
+    """What decides about the value of *pending*, when it has been waited for.
+
+    A failure stays one that nobody has looked at. A task of the running loop cannot end while
+    this thread waits.
+    """
+    while not pending.in_loop:
+        wait(pending)
+        if pending.last() is pending:
+            break
+        pending = pending.last()
+    return pending
 
 
 def _same(value: T) -> T:

@@ -1,0 +1,54 @@
+"""The line below a notebook's cell that leads to the trace of its calls.
+
+Invariant: outside of a notebook's kernel nothing is loaded and nothing is shown.
+"""
+
+from __future__ import annotations
+
+import html
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from appl.runtime.run import Run
+
+
+def show_trace_below_cells(run: Run, path: Path) -> None:
+    """Show a collapsed line with *path* below each cell that makes calls in *run*."""
+    shell = _kernel_shell()
+    if shell is not None:
+        shell.events.register("post_run_cell", _Line(run, path))
+
+
+def _kernel_shell() -> Any:
+    """The shell of the notebook's kernel that runs this; ``None`` elsewhere."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell if getattr(shell, "kernel", None) is not None else None
+
+
+@dataclass(eq=False)
+class _Line:
+    """Called after each cell; ``shown`` is how many calls earlier cells had made."""
+
+    run: Run
+    path: Path
+    shown: int = 0
+
+    def __call__(self, result: Any = None) -> None:
+        made = sum(self.run.root.counts.values())
+        if made != self.shown:
+            self.shown = made
+            _display(self.path)
+
+
+def _display(path: Path) -> None:
+    display = sys.modules["IPython"].display
+    command = html.escape(f"!appl trace view {path}")
+    display.display(
+        display.HTML(
+            '<details style="opacity:.6;font-size:85%"><summary>trace</summary>'
+            f"<code>{html.escape(str(path))}</code><br>in a cell: <code>{command}</code></details>"
+        )
+    )
