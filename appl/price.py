@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Protocol, cast
 
 from appl.backend import Response, Usage
@@ -159,6 +160,26 @@ def price_of(row: object) -> Price:
 def millionths(units: float) -> int:
     """An amount in *units* of currency that somebody else computed, rounded up as costs are."""
     return _up(_trillionths(units))
+
+
+def money(millionths: int | None) -> str:
+    """An amount for a human: with cents, or three digits of less than a dollar."""
+    if millionths is None:
+        return "unknown"
+    if not millionths:
+        return "$0"
+    if millionths >= _EXACT:
+        return f"${Decimal(millionths) / _EXACT:,.2f}"
+    places = min(6, max(2, 9 - len(str(millionths))))
+    whole, _, parts = f"{Decimal(millionths) / _EXACT:.{places}f}".partition(".")
+    return f"${whole}.{parts.rstrip('0').ljust(2, '0')}"
+
+
+def total(known: int | None, unknown: int) -> str:
+    """A sum for a human: of ``known`` costs, with so many ``unknown`` ones beside them."""
+    if not unknown:
+        return money(known)
+    return f"at least {money(known)}" if known else "unknown"
 
 
 def limit_of(units: float) -> int:

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from appl.cli.terminal import TermSafe, err, say, term_safe
 from appl.errors import CallCancelled
+from appl.price import total
 from appl.runtime.event import (
     AttemptFailed,
     CallDispatched,
@@ -50,6 +51,8 @@ class Counts:
     cached: int = 0
     completion: int = 0
     unknown: int = 0
+    cost: int = 0
+    unpriced: int = 0
     reused: int = 0
     began: int = field(default_factory=time.monotonic_ns)
     first: int | None = None
@@ -86,6 +89,8 @@ class Counts:
         if event.source is not None:  # it was paid for in an earlier run
             self.reused += 1
             return
+        self.cost += event.response.cost or 0
+        self.unpriced += event.response.cost is None
         usage = event.response.usage
         self.unknown += usage.completion_tokens is None
         self.prompt += usage.prompt_tokens or 0
@@ -122,6 +127,8 @@ class Counts:
         if self.completion:
             tokens = "1 token" if self.completion == 1 else f"{self.completion} tokens"
             parts.append(f"{tokens}, {self.rate():.0f} a second")
+        if self.cost or self.unpriced:  # models on this machine cost nothing
+            parts.append(f"cost {total(self.cost, self.unpriced)}")
         return ", ".join(parts)
 
     def as_data(self) -> dict[str, Any]:
@@ -137,6 +144,7 @@ class Counts:
             "prompt_tokens": self.prompt if known else None,
             "cached_tokens": self.cached if known else None,
             "completion_tokens": self.completion if known else None,
+            "cost": self.cost if self.cost or not self.unpriced else None,
             "tokens_per_second": round(self.rate(), 1) if known else None,
             "seconds": round(self.seconds(), 3),
         }

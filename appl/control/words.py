@@ -176,7 +176,8 @@ def _budget(budget: Data) -> Iterator[str]:
     for name, most in limits.items():
         if most is not None:
             spent, reserved = budget["spent"].get(name), budget["reserved"].get(name)
-            yield f"budget of {name}: {spent:g} of {most:g} spent, {reserved:g} reserved"
+            used = "an unknown part" if spent is None else f"{spent:g}"
+            yield f"budget of {name}: {used} of {most:g} spent, {reserved:g} reserved"
 
 
 def seconds(value: float) -> str:

@@ -24,6 +24,7 @@ from appl import tracebacks
 from appl.backend import Backend
 from appl.config import Config
 from appl.errors import TraceWriteError
+from appl.price import total
 from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.event import Instrument
 from appl.runtime.recorded import Recorded
@@ -90,6 +91,15 @@ class Session:
     def recalled(self) -> Any:
         """The earlier run that answers a part of this one: a ``Resumer``, or a ``Rerunner``."""
         return self.run.recorded
+
+    def cost_line(self) -> str | None:
+        """What the recorded run cost, in a line; ``None`` where nothing had to be paid."""
+        recorder = self.recording.recorder if self.recording else None
+        if recorder is None or not (recorder.totals.cost or recorder.totals.cost_unknown):
+            return None
+        sums = recorder.totals
+        calls = "1 call" if sums.calls == 1 else f"{sums.calls} calls"
+        return f"appl: {calls}, cost {total(sums.cost, sums.cost_unknown)}"
 
     def attend(self, say: Tell, recorder: Recorder | None) -> None:
         """Have ``appl ctl`` reach the run, if the settings say so: by default if it is recorded."""

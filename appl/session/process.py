@@ -149,6 +149,10 @@ def _close_process() -> None:
     except BaseException as error:
         if failed is None:
             _die(error)
+    else:
+        line = session.cost_line() if failed is None else None
+        if line is not None:
+            tell(line)
 
 
 def _finish(session: Session, failed: BaseException | None) -> None:

@@ -40,7 +40,10 @@ def test_counts_follow_the_events() -> None:
     counts.add(ended("/b", 3_000_000_000))
     line = counts.line()
     assert "running" not in line
-    assert line == "1 done, 1 failed, 4 of 10 prompt tokens cached, 30 tokens, 15 a second"
+    assert (
+        line
+        == "1 done, 1 failed, 4 of 10 prompt tokens cached, 30 tokens, 15 a second, cost unknown"
+    )
 
 
 def test_a_call_runs_only_while_it_is_with_a_backend() -> None:
@@ -57,7 +60,7 @@ def test_a_call_runs_only_while_it_is_with_a_backend() -> None:
     counts.add(AttemptFailed("/a", 2, BackendError("no"), 0))
     assert counts.line() == "1 running, 2 waiting, 0 done"
     counts.add(ended("/a", 1, Usage()))
-    assert counts.line() == "2 waiting, 1 done"
+    assert counts.line() == "2 waiting, 1 done, cost unknown"
 
 
 class Looking(Late):
@@ -91,7 +94,7 @@ def test_unknown_usage_is_not_zero() -> None:
     counts.add(started("/a"))
     counts.add(ended("/a", 1, Usage()))
     assert counts.as_data()["completion_tokens"] is None
-    assert counts.line() == "1 done"
+    assert counts.line() == "1 done, cost unknown"
 
 
 def test_plain_lines_come_at_most_every_five_seconds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -194,7 +194,7 @@ def test_a_run_without_answers_in_tokens_tells_of_no_speed() -> None:
     plain = Plain()
     plain.on_event(started("/a"))
     plain.on_event(ended("/a", 1, Usage(10, 0, 4)))
-    assert plain.counts.line() == "1 done, 4 of 10 prompt tokens cached"
+    assert plain.counts.line() == "1 done, 4 of 10 prompt tokens cached, cost unknown"
 
 
 def test_a_line_waits_for_the_call_that_takes_the_place_of_one_that_ended(

@@ -19,7 +19,7 @@ def test_ls_lists_the_newest_first(project: Project) -> None:
     recorded(project, "ask")
     recorded(project, "many")
     lines = project.appl("trace", "ls").out.splitlines()
-    assert lines[0].split() == ["RUN", "STATE", "CALLS", "TOKENS", "SECONDS"]
+    assert lines[0].split() == ["RUN", "STATE", "CALLS", "TOKENS", "COST", "SECONDS"]
     assert "-many-" in lines[1]
     assert lines[1].split()[1:3] == ["finished", "3"]
     assert "-ask-" in lines[2]

@@ -84,14 +84,14 @@ trip: finished, 2023-11-14 22:13:20 UTC, 4.9 s
   program  trip
   answers  fake/m, seed 1
   calls    4 answered; 40 prompt tokens, 16 of them cached, 20 generated
-  cost     spent 0.0006, 40 prompt tokens, 20 completion tokens
+  cost     spent $0.0006, 40 prompt tokens, 20 completion tokens
 
-CALL             TIME    TOKENS  CACHED  COST     LINE
-/trip.0          3.00 s  30+15   12      0.00055  program.py:1   3 calls
-  about.0/gen.0  1.00 s  10+5    4       0.00012  program.py:6   Snow.
-  about.1/gen.0  2.00 s  10+5    4       0.00013  program.py:6   Pasta.
-  gen.0          1.00 s  10+5    4       0.0003   program.py:13  Rome.
-/motto.0/gen.0   1.50 s  10+5    4       0.00005  program.py:19  Go far.
+CALL             TIME    TOKENS  CACHED  COST      LINE
+/trip.0          3.00 s  30+15   12      $0.00055  program.py:1   3 calls
+  about.0/gen.0  1.00 s  10+5    4       $0.00012  program.py:6   Snow.
+  about.1/gen.0  2.00 s  10+5    4       $0.00013  program.py:6   Pasta.
+  gen.0          1.00 s  10+5    4       $0.0003   program.py:13  Rome.
+/motto.0/gen.0   1.50 s  10+5    4       $0.00005  program.py:19  Go far.
 """
     )
 
@@ -138,8 +138,8 @@ trip
 time     5.00 s    2.25 s (x0.45)
 calls    4         4
 at once  1         2
-cost recorded: spent 0.0006, 40 prompt tokens, 20 completion tokens
-cost predicted: spent 0.0008, 40 prompt tokens, 20 completion tokens
+cost recorded: spent $0.0006, 40 prompt tokens, 20 completion tokens
+cost predicted: spent $0.0008, 40 prompt tokens, 20 completion tokens
 the model is off by 0.00 s for the run as it was; with slots simulated, 1 at once: 4.90 s
 """
     )
@@ -149,12 +149,12 @@ def test_the_costs_of_a_known_run(project: Project, trip: str) -> None:
     assert (
         project.appl("trace", "cost", trip, "--by", "line").out
         == """\
-trip: spent 0.0006, 40 prompt tokens, 20 completion tokens
+trip: spent $0.0006, 40 prompt tokens, 20 completion tokens
 
 LINE           CALLS  KIND   PROMPT  CACHED  ANSWER  COST
-program.py:13  1      spent  10      4       5       0.0003
-program.py:6   2      spent  20      8       10      0.00025
-program.py:19  1      spent  10      4       5       0.00005
+program.py:13  1      spent  10      4       5       $0.0003
+program.py:6   2      spent  20      8       10      $0.00025
+program.py:19  1      spent  10      4       5       $0.00005
 """
     )
 
@@ -163,11 +163,11 @@ def test_a_run_is_a_tree_with_times_tokens_and_lines(origins: Project) -> None:
     shown = answers(times(origins.appl("trace", "show").out))
     rows = [" ".join(row.split()) for row in shown[shown.index("\nCALL") :].strip().splitlines()]
     assert rows == [
-        "CALL TIME TOKENS LINE",
-        "/main.0 T 26+3 prog.py:9 3 calls",
-        "leaf.0/gen.0 T 2+1 prog.py:6 ANSWER",
-        "gen.0 T 6+1 prog.py:15 ANSWER",
-        "gen.1 T 18+1 prog.py:20 ANSWER",
+        "CALL TIME TOKENS COST LINE",
+        "/main.0 T 26+3 unknown prog.py:9 3 calls",
+        "leaf.0/gen.0 T 2+1 unknown prog.py:6 ANSWER",
+        "gen.0 T 6+1 unknown prog.py:15 ANSWER",
+        "gen.1 T 18+1 unknown prog.py:20 ANSWER",
     ]
 
 
@@ -238,7 +238,7 @@ def test_costs_are_told_by_model_function_and_line(project: Project) -> None:
     assert project.run("many").code == 0
     by_line = project.appl("trace", "cost", "--by", "line").out.splitlines()
     assert by_line[2].split() == ["LINE", "CALLS", "KIND", "PROMPT", "CACHED", "ANSWER", "COST"]
-    assert by_line[3].split() == ["prog.py:6", "3", "spent", "3", "?", "3", "?"]
+    assert by_line[3].split() == ["prog.py:6", "3", "spent", "3", "?", "3", "unknown"]
     data = project.appl("trace", "cost", "--by", "scope", "--json").data
     (row,) = data["rows"]
     assert (row["scope"], row["spent"]["calls"], row["spent"]["cost"]) == ("/ask", 3, None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,12 +88,12 @@ def test_a_call_in_flight_is_in_doubt_once_it_was_sent() -> None:
 def test_the_upper_bound_is_unknown_where_nobody_limits_the_answer() -> None:
     found = costs.of_calls([call(None, sampling="{}")], costs.Terms(PRICES))
     assert found.in_doubt.known("completion_tokens") is None
-    doubt = "in doubt at least 46 prompt tokens, ? completion tokens"
+    doubt = "in doubt at least 46 prompt tokens, ? completion tokens, cost unknown"
     assert found.line() == f"spent nothing; {doubt}"
 
 
 def test_what_is_in_doubt_is_at_least_this_where_the_texts_are_not_there() -> None:
-    doubt = "in doubt at least ? prompt tokens, 50 completion tokens"
+    doubt = "in doubt at least ? prompt tokens, 50 completion tokens, cost unknown"
     unread = costs.of_calls([call(None, messages=None)], costs.Terms(PRICES))
     private = costs.of_calls([call(None)], costs.terms_of({"privacy": {"mode": "private"}}))
     assert unread.line() == private.line() == f"spent nothing; {doubt}"
@@ -134,13 +133,6 @@ def test_prices_are_those_of_the_recorded_settings() -> None:
     head = {"backend": "openai", "settings": {"prices.openai/m": row, "prices.x": {"prompt": "?"}}}
     assert costs.prices_of(head) == {"openai/m": Price(1, 2), "m": Price(1, 2)}
     assert costs.prices_of({"settings": 3}) == {}
-
-
-@pytest.mark.parametrize(
-    ("millionths", "text"), [(None, "?"), (0, "0.00"), (20_000, "0.02"), (1_234_567, "1.234567")]
-)
-def test_money_is_told_exactly(millionths: int | None, text: str) -> None:
-    assert costs.money(millionths) == text
 
 
 counts = st.none() | st.integers(0, 1000)

@@ -345,7 +345,7 @@ def test_two_runs_are_shown_side_by_side(
     page.until("document.querySelectorAll('main [role=option]').length == 2")
 
 
-def test_of_a_long_address_the_end_is_seen_and_an_unknown_cost_is_a_dash(
+def test_of_a_long_address_the_end_is_seen_and_an_unknown_cost_is_said(
     path: Path, serve: Serve, show: Show
 ) -> None:
     recorder = Recorder(path)
@@ -361,7 +361,7 @@ def test_of_a_long_address_the_end_is_seen_and_an_unknown_cost_is_a_dash(
     assert page.js(f"{text}.left < {cell}.left && Math.abs({text}.right - {cell}.right) < 2")
     visit(page, "cost")
     costs = page.js("[...document.querySelectorAll('tbody')].map(each => each.rows[0].innerText)")
-    assert "–" in costs[1] and "$" not in costs[1]
+    assert "unknown" in costs[0] and "unknown" in costs[1] and "$" not in costs[1]
 
 
 @pytest.mark.parametrize("width", [700, 1280])

@@ -10,6 +10,7 @@ export function duration(us: number): string {
 }
 
 const WHOLE = new Intl.NumberFormat("en-US");
+const CENTS = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
 /** A whole number with its thousands apart; a dash for what is not known. */
 export function count(value: number): string {
@@ -23,11 +24,19 @@ export function share(part: number, whole: number): string {
   return percent > 0 && percent < 0.05 ? "<0.1%" : `${percent.toFixed(1)}%`;
 }
 
-/** Money, recorded in millionths. */
+/** Money, recorded in millionths: cents and more, or the first three digits of less than a dollar. */
 export function money(millionths: number): string {
-  if (millionths < 0) return "–";
+  if (millionths < 0) return "unknown";
   if (!millionths) return "$0";
-  return `$${(millionths / 1_000_000).toFixed(millionths < 1_000_000 ? 6 : 2)}`;
+  if (millionths >= 1_000_000) return `$${CENTS.format(millionths / 1_000_000)}`;
+  const places = Math.min(6, Math.max(2, 9 - String(millionths).length));
+  return `$${(millionths / 1_000_000).toFixed(places).replace(/(\.\d\d+?)0+$/, "$1")}`;
+}
+
+/** A sum of money, of which the cost of `unknown` calls is not known. */
+export function total(millionths: number, unknown: number): string {
+  if (!unknown) return money(millionths);
+  return millionths > 0 ? `at least ${money(millionths)}` : "unknown";
 }
 
 /** "1 call", "2 calls". */

@@ -97,6 +97,11 @@ export class Table {
     return this.users.get(row) ?? EMPTY;
   }
 
+  /** Whether a model has answered: its cost is then known, or unknown. */
+  answered(row: number): boolean {
+    return this.get("outcome", row) === 1 && this.text("kind", row) !== "tool";
+  }
+
   /** How long a call took, in microseconds; -1 if it is not known. */
   took(row: number): number {
     const started = this.get("started", row);

@@ -40,7 +40,8 @@ def command(given: Options) -> int:
     Shows tokens and money in four kinds: spent (failed attempts that said what they used
     included), reused (what answers of an earlier run had cost), in doubt (at most, for attempts of
     which nobody heard more: what a budget reserves for them) and estimated (answers that do not say
-    what they used). A + after a sum says that some calls do not say theirs.
+    what they used). A + after a number of tokens means that some calls do not say theirs. A cost
+    that nobody knows is unknown, and a sum that lacks one is 'at least' the rest.
     """
     with guarded(given.json) as failure:
         costs = importlib.import_module("appl.tracing.explaining.costs")
@@ -136,5 +137,4 @@ def _known(amount: Any, name: str) -> str:
 
 
 def _money(amount: Any, costs: Any) -> str:
-    value = amount.known("cost")
-    return f"{costs.money(value)}{'+' if value is not None and amount.unknown['cost'] else ''}"
+    return str(costs.total(amount.known("cost"), amount.unknown["cost"]))

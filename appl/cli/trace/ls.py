@@ -16,7 +16,7 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, one_line, out, say
 from appl.cli.trace.several import bytes_shown
 from appl.config import load
-from appl.tracing.explaining.costs import money
+from appl.price import total
 from appl.tracing.keeping import index
 from appl.tracing.keeping.finding import ORDERS, STATES, Wanted, found, moment
 from appl.tracing.keeping.row import Row
@@ -106,8 +106,8 @@ def _table(runs: list[Row], order: str) -> list[tuple[str, ...]]:
         ("CALLS", lambda row: str(row.calls)),
         ("TOKENS", _tokens),
     ]
-    if any(row.cost for row in runs):
-        shown.append(("COST", lambda row: money(row.cost)))
+    if any(row.cost or row.unpriced for row in runs):
+        shown.append(("COST", lambda row: total(row.cost, row.unpriced)))
     if order == "size":
         shown.append(("SIZE", lambda row: bytes_shown(row.size)))
     shown.append(("SECONDS", lambda row: f"{row.seconds:.1f}"))

@@ -120,7 +120,7 @@ def _run_lines(found: Summary) -> Iterator[str]:
         + (f", git {head['git']}" if head.get("git") else "")
     )
     yield f"  calls    {_sums(found.totals.as_data())}"
-    if found.costs.reused.calls or found.totals.cost:
+    if found.costs.reused.calls or not found.costs.is_free:
         yield f"  cost     {found.costs.line()}"
     if found.tools:
         failed = f", {found.tools_failed} failed" if found.tools_failed else ""

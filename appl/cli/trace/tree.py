@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from appl.cli.terminal import columns, one_line
 from appl.cli.trace.places import place, seconds
+from appl.price import money
+from appl.price import total as sum_of
 from appl.tracing import Call, ToolUse
-from appl.tracing.explaining.costs import money
 
 if TYPE_CHECKING:
     from appl.tracing.reading.summaries import Sum, Summary
@@ -93,8 +94,7 @@ def _used(call: Call) -> tuple[str, str, str]:
 def _totals(total: Sum) -> tuple[str, str, str]:
     if not total.calls:
         return "-", "-", "-"
-    cost = "?" if total.unknown == total.calls else money(total.cost)
-    cost += "+" if total.unknown and cost != "?" else ""
+    cost = sum_of(total.cost, total.unknown)
     return f"{total.prompt}+{total.answer}", str(total.cached), cost
 
 
@@ -116,7 +116,7 @@ def _spent(total: Sum) -> str:
 
 def _without_empty(rows: list[Row]) -> list[Row]:
     """*rows* without the columns, of those about tokens and cost, that say nothing."""
-    unsaid = {"-", "?", "0", "0.00", "0+0", "?+?"}
+    unsaid = {"-", "?", "0", "$0", "0+0", "?+?"}
     kept = [
         i for i in range(len(rows[0])) if i not in (2, 3, 4) or {r[i] for r in rows[1:]} - unsaid
     ]

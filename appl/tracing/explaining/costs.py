@@ -24,11 +24,13 @@ from appl.price import (
     NOTHING,
     Price,
     Prices,
+    money,
     most_tokens,
     price_for,
     price_of,
     prompt_tokens,
     tokens_in,
+    total,
     used_by,
 )
 from appl.tracing.format.sampling import max_tokens, strings, withheld
@@ -210,6 +212,12 @@ class Costs:
         models = {name: own.as_data() for name, own in sorted(self.models.items())}
         return {**data, "cached_samples": self.samples, "models": models}
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing of it was or may have been paid for."""
+        kinds = (self.spent, self.in_doubt, self.estimated)
+        return not any(each.cost or each.unknown["cost"] for each in kinds)
+
     def line(self) -> str:
         """All that there is of the four kinds, for a human, on one line."""
         return "; ".join(
@@ -351,30 +359,30 @@ def _said_tokens(response: Response) -> int:
     )
 
 
-def money(millionths: int | None) -> str:
-    """An amount of money for a human, ``?`` when it is not known."""
-    if millionths is None:
-        return "?"
-    text = f"{millionths / 1e6:.6f}".rstrip("0")
-    whole, _, parts = text.partition(".")
-    return f"{whole}.{parts.ljust(2, '0')}"
-
-
 def shown(amount: Amount, kind: str = "spent") -> str:
-    """*amount* for a human: money where it is known, and tokens."""
+    """*amount* for a human: money, and tokens."""
     if not amount.calls:
         return "nothing"
     most = "about " if kind == "estimated" else ""
     if kind == "in_doubt":
         most = "at least " if amount.open_ended else "at most "
-    words = [f"{_plus(amount, name)} {name.replace('_', ' ')}" for name in COUNTED[:2]]
-    if amount.known("cost") is not None:
-        words.insert(0, _plus(amount, "cost"))
-    return most + ", ".join(words)
+    words = [_tokens(amount, name) for name in COUNTED[:2]]
+    if amount.known("cost") is None:
+        return most + ", ".join([*words, "cost unknown"])
+    return most + ", ".join([_money(amount, most), *words])
 
 
-def _plus(amount: Amount, name: str) -> str:
+def _money(amount: Amount, most: str) -> str:
+    """The cost of *amount*; *most* says already what kind of bound a sum is."""
+    known, unknown = amount.known("cost"), amount.unknown["cost"]
+    if most and unknown:
+        return f"{money(known)} and an unknown rest"
+    return total(known, unknown)
+
+
+def _tokens(amount: Amount, name: str) -> str:
     """A sum as text; ``+?`` says that some calls do not say theirs."""
-    value = amount.known(name)
-    text = money(value) if name == "cost" else "?" if value is None else str(value)
-    return f"{text}+?" if value is not None and amount.unknown[name] else text
+    value, word = amount.known(name), name.replace("_", " ")
+    if value is None:
+        return f"? {word}"
+    return f"{value}{'+?' if amount.unknown[name] else ''} {word}"

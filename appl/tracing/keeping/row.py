@@ -55,6 +55,11 @@ class Row:
         return self.path.stem
 
     @property
+    def unpriced(self) -> int:
+        """How many answers have an unknown cost: ``cost`` is without them."""
+        return _count(self.totals.get("cost_unknown"))
+
+    @property
     def kept(self) -> bool:
         """Whether it is marked to be kept."""
         return is_kept(self.path)

@@ -92,8 +92,9 @@ class Sum:
         self.end = end if self.end is None else max(self.end, end)
 
     def as_data(self) -> dict[str, Any]:
-        """The sums as JSON-ready data."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        """The sums as JSON-ready data; a cost that no call says is null, not 0."""
+        data = {name: getattr(self, name) for name in self.__slots__}
+        return data if self.cost or not self.unknown else {**data, "cost": None}
 
 
 @dataclass(slots=True)

@@ -265,8 +265,9 @@ class Totals:
     in_doubt: int = 0
 
     def as_data(self) -> dict[str, Any]:
-        """The totals as JSON-ready data."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        """The totals as JSON-ready data; a cost that no answer says is null, not 0."""
+        data = {name: getattr(self, name) for name in self.__slots__}
+        return data if self.cost or not self.cost_unknown else {**data, "cost": None}
 
 
 @dataclass(slots=True)

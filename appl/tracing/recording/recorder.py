@@ -36,6 +36,7 @@ from appl.tracing.format.store import QUEUE_BYTES, Committed, Durability, Fault,
 from appl.tracing.recording.encoder import HOLDS, Closing, EventEncoder
 from appl.tracing.recording.privacy import Mode, Redact, Veil
 from appl.tracing.recording.secret import MASKED, Masker
+from appl.tracing.recording.sums import Sums
 
 _NAMES_SHOWN = 5
 _WEIGHT = 512
@@ -196,6 +197,11 @@ class Recorder:
     def conceal(self, secrets: Mapping[str, str]) -> None:
         """Take *secrets*, by name, out of what is written from now on."""
         self._masker.add(secrets)
+
+    @property
+    def totals(self) -> Sums:
+        """The sums over what was encoded so far; over the whole run once it is closed."""
+        return self._encoder.totals
 
     @property
     def masker(self) -> Masker:

@@ -24,8 +24,9 @@ class Sums:
     def of(cls, trace: Trace) -> Sums:
         """The sums over what *trace* holds, for who goes on with it."""
         sums = cls()
-        known = trace.totals().as_data()
-        vars(sums).update({name: known[name] for name in vars(sums) if name in known})
+        known = trace.totals()
+        names = [name for name in vars(sums) if name in known.__slots__]
+        vars(sums).update({name: getattr(known, name) for name in names})
         sums.earlier_us = round(trace.seconds() * 1e6)
         return sums
 

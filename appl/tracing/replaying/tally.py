@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from appl.backend import Response
-from appl.tracing.explaining.costs import money
+from appl.price import total
 
 
 @dataclass(slots=True)
@@ -33,7 +33,11 @@ class Amount:
 
     def shown(self) -> str:
         """The amount for a human: money where it is known, else tokens."""
-        return money(self.cost) if self.cost else f"{self.tokens} tokens"
+        return self.money() if self.cost else f"{self.tokens} tokens"
+
+    def money(self) -> str:
+        """What the calls cost, for a human."""
+        return total(self.cost, self.unpriced)
 
     def as_data(self) -> dict[str, Any]:
         """The amount as JSON-ready data; a cost that nobody knows is null, not 0."""
@@ -57,7 +61,8 @@ class Tally:
         """What the live calls took of what all would have: money where it is known, else tokens."""
         live, reused = self.live, self.reused
         if live.cost or reused.cost:
-            return f"{money(live.cost)} of {money(live.cost + reused.cost)}"
+            every = total(live.cost + reused.cost, live.unpriced + reused.unpriced)
+            return f"{live.money()} of {every}"
         return f"{live.tokens} of {live.tokens + reused.tokens} tokens"
 
     def as_data(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import { Whole, type App, type View } from "../app";
 import type { Amount, Costs } from "../data";
 import { fill, h, visible } from "../dom";
-import { count, duration, many, money, share } from "../format";
+import { count, duration, many, share, total } from "../format";
 
 interface Sum {
   calls: number;
@@ -13,6 +13,7 @@ interface Sum {
   cached: number;
   completion: number;
   cost: number;
+  unknown: number;
   time: number;
 }
 
@@ -67,7 +68,7 @@ export class Cost implements View {
         number(each.prompt_tokens),
         number(each.cached_tokens),
         number(each.completion_tokens),
-        money(each.cost ?? -1),
+        each.calls ? total(each.cost ?? -1, each.unknown["cost"] ?? 0) : "–",
         each.unknown["cost"] ? many(each.unknown["cost"], "call") : "",
       ]),
     );
@@ -80,7 +81,7 @@ export class Cost implements View {
       const key = name(row);
       let sum = sums.get(key);
       if (!sum) {
-        sum = { calls: 0, failed: 0, retries: 0, prompt: 0, cached: 0, completion: 0, cost: -1, time: 0 };
+        sum = { calls: 0, failed: 0, retries: 0, prompt: 0, cached: 0, completion: 0, cost: 0, unknown: 0, time: 0 };
         sums.set(key, sum);
       }
       sum.calls++;
@@ -90,7 +91,8 @@ export class Cost implements View {
       sum.cached += Math.max(0, table.get("cached", row));
       sum.completion += Math.max(0, table.get("completion", row));
       const cost = table.get("cost", row);
-      if (cost >= 0) sum.cost = Math.max(0, sum.cost) + cost; // it stays unknown if no call says it
+      if (cost >= 0) sum.cost += cost;
+      else sum.unknown += Number(table.answered(row));
       sum.time += Math.max(0, table.took(row));
     }
     const order = [...sums].sort(([, one], [, other]) => other.calls - one.calls);
@@ -100,7 +102,7 @@ export class Cost implements View {
       order.slice(0, MOST).map(([key, sum]) => [
         visible(key) || "(none)", count(sum.calls), count(sum.failed), count(sum.retries),
         count(sum.prompt), count(sum.cached), share(sum.cached, sum.prompt), count(sum.completion),
-        money(sum.cost), duration(sum.time),
+        total(sum.cost, sum.unknown), duration(sum.time),
       ]),
     );
   }

@@ -95,7 +95,7 @@ function facts(run: Run, call: CallDoc): HTMLElement {
     ["source", call.where],
     ["took", timing(run, call)],
     ["tokens", tokens(run, row)],
-    ["cost", table.get("cost", row) < 0 ? "" : money(table.get("cost", row))],
+    ["cost", table.get("cost", row) < 0 && !table.answered(row) ? "" : money(table.get("cost", row))],
     ["settings", settings(call.settings)],
     ["samples", call.n !== undefined && call.n > 1 ? String(call.n) : ""],
     ["stream", call.chunks ? `in ${call.chunks} pieces` : ""],
