@@ -25,7 +25,7 @@ MAY = {
     "tracebacks": ["errors"],
     "extras": ["errors"],
     "version": [],
-    "prompt": ["errors", "compat.older"],
+    "prompt": ["errors", "compat.older", "compat.messages"],
     "backend": ["prompt", "errors", "extras"],
     "backend_http": ["prompt", "errors"],
     "price": ["prompt", "backend", "errors"],

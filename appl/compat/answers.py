@@ -5,11 +5,12 @@ Invariant: an older spelling does what the newer one does, or it is told what to
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from appl.compat.older import told_once
-from appl.errors import InvalidOption
+from appl.errors import InvalidOption, UnknownOption, nearest
 
 WORDS = {
     "server": "model",
@@ -61,6 +62,40 @@ def replaced(option: str) -> str:
     return f"; {found}" if found else ""
 
 
+# -- the calls of tools
+
+
+@dataclass(frozen=True, slots=True)
+class ListFilter:
+    """APPL's way to choose calls: a function of the list of them that returns those to run."""
+
+    function: Callable[[list[Any]], Iterable[Any]]
+
+    def __call__(self, call: Any) -> bool:
+        return bool(list(self.function([call])))
+
+
+def of_tool_calls(filter: Any, older: dict[str, Any]) -> Any:
+    """What chooses the calls that ``run_tool_calls`` runs, with the *older* words for it."""
+    for name in older:
+        if name not in _TOOL_WORDS:
+            known = ("filter", "parallel", "timeout")
+            raise UnknownOption(f"run_tool_calls has no option {name!r}{nearest(name, known)}")
+        told_once(f"run_tool_calls({name}=…)", _TOOL_WORDS[name])
+    function = older.get("filter_fn")
+    if function is None:
+        return filter
+    if filter is not None or not callable(function):
+        raise InvalidOption("run_tool_calls(filter_fn=...) takes a function of the list of calls")
+    return ListFilter(function)
+
+
+_TOOL_WORDS = {
+    "filter_fn": "run_tool_calls(filter=…), a function of one call",
+    "executor_type": "run_tool_calls()",
+    "log_results": "run_tool_calls(); the results are in the trace",
+}
+
 # -- attributes of answers
 
 ATTRIBUTES = {
@@ -75,6 +110,7 @@ ATTRIBUTES = {
     "finished_response": "g.result()",
     "results": "g.result(), g.tool_calls or g.response_obj",
     "str_future": "g itself",
+    "val": "g.result()",
 }
 """The attributes that APPL's answers have, and what is written for them today."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 from appl.function import Program as PromptFunc
 from appl.prompt import AIMessage as AIMessage
@@ -20,6 +22,7 @@ from appl.prompt import UserMessage as UserMessage
 from appl.runtime.answers.text import Text as CompletionResponse
 from appl.runtime.concurrency.future import Future
 from appl.runtime.concurrency.future import Generation as Generation
+from appl.runtime.concurrency.parallel import call
 from appl.runtime.prompts.compositor import Compositor as Compositor
 from appl.runtime.prompts.context import PromptRecords as PromptRecords
 from appl.runtime.prompts.conversation import Conversation as Conversation
@@ -28,8 +31,28 @@ from appl.runtime.prompts.joined import StringFuture as StringFuture
 from appl.runtime.tools.tool import SchemaTool as SchemaTool
 from appl.runtime.tools.tool import Tool as Tool
 
-CallFuture = Future
-"""An older name of ``Future``."""
+
+class _Calling(type(Future)):  # type: ignore[misc]
+    """Makes ``CallFuture(f, …)`` a call, and every future a ``CallFuture``."""
+
+    def __call__(cls, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        for option in ("lazy_eval", "use_process"):
+            kwargs.pop(option, None)
+        return call(func, *args, **kwargs)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Future)
+
+
+class CallFuture(Future[Any], metaclass=_Calling):
+    """An older name of ``Future``; ``CallFuture(f, …)`` is ``call(f, …)``."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> None: ...
+
 
 BaseTool = Tool
 """An older name of ``Tool``."""

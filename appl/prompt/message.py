@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NoReturn, cast, get_args
 
-from appl.compat.older import told_once
+from appl.compat.messages import OlderCall, OlderMessage
 from appl.errors import InvalidOption, PromptTypeError, nearest
 from appl.prompt.media import Audio, Image, Media, as_media
 
@@ -20,18 +20,25 @@ Content = str | Image | Audio | list[Any] | tuple[Any, ...] | None
 """What a message can be made of: text, an image or a sound, or a list of these."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """A tool that the model wants to be called; *arguments* is JSON text as the model wrote it."""
+@dataclass(frozen=True, slots=True, init=False)
+class ToolCall(OlderCall):
+    """A tool that the model wants to be called; *arguments* is JSON text as the model wrote it.
+
+    *args* is an older name of *arguments*.
+    """
 
     id: str
     name: str
     arguments: str
 
-    @property
-    def args(self) -> str:
-        """The same as ``arguments``."""
-        return self.arguments
+    def __init__(
+        self, id: str, name: str, arguments: str | None = None, *, args: str | None = None
+    ) -> None:
+        said = args if arguments is None else arguments
+        if said is None or None not in (args, arguments):
+            raise InvalidOption("ToolCall(id, name, arguments) takes arguments once, as JSON text")
+        for field, value in (("id", id), ("name", name), ("arguments", said)):
+            object.__setattr__(self, field, value)
 
     def as_dict(self) -> dict[str, Any]:
         """The call as OpenAI-compatible servers take it."""
@@ -43,7 +50,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class Message:
+class Message(OlderMessage):
     """One message of a conversation; ``content`` is its text.
 
     ``media`` are its images and sounds, each with the offset in ``content`` at which it stands.
@@ -116,11 +123,6 @@ class Message:
             return self.content
         text = "".join(map(str, self.parts))
         return "\n".join([*([text] if text else []), *map(str, self.tool_calls)])
-
-    def get_content(self, as_str: bool = False) -> str:
-        """An older spelling of ``content``."""
-        told_once("message.get_content()", "message.content")
-        return self.content
 
     def fields(self) -> tuple[str | bytes, ...]:
         """What its digest covers: role and text, and the other fields where there are any."""

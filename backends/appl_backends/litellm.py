@@ -37,7 +37,7 @@ from appl.price_table import row_of, seller_at
 from appl.prompt import Messages
 from appl.prompt.secret import conceal
 from appl_backends.openai.answer import Assembly, response_of_data
-from appl_backends.openai.body import OPTIONS, strictly
+from appl_backends.openai.body import OPTIONS, asks_for_any_object, strictly
 
 FEATURES = frozenset(
     {"audio", "images", "logprobs", "prefix_cache", "reasoning", "schema", "schema_object", "seed",
@@ -186,6 +186,8 @@ class LiteLLM:
             **dict(_given(sampling)),
             **dict(sampling.extra),
         }
+        if asks_for_any_object(sampling, str(found["messages"])):
+            found["response_format"] = {"type": "json_object"}
         if request.n > 1:
             found["n"] = request.n
         return found

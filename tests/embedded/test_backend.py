@@ -225,7 +225,7 @@ async def test_a_schema_is_satisfied(backend: Embedded, begun: str | None) -> No
 
 
 async def test_a_grammar_is_satisfied(backend: Embedded) -> None:
-    grammar = 'start: term ("+" term)*\nterm: /[0-9]/ | "(" start ")"'
+    grammar = 'root ::= term ("+" term)*\nterm ::= [0-9] | "(" root ")"'
     request = ask("Sum", grammar=grammar, temperature=1.0, seed=1, n=4, max_tokens=60)
     for sample in (await backend.complete(request)).samples:
         assert re.fullmatch(r"[0-9+()]*", sample.text)

@@ -294,9 +294,23 @@ def meeting(parties: int) -> tuple[Any, threading.Barrier]:
 
 def test_plain_tools_run_side_by_side_on_worker_threads():
     meet, _ = meeting(3)
-    found = results([meet], *[("meet", {"who": who}) for who in "abc"])
+    found = results([meet], *[("meet", {"who": who}) for who in "abc"], parallel=True)
     assert [text[0] for text in texts(found)] == ["a", "b", "c"]
     assert all(" on appl-worker" in text for text in texts(found))
+
+
+def test_unless_told_otherwise_they_run_one_after_the_other_on_worker_threads():
+    order: list[tuple[str, str]] = []
+
+    def note(n: int) -> str:
+        order.append((f"begins {n}", threading.current_thread().name))
+        order.append((f"ends {n}", threading.current_thread().name))
+        return str(n)
+
+    results([note], *[("note", {"n": n}) for n in range(3)])
+    told = [word for word, _ in order]
+    assert told == [f"{word} {n}" for n in range(3) for word in ("begins", "ends")]
+    assert all(name.startswith("appl-worker") for _, name in order)
 
 
 def test_one_after_the_other_they_run_where_the_caller_runs():
@@ -336,7 +350,7 @@ async def test_in_a_coroutine_all_kinds_are_awaited():
     async def main() -> Any:
         "go"
         answer = gen(tools=[first, second, meet, program])
-        return await answer.run_tool_calls()
+        return await answer.run_tool_calls(parallel=True)
 
     wanted = [("first", {}), ("second", {}), ("program", {})] + [("meet", {"who": w}) for w in "ab"]
     backend = Scripted(
@@ -381,7 +395,7 @@ def test_prompt_functions_are_tools_that_wait_side_by_side():
         return f"<{text}>" if text != "go" else calling(*[("ask", {"who": w}) for w in "abc"])
 
     with running(Together(3, answer)):
-        found = gen(messages="go", tools=[ask]).run_tool_calls()
+        found = gen(messages="go", tools=[ask]).run_tool_calls(parallel=True)
     assert texts(found) == ["<?a>", "<?b>", "<?c>"]
 
 

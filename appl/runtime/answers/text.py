@@ -10,13 +10,22 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Response, Sample, TokenLogprob, Usage
-from appl.compat.answers import MISSING, of_answer
+from appl.compat.answers import MISSING, of_answer, of_tool_calls
 from appl.errors import RunError
 from appl.prompt import AIMessage, ToolCall, ToolMessage
 
 if TYPE_CHECKING:
     from appl.runtime.answers.stream import TextStream
     from appl.runtime.tools.toolbox import Filter, Toolbox
+
+
+class _Spoken(AIMessage):
+    """An answer as a message: ``str`` gives its text, without the speaker."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return self.shown
 
 
 class Text(str):
@@ -93,8 +102,8 @@ class Text(str):
 
     @property
     def message(self) -> AIMessage:
-        """The answer as a message."""
-        return AIMessage(str.__str__(self), tool_calls=self._sample.tool_calls)
+        """The answer as a message, which is printed as its text."""
+        return _Spoken(str.__str__(self), tool_calls=self._sample.tool_calls)
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
@@ -102,11 +111,17 @@ class Text(str):
         return self._sample.tool_calls
 
     def run_tool_calls(
-        self, filter: Filter | None = None, *, parallel: bool = True, timeout: float | None = None
+        self,
+        filter: Filter | None = None,
+        *,
+        parallel: bool | None = None,
+        timeout: float | None = None,
+        **older: Any,
     ) -> list[ToolMessage]:
         """Run the tools that the model called: see ``Generation.run_tool_calls``."""
         if self._tools is None:
             raise RunError("this was asked without tools: write gen(tools=[...])")
+        filter = of_tool_calls(filter, older)
         return self._tools.run(self.tool_calls, filter, parallel=parallel, timeout=timeout)
 
     @property

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
-from appl.compat.answers import MISSING, of_answer
+from appl.compat.answers import MISSING, of_answer, of_tool_calls
 from appl.prompt.shown import Bundle, block
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency import clock
@@ -204,7 +204,8 @@ class Future(Deferred, Generic[T]):
         delattr(result_of(self._pending), name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return result_of(self._pending)(*args, **kwargs)
+        value = result_of(self._pending)
+        return value(*args, **kwargs) if args or kwargs or callable(value) else value
 
     def __enter__(self) -> Any:
         return result_of(self._pending).__enter__()
@@ -303,23 +304,30 @@ class Generation(Deferred, _Text, Generic[A_co]):  # type: ignore[misc]
         return self._text().tool_calls
 
     def run_tool_calls(
-        self, filter: Filter | None = None, *, parallel: bool = True, timeout: float | None = None
+        self,
+        filter: Filter | None = None,
+        *,
+        parallel: bool | None = None,
+        timeout: float | None = None,
+        **older: Any,
     ) -> list[ToolMessage]:
         """Run the tools that the model called; a message for each, in the order of the calls.
 
-        *filter* says which calls are run; all, without it. With *parallel* they run side by side:
-        plain functions on worker threads, ``@ppl`` functions beside the caller, coroutine
-        functions on the running loop; else one after the other, plain ones where the caller runs.
+        *filter* says which calls are run; all, without it. They run one after the other: plain
+        functions on worker threads, ``@ppl`` functions beside the caller, coroutine functions on
+        the running loop. ``parallel=True`` runs them side by side, ``parallel=False`` runs plain
+        functions on the caller's own thread.
         One that takes longer than *timeout* seconds is answered for, and cancelled; a plain
         function, which nothing can stop, then goes on unheard. What goes wrong in a call stands in
         its message, which has an error then. In a coroutine ``await`` it.
         """
+        filter = of_tool_calls(filter, older)
         if in_coroutine():
             return self._arun_tool_calls(filter, parallel, timeout)  # type: ignore[return-value]
         return self._text().run_tool_calls(filter, parallel=parallel, timeout=timeout)
 
     async def _arun_tool_calls(
-        self, filter: Filter | None, parallel: bool, timeout: float | None
+        self, filter: Filter | None, parallel: bool | None, timeout: float | None
     ) -> list[ToolMessage]:
         await awaited(self._pending)
         running: Any = self._text().run_tool_calls(filter, parallel=parallel, timeout=timeout)

@@ -7,6 +7,7 @@ predefined; the model can neither see nor set what was predefined.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import json
 import weakref
@@ -85,6 +86,12 @@ class Tool:
         """An older spelling of :meth:`as_dict`."""
         told_once("tool.openai_schema", "tool.as_dict()")
         return self.as_dict()
+
+    def __getattr__(self, name: str) -> Any:
+        older: Any = importlib.import_module("appl.compat.tools")
+        if name in older.NAMES:
+            return older.of_tool(self, name)
+        raise AttributeError(f"a tool has no attribute {name!r}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, as Python would, with what is predefined."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from appl.compat.answers import ListFilter
 from appl.errors import InvalidOption, ToolError, nearest
 from appl.prompt import ToolCall, ToolMessage
 from appl.runtime.answers.options import check_number
@@ -72,7 +73,7 @@ class Toolbox:
         calls: Sequence[ToolCall],
         filter: Filter | None = None,
         *,
-        parallel: bool = True,
+        parallel: bool | None = None,
         timeout: float | None = None,
     ) -> list[ToolMessage]:
         """Run *calls*, as ``run_tool_calls`` says; in a coroutine, something to await."""
@@ -81,7 +82,10 @@ class Toolbox:
             raise InvalidOption(
                 f"run_tool_calls(filter=...) takes a function of a call, got {filter!r:.80}"
             )
-        chosen = [call for call in calls if filter is None or filter(call)]
+        if isinstance(filter, ListFilter):
+            chosen = list(filter.function(list(calls)))
+        else:
+            chosen = [call for call in calls if filter is None or filter(call)]
         found = [(call, self.get(call.name)) for call in chosen]
         for _, tool in found:
             if tool is not None:

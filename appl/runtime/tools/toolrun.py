@@ -45,7 +45,7 @@ class Job:
         self,
         calls: Sequence[tuple[ToolCall, Tool | None]],
         known: Sequence[str],
-        parallel: bool,
+        parallel: bool | None,
         timeout: float | None,
     ) -> None:
         self._calls, self._known = calls, known
@@ -54,7 +54,7 @@ class Job:
 
     def run(self) -> list[ToolMessage]:
         """In a synchronous program."""
-        here_now = not self._parallel and self._timeout is None
+        here_now = self._parallel is False and self._timeout is None
         try:
             if not self._parallel:
                 return [result_of(self._start(*each, here_now)) for each in self._calls]

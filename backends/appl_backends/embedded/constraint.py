@@ -1,4 +1,4 @@
-"""What an answer may look like: a regex or a JSON schema as masks over the vocabulary.
+"""What an answer may look like: a regex, a grammar or a JSON schema as masks over the vocabulary.
 
 Invariant: an answer that ends by itself satisfies its constraint; only one that is cut by its
 token limit may not.
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from appl.errors import Unsupported
 from appl.prompt import digest_of
+from appl_backends.embedded.ebnf import lark_of
 from appl_backends.embedded.tokenizer import Tokenizer
 
 Mask = NDArray[np.bool_]
@@ -60,7 +61,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The form that a request wants; at most one of the fields is set."""
+    """The form that a request wants; at most one of the fields is set. ``grammar`` is EBNF."""
 
     regex: str | None = None
     grammar: str | None = None
@@ -109,4 +110,4 @@ def _source(wanted: Wanted, healed: str) -> str:
         schema = {**json.loads(wanted.schema), "x-guidance": JSON_STYLE}
         return f"start: {json.dumps(healed)} object\nobject: %json {json.dumps(schema)}"
     assert wanted.grammar is not None, "there is a constraint to compile"
-    return str(matcher.grammar_from_lark(wanted.grammar))
+    return str(matcher.grammar_from_lark(lark_of(wanted.grammar)))

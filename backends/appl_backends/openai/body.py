@@ -35,6 +35,8 @@ def body_of(request: Request, model: str, server: Server, *, stream: bool = Fals
     sampling = request.sampling
     fields = {"model": _json(model), "messages": _messages(request.messages)}
     fields |= _options(sampling, server)
+    if asks_for_any_object(sampling, fields["messages"]):
+        fields["response_format"] = '{"type":"json_object"}'
     if request.n > 1:
         fields["n"] = str(request.n)
     if sampling.seed is not None:
@@ -48,6 +50,11 @@ def body_of(request: Request, model: str, server: Server, *, stream: bool = Fals
     for name, value in sampling.extra:
         fields |= _table(value) if name == "extra_body" else {name: _json(value)}
     return _bytes("{" + ",".join(f'"{name}":{text}' for name, text in fields.items()) + "}")
+
+
+def asks_for_any_object(sampling: Sampling, prompt: str) -> bool:
+    """Whether the answer may be any JSON object, and the *prompt* says so, as servers want it."""
+    return sampling.schema == '{"type":"object"}' and "json" in prompt.lower()
 
 
 def cache_key(messages: Messages | None) -> str:

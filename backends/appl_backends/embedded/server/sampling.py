@@ -9,9 +9,9 @@ import json
 import os
 from dataclasses import dataclass
 
-from llguidance.gbnf_to_lark import any_to_lark
-
+from appl.errors import Unsupported
 from appl_backends.embedded.constraint import Wanted
+from appl_backends.embedded.ebnf import lark_of
 from appl_backends.embedded.sampler import Draw, fresh_seed
 from appl_backends.embedded.server.fields import Fields
 from appl_backends.embedded.server.refusal import Refusal
@@ -109,11 +109,12 @@ def wanted(given: Fields) -> Wanted:
 
 
 def grammar(text: str) -> str:
-    """A grammar in the engine's language; GBNF, as xgrammar takes it, is translated."""
+    """*text*, a grammar in EBNF. Raises ``Refusal`` when it cannot be read."""
     try:
-        return str(any_to_lark(text))
-    except Exception as error:  # the translator raises whatever its parser stumbles over
-        raise Refusal(f"the grammar cannot be read: {str(error)[:200]}") from None
+        lark_of(text)
+    except Unsupported as error:
+        raise Refusal(f"the grammar cannot be read: {error}") from None
+    return text
 
 
 def check_schema(text: str) -> None:

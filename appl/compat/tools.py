@@ -1,0 +1,87 @@
+"""What the tools of APPL 0.2 have besides those of today, read from the function behind them.
+
+Invariant: nothing is made, and neither pydantic nor the docstring parser loaded, before a program
+asks for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+NAMES = (
+    "params", "returns", "raises", "examples", "short_desc", "long_desc", "info", "to_str",
+)  # fmt: skip
+"""The attributes of a tool that APPL has, and that have no other name today."""
+
+
+def of_tool(tool: Any, name: str) -> Any:
+    """What APPL calls *name* of *tool*."""
+    read: Callable[[Any], Any] = globals()[f"_{name}"]
+    return read(tool)
+
+
+def _documented(tool: Any) -> Any:
+    parser: Any = importlib.import_module("docstring_parser")
+    return parser.parse(getattr(tool.func, "__doc__", None) or tool.description)
+
+
+def _signature(tool: Any) -> inspect.Signature:
+    return inspect.signature(tool.function(), eval_str=True)
+
+
+def _params(tool: Any) -> Any:
+    """The parameters that the model sees, as a pydantic model."""
+    about = {each.arg_name: each.description for each in _documented(tool).params}
+    shown = tool.parameters.get("properties", {})
+    fields = {
+        name: _field(each.annotation, each.default, about.get(name))
+        for name, each in _signature(tool).parameters.items()
+        if name in shown
+    }
+    return importlib.import_module("pydantic").create_model("parameters", **fields)
+
+
+def _returns(tool: Any) -> Any:
+    """What the function returns, as a pydantic model with the field ``returns``."""
+    said = _documented(tool).returns
+    empty = inspect.Parameter.empty
+    field = _field(_signature(tool).return_annotation, empty, said.description if said else None)
+    return importlib.import_module("pydantic").create_model("returns", returns=field)
+
+
+def _field(annotation: Any, default: Any, about: str | None) -> tuple[Any, Any]:
+    pydantic: Any = importlib.import_module("pydantic")
+    kind = Any if annotation is inspect.Parameter.empty else annotation
+    value = ... if default is inspect.Parameter.empty else default
+    return kind, pydantic.Field(value, description=about)
+
+
+def _raises(tool: Any) -> list[dict[str, str | None]]:
+    """The exceptions that the docstring names."""
+    found = _documented(tool).raises
+    return [{"type": each.type_name, "desc": each.description} for each in found]
+
+
+def _examples(tool: Any) -> list[Any]:
+    return list(_documented(tool).examples)
+
+
+def _short_desc(tool: Any) -> str:
+    return _documented(tool).short_description or ""
+
+
+def _long_desc(tool: Any) -> str:
+    return _documented(tool).long_description or ""
+
+
+def _info(tool: Any) -> dict[str, Any]:
+    return {}
+
+
+def _to_str(tool: Any) -> Callable[[], str]:
+    """The head of the function, as text for a prompt."""
+    head = f"def {tool.name}{_signature(tool)}:"
+    return lambda: f'{head}\n    """{getattr(tool.func, "__doc__", None)}"""'
