@@ -30,6 +30,7 @@ _REPLACED = {
     "llm_executor_type": "calls need no executor",
     "api_key": 'write [backends.NAME] api_key = {env = "VARIABLE"} into appl.toml',
     "base_url": "write [backends.NAME] base_url into appl.toml",
+    "extra_headers": "write [backends.NAME] headers into appl.toml: options of a call are recorded",
 }
 
 
@@ -48,6 +49,25 @@ def of_gen(extra: dict[str, Any], known: Container[str], typed: bool) -> dict[st
             if old != "_ctx":
                 told_once(f"gen({old}=…)", f"gen({new}=…)")
     return found
+
+
+def of_sampling(fields: dict[str, Any], extra: dict[str, Any], known: Container[str]) -> None:
+    """Put what *fields* and *extra* say in OpenAI's words into *fields*, in those of today.
+
+    ``logprobs=True, top_logprobs=k`` is ``logprobs=k``, ``max_completion_tokens`` ``max_tokens``.
+    """
+    if isinstance(fields["logprobs"], bool):
+        fields["logprobs"] = 0 if fields["logprobs"] else None
+    for old, new in (("top_logprobs", "logprobs"), ("max_completion_tokens", "max_tokens")):
+        if old not in extra or old in known:
+            continue
+        value = extra.pop(old)
+        if value is not None and fields[new] not in (None, 0, value):
+            raise InvalidOption(
+                f"gen({new}={fields[new]!r}, {old}={value!r}): they mean the same; leave one out"
+            )
+        fields[new] = fields[new] if value is None else value
+        told_once(f"gen({old}=…)", f"gen({new}=…)")
 
 
 def _asks(retries: Any) -> int:

@@ -11,11 +11,13 @@ from typing import Any
 
 from appl.compat.answers import ATTRIBUTES as OLDER_ATTRIBUTES
 from appl.compat.answers import WORDS as OLDER_OPTIONS
+from appl.compat.tools import NAMES as TOOL_NAMES
 
 NAMES = Path(__file__).with_name("names.txt")
 OLDER_WORDS = {
     "appl.ppl": {"comp", "include_docstring"},
-    "appl.gen": set(OLDER_OPTIONS),
+    "appl.gen": {*OLDER_OPTIONS, "top_logprobs", "max_completion_tokens"},
+    "Generation.run_tool_calls": {"filter_fn", "executor_type", "log_results"},
     "appl.call": {"executor_type"},
 }
 """Parameters that are accepted without standing in a signature."""
@@ -75,6 +77,9 @@ def _has(kind: str, attribute: str) -> bool:
     owner = _find(f"appl.types.{kind}") or _find(f"appl.{kind}")
     if owner is None:
         return False
-    if kind in ("Generation", "CompletionResponse") and attribute in OLDER_ATTRIBUTES:
+    answers = ("Generation", "CompletionResponse", "CallFuture")
+    if kind in answers and attribute in OLDER_ATTRIBUTES:
+        return True
+    if kind == "Tool" and attribute in TOOL_NAMES:
         return True
     return hasattr(owner, attribute) or attribute in getattr(owner, "__annotations__", {})

@@ -102,3 +102,16 @@ def test_attributes_of_messages_and_tools(quiet) -> None:
 
     assert AIMessage("hi").get_content() == "hi"
     assert as_tool(double).openai_schema["function"]["name"] == "double"
+
+
+def test_sampling_in_openais_words(quiet) -> None:
+    with running(Echo(features=frozenset({"logprobs"}))) as seen:
+        str(gen(messages="x", logprobs=True, top_logprobs=3, max_completion_tokens=5))
+        str(gen(messages="x", logprobs=True))
+        str(gen(messages="x", logprobs=False, top_logprobs=None))
+        with pytest.raises(InvalidOption, match="they mean the same; leave one out"):
+            gen(messages="x", max_tokens=4, max_completion_tokens=5)
+        with pytest.raises(UnknownOption, match=r"\[backends.NAME\] headers"):
+            gen(messages="x", extra_headers={"X-Team": "blue"})
+    found = [(each.sampling.logprobs, each.sampling.max_tokens) for each in seen.requests]
+    assert found == [(3, 5), (0, None), (None, None)]

@@ -11,7 +11,7 @@ from os import PathLike
 from typing import Any
 
 from appl.backend import Profile, Sampling
-from appl.compat.answers import of_gen
+from appl.compat.answers import of_gen, of_sampling
 from appl.errors import InvalidOption
 from appl.runtime.answers import choice, relay
 from appl.runtime.answers.demand import schema_for
@@ -147,7 +147,8 @@ class Asked:
 
     def _complete(self, frame: Frame) -> None:
         """Find the model, and let its default options fill in what was left open."""
-        if self.extra:
+        if self.extra or isinstance(self.fields["logprobs"], bool):
+            of_sampling(self.fields, self.extra, frame.run.profile.options)
             _check_context(self.extra.get("_ctx"))
             words = of_gen(self.extra, frame.run.profile.options, self.shape is not None)
             self.model = words.get("model", self.model)
