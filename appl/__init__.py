@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from appl.runtime.answers.stream import TextStream as TextStream
     from appl.runtime.answers.text import Text as Text
     from appl.runtime.budget import budget as budget
+    from appl.runtime.concurrency.completed import as_completed as as_completed
     from appl.runtime.concurrency.future import Future as Future
     from appl.runtime.concurrency.future import Generation as Generation
     from appl.runtime.concurrency.lock import Lock as Lock
@@ -208,6 +209,7 @@ _HOME = {
     "appl.runtime.concurrency.lock": ("Lock",),
     "appl.runtime.observe": ("env", "input", "now", "observe", "random", "read", "sleep", "uuid"),
     "appl.runtime.ops": ("grow",),
+    "appl.runtime.concurrency.completed": ("as_completed",),
     "appl.runtime.concurrency.parallel": ("call", "map"),
     "appl.runtime.rehearsal": ("render",),
     "appl.runtime.prompts.roles": ("AIRole", "SystemRole", "ToolRole", "UserRole"),

@@ -1,0 +1,122 @@
+"""The results of a function of many items, one by one as they are ready.
+
+Invariant: the order of the results is that in which the program was told of them. A trace records
+that order, so a replay gives the same one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+from appl.errors import InvalidOption
+from appl.runtime.concurrency.clock import First
+from appl.runtime.concurrency.fiber import arrive, strand_here, wait
+from appl.runtime.concurrency.future import awaited, finished, result_of
+from appl.runtime.concurrency.parallel import Item, name_of, start
+from appl.runtime.concurrency.pending import Pending, Value
+from appl.runtime.resolve import taking_futures
+from appl.runtime.run import here
+
+R = TypeVar("R")
+
+
+class Completed(Generic[R]):
+    """Results as they come: for ``for``, and in a coroutine for ``async for``.
+
+    A block that is left early cancels the items that are still running.
+    """
+
+    def __init__(self, f: Callable[..., R], items: list[tuple[Any, ...]], limit: int) -> None:
+        self._f, self._items, self._limit = f, items, limit
+        self.hub = strand_here().hub
+        self._started: list[Item] = []
+        self._next = self._ended = self._given = 0
+        self._over: deque[Pending] = deque()
+        self._signal: First | None = None
+        self._start_more()
+
+    def one_over(self, pending: Pending) -> None:
+        """An item is over, by the end of *pending*."""
+        self._ended += 1
+        self._over.append(pending)
+        signal, self._signal = self._signal, None
+        if signal is not None:
+            signal.conclude(Value(None))
+
+    def __iter__(self) -> Iterator[R]:
+        try:
+            while self._given < len(self._items):
+                while (signal := self._wanted()) is not None:
+                    wait(signal)
+                yield result_of(self._taken())
+        finally:
+            self._cancel()
+
+    async def __aiter__(self) -> AsyncIterator[R]:
+        try:
+            while self._given < len(self._items):
+                while (signal := self._wanted()) is not None:
+                    await arrive(signal)
+                yield await awaited(self._taken())
+        finally:
+            self._cancel()
+
+    def _start_more(self) -> None:
+        while self._next < len(self._items) and self._next - self._ended < self._limit:
+            arguments = self._items[self._next]
+            self._next += 1
+            item = Item(self, start(self._f, arguments, {}))
+            self._started.append(item)
+            item.follow(item.pending)
+
+    def _wanted(self) -> First | None:
+        """What to wait for before a result can be given; ``None`` when there is one."""
+        self._start_more()
+        if self._over:
+            return None
+        self._signal = First(self._started[-1].pending.address, self.hub)
+        return self._signal
+
+    def _taken(self) -> Pending:
+        self._given += 1
+        return self._over.popleft()
+
+    def _cancel(self) -> None:
+        """Cancel what still runs; what was not started keeps its address, for later calls."""
+        for item in self._started:
+            item.pending.looked = True
+            if not item.pending.done:
+                item.pending.cancel()
+        name = name_of(self._f)
+        for _ in range(self._next, len(self._items)):
+            here(lambda: name).issue(name)
+        self._next = self._given = len(self._items)
+
+
+@taking_futures
+def as_completed(
+    f: Callable[..., R],
+    items: Iterable[Any],
+    *more: Iterable[Any],
+    concurrency: int | None = None,
+) -> Completed[R]:
+    """``f`` of every item, side by side; the results one by one, as they are ready.
+
+    For example::
+
+        for summary in appl.as_completed(summarize, pages, concurrency=20):
+            print(summary)
+
+    In a coroutine write ``async for``. All items start at once, up to *concurrency* of them. A
+    failure is raised where its result would be given, and cancels the rest; so does leaving the
+    loop. The order is recorded: a replay gives the same one.
+    """
+    if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
+        raise InvalidOption(f"as_completed(concurrency={concurrency!r}): at least 1, or None")
+    items = finished(items)
+    if not isinstance(items, Iterable):
+        raise InvalidOption(f"as_completed(f, items) takes a list of items, got {items!r:.80}")
+    every = list(zip(items, *more, strict=False)) if more else [(item,) for item in items]
+    return Completed(f, every, concurrency or len(every) or 1)
