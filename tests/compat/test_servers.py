@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from appl import gen, record
+from appl import gen, init, record
 from appl.compat.servers import read
 from appl.config import followed, load
 from appl.errors import ConfigError
@@ -185,3 +185,26 @@ def test_an_address_without_a_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "appl.yaml").write_text("servers: {it: {base_url: 'http://x'}}")
     with pytest.raises(ConfigError, match=r"servers\.it\.model is missing"):
         load(directory=tmp_path, environ={})
+
+
+def test_a_default_server_may_be_the_bare_name_of_a_public_model(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FaultServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        (folder / "appl.yaml").write_text("default_servers: {default: gpt-4o-mini}")
+        with record(trace=False):
+            str(gen(messages="Hello?"))
+    assert [ask.data["model"] for ask in server.asks] == ["gpt-4o-mini"]
+
+
+def test_a_key_given_in_python_is_taken(folder: Path) -> None:
+    with FaultServer() as server:
+        local = {"model": "m", "base_url": server.openai_url, "api_key": PRIVATE_KEY}
+        init(servers={"local": local}, default_servers={"default": "local"})
+        try:
+            with record(trace=False):
+                str(gen(messages="Hello?"))
+        finally:
+            init(servers=None, default_servers=None)
+    assert [ask.headers["authorization"] for ask in server.asks] == [f"Bearer {PRIVATE_KEY}"]

@@ -83,6 +83,8 @@ def textless(value: object, text: str) -> bool:
     """Whether *text*, that of *value* in an f-string, says only which object it is."""
     if isinstance(value, str):
         return False
+    if isinstance(value, type) and text != type.__repr__(value):
+        return False  # a class that says its own text, as definitions do
     if text[:1] == "<" and text[-1:] == ">":
         return " at 0x" in text or isinstance(value, _NAMED)
     if " at 0x" not in text or not isinstance(value, list | tuple | set | frozenset | dict):
