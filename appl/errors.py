@@ -363,7 +363,10 @@ _ADVICE: tuple[tuple[type[Exception], str, str], ...] = (
         TypeError, r"\b(Typed)?Generation\b",
         "an answer is a future in plain Python: write str(answer), or answer.result()",
     ),
-    (AttributeError, r"^'coroutine' object", "a coroutine has to be awaited: write await before it"),
+    (
+        AttributeError, r"^'coroutine' object",
+        "a coroutine has to be awaited: write await before it",
+    ),
     (TypeError, r"\bcoroutine\b", "a coroutine has to be awaited: write await before it"),
     (
         RuntimeError, r"^asyncio\.run\(\) cannot be called",
