@@ -168,6 +168,19 @@ def recorded_find(trace: Trace) -> Find:
     return recorded_names(trace).get
 
 
+def predicted_find(trace: Trace, config: Config) -> Find:
+    """As :func:`recorded_find`, and for a name that is new what it would mean with *config*."""
+    known = recorded_names(trace)
+
+    def find(name: str) -> Elsewhere | None:
+        location = None if name in known else locate(name, config)
+        if location is None:
+            return known.get(name)
+        return Elsewhere(location.backend, location.model or "", profile_from(None))
+
+    return find
+
+
 def _elsewhere(value: object) -> Elsewhere | None:
     if not isinstance(value, Mapping):
         return None

@@ -255,7 +255,7 @@ def _begin(
     make: Callable[[Session], Recorder] | None,
 ) -> Recorder | None:
     """At the first call of a run: say who answers and where the trace lies."""
-    if make is None and not session.choice.asked and _first_time(session):
+    if make is None and _is_unchosen(session) and _first_time(session):
         say(
             "appl: no model is configured, so the embedded one answers (a small test model); "
             "`appl config` shows how to choose"
@@ -288,6 +288,11 @@ def _tell_notes(config: Config, say: Tell) -> None:
         if note not in _told:
             _told.add(note)
             say(f"appl: {note}")
+
+
+def _is_unchosen(session: Session) -> bool:
+    """Whether nobody has named a model, in the settings or in the first call."""
+    return not (session.choice.asked or (session.late is not None and session.late.made))
 
 
 def _first_time(session: Session) -> bool:

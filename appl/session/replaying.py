@@ -13,7 +13,7 @@ from typing import Any
 from appl import config as settings
 from appl.backend import Profile
 from appl.config import Config
-from appl.runtime.answers.models import Models, models_from
+from appl.runtime.answers.models import Find, Models, models_from
 from appl.runtime.event import Instrument
 from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Policy
@@ -46,8 +46,8 @@ def replay_session(
     return Session(Config(), choice, script("api"), seed or 0, run, replayer.backend)
 
 
-def models_in(trace: Trace, profile: Profile) -> Models | None:
-    """The names for models as they were when *trace* was recorded."""
+def models_in(trace: Trace, profile: Profile, find: Find | None = None) -> Models | None:
+    """The names for models as they were when *trace* was recorded; *find* may know more."""
     head = trace.header
     backend = _word(head.get("backend")) or ""
     places = head.get("places")
@@ -56,7 +56,7 @@ def models_in(trace: Trace, profile: Profile) -> Models | None:
         others = {str(name): profile_from(data) for name, data in places.items()}
     return models_from(
         head.get("models"), profile, backend, others,
-        find=recorded_find(trace), reserved=reserved(Config(), trace),
+        find=find or recorded_find(trace), reserved=reserved(Config(), trace),
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from appl.session.answering import Choice
 from appl.session.blocks import block
 from appl.session.continuing import opened, recorded_config, settled
 from appl.session.entry import Entry, script
+from appl.session.late_backends import predicted_find
 from appl.session.opening import Session, Tell, make_session, tell
 from appl.session.replaying import models_in
 from appl.tracing import Trace, profile_from
@@ -126,7 +127,7 @@ def prediction_session(
     trace = predictor.trace
     config: Config = recorded_config(trace, overrides)
     nobody = _Nobody(profile_from(trace.header.get("profile")))
-    models: Models | None = models_in(trace, nobody.profile)
+    models: Models | None = models_in(trace, nobody.profile, predicted_find(trace, config))
     run = Run(
         nobody, instruments=[*instruments, predictor], models=models, model=config.model,
         temperature=config.temperature, max_tokens=config.max_tokens, seed=config.seed,

@@ -16,7 +16,7 @@ import appl
 from appl import gen, ppl
 from appl.config import load
 from appl.errors import ApplError, ModelNotFound
-from appl.session import nameable, open_run, replayed, rerun, resumed
+from appl.session import nameable, open_run, predicted, replayed, rerun, resumed
 from appl.testing import FaultServer
 from appl.testing.faults import Fault
 
@@ -153,6 +153,24 @@ def test_a_resumed_run_asks_for_what_is_missing(folder: Path, openai: FaultServe
     with replayed("run.trace"):
         answers(MODEL, f"openai/{MODEL}")
     assert asked(openai) == [MODEL, MODEL]
+
+
+def test_a_prediction_says_that_a_new_model_would_be_asked(
+    folder: Path, openai: FaultServer
+) -> None:
+    with appl.record("run.trace"):
+        answers(MODEL)
+    with predicted("run.trace") as found:
+        answers(MODEL, f"openai/{MODEL}")
+    assert [each.cause for each in found.fewest] == ["new"] and len(openai.asks) == 1
+
+
+def test_a_program_that_names_its_model_is_not_told_that_none_is_chosen(
+    folder: Path, openai: FaultServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with appl.record("run.trace"):
+        answers(f"openai/{MODEL}")
+    assert "no model is configured" not in capsys.readouterr().err
 
 
 def test_a_default_model_by_its_bare_name_is_resumed_without_its_key(
