@@ -206,7 +206,10 @@ _KEEPING = frozenset(map(id, (Rehearsal.perform.__code__, Rehearsal._aperform.__
 
 
 def _in_body() -> bool:
-    """Whether the caller of the function is compiled code of a ``@ppl`` function."""
+    """Whether the caller of a parallel coroutine function is compiled code of a ``@ppl`` function.
+
+    Plain Python needs the coroutine itself, for ``create_task`` and ``asyncio.run``.
+    """
     constants = sys._getframe(2).f_code.co_consts
     return bool(constants) and constants[-1] is OPS
 
@@ -221,7 +224,7 @@ def _in_plain_code() -> bool:
 def _sync(program: Program) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         manner = program.asked(kwargs)
-        if program.told.parallel and _in_body():
+        if program.told.parallel:
             return program.spawn(args, kwargs, manner)
         settle = program.returns_value and _in_plain_code()
         frame, turn = program.enter(args, manner)
@@ -306,11 +309,11 @@ def ppl(
 
     *ctx* is what prompt it works on: ``new``, a ``copy`` of the caller's, the ``same``, or
     ``resume`` where it left off; *new_ctx_func* makes the new one. *compositor* formats all that it
-    says, as a ``with`` around its body would. *model* answers its calls that
-    name none. *docstring_as* says its docstring; ``default_return="prompt"`` returns ``records()``
-    in place of ``None``; *parallel* lets its calls run beside their caller; *auto_prime* runs a
-    generator to its first ``yield``. *num_extra_wrappers* is accepted for old programs and does
-    nothing.
+    says, as a ``with`` around its body would. *model* answers its calls that name none.
+    *docstring_as* says its docstring; ``default_return="prompt"`` returns ``records()`` in place of
+    ``None``. With *parallel* a call starts at once beside its caller and gives a future, in prompt
+    functions and in plain Python. *auto_prime* runs a generator to its first ``yield``.
+    *num_extra_wrappers* is accepted for old programs and does nothing.
 
     A call may say more about itself: ``f(…, ctx_method="copy")`` is in another context this time,
     ``f(…, compositor=NumberedList())`` in another format (``None`` for none), and

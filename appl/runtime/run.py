@@ -31,6 +31,7 @@ from appl.runtime.concurrency.fiber import Stack, hub_here, strand_here, watchdo
 from appl.runtime.concurrency.pending import Pending
 from appl.runtime.concurrency.quiet import quiet_for
 from appl.runtime.concurrency.scopes import Scopes, task_here
+from appl.runtime.concurrency.serial import SerialWaits
 from appl.runtime.concurrency.tasks import TaskScopes
 from appl.runtime.effects import Effects, LiveEffects
 from appl.runtime.event import Event, Instrument, RunEnded, Warned
@@ -142,6 +143,8 @@ class Run:
         self.over = False  # and all has ended
         self.refusal: Exception | None = None  # why nothing may be started, if so
         self.on_over: Callable[[], None] | None = None
+        self.began = time.monotonic()
+        self.serial = SerialWaits()
         self._spared: Pending | None = None
         self.root = Frame(self, None, "", Prompt())
         self.root.account = Account(policy.budget) if policy.budget else None
@@ -154,6 +157,7 @@ class Run:
         self._seen: dict[str, int] = {}
         self._told: set[object] = set()
         self._token: Token[Frame | None] | None = None
+        watchdog.runs.add(self)
 
     def add_place(self, name: str, place: Place) -> None:
         """Have calls go to one more backend; from any thread, before a call names it."""

@@ -12,6 +12,7 @@ import importlib
 import os
 import secrets
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -129,11 +130,20 @@ class Session:
             late = self.late.made if self.late is not None else {}
             for backend in (self.backend, *self.others.values(), *late.values()):
                 _aclose(backend)
+        self._tell_lost()
         if self.config.otel is not None and self.path is not None:
             telling = importlib.import_module("appl.session.telling")
             telling.send_spans(self.path, self.config.otel, self.run.tell)
         if self.config.gc and self.path is not None:
             importlib.import_module("appl.tracing.keeping.tidying").tidy(self.config)
+
+    def _tell_lost(self) -> None:
+        """Say at the end of a program if it lost much by calls that waited one after the other."""
+        if self.entry.kind == "api" or "pytest" in sys.modules:
+            return
+        line = self.run.serial.line(time.monotonic() - self.run.began)
+        if line:
+            self.run.tell(f"appl: {line}")
 
 
 def _aclose(backend: Backend) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import threading
 
 import pytest
 
-from appl import Lock, call, gen, ppl
+from appl import Future, Lock, call, gen, ppl
 from appl import map as appl_map
 from appl.errors import BackendError, CallCancelled, DeadlockError, InvalidOption
 from appl.runtime.event import CallStarted, Delivered, RunEnded, ScopeEntered
@@ -49,10 +50,36 @@ def test_parallel_functions_wait_side_by_side():
     assert most[0] == ["/both.0/side.0/gen.0", "/both.0/side.1/gen.0"]
 
 
-def test_from_plain_python_a_parallel_function_is_an_ordinary_one():
-    with running(Scripted(["x"])):
-        value = side("a")
-        assert type(value).__name__ == "Text"
+def test_from_plain_python_parallel_functions_wait_side_by_side():
+    def helper():
+        return [side("a"), side("b")]
+
+    most = []
+
+    class Together(Held):
+        def on_quiet(self, final=True):
+            most.append(sorted(self.waiting))
+            self.release()
+            return bool(most[-1])
+
+    for plain in (helper, lambda: list(builtins.map(side, ["a", "b"]))):
+        with running(Together(lambda r: next(iter(r.messages)).content.upper())):
+            first, second = plain()
+            assert isinstance(first, Future) and first + second == "AB"
+            assert first.result() == "A" and type(first.result()).__name__ == "Text"
+    assert most[0] == ["/side.0/gen.0", "/side.1/gen.0"]
+
+
+def test_a_failure_of_a_parallel_function_is_raised_where_its_value_is_needed():
+    @ppl(parallel=True)
+    def fails():
+        str(gen())
+        raise ValueError("no")
+
+    with running(Echo()):
+        started = fails()
+        with pytest.raises(ValueError, match="no"):
+            str(started)
 
 
 def test_call_starts_a_program_beside_the_caller():

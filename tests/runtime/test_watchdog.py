@@ -40,9 +40,10 @@ class Gate:
         return what
 
 
-def in_run(warnings: Warnings, program: Callable[[], Any]) -> None:
+def in_run(watchdog: Watchdog, warnings: Warnings, program: Callable[[], Any]) -> None:
     with Run(Echo(), instruments=[warnings]) as run:
         run.tell = lambda line: None
+        watchdog.runs.add(run)
         program()
 
 
@@ -50,7 +51,7 @@ def told(program: Callable[[Gate], Any], blocks: int, seconds: float = 2 * ENOUG
     """What the user is told when *program* stands *seconds* in each of so many blocking calls."""
     gate, warnings, watchdog = Gate(), Warnings(), Watchdog(hubs)
 
-    thread = threading.Thread(target=lambda: in_run(warnings, lambda: program(gate)))
+    thread = threading.Thread(target=lambda: in_run(watchdog, warnings, lambda: program(gate)))
     thread.start()
     for number in range(blocks):
         assert gate.entered.acquire(timeout=60)
@@ -133,7 +134,8 @@ def test_a_program_that_moves_between_two_looks_is_not_told_of() -> None:
         gate.block(number)
         gate.block(number)
 
-    thread = threading.Thread(target=lambda: in_run(warnings, lambda: appl.map(moving, range(2))))
+    program = lambda: appl.map(moving, range(2))  # noqa: E731
+    thread = threading.Thread(target=lambda: in_run(watchdog, warnings, program))
     thread.start()
     for number in range(4):  # another line, or another program, at each look
         assert gate.entered.acquire(timeout=60)

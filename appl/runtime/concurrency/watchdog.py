@@ -1,8 +1,9 @@
 """Tells the user of a line that blocks its thread while other programs could go on.
 
-The I/O thread looks at the threads of programs a few times a second, as long as something moves
-there. A thread that stands in the same line of the same program at two looks has been blocked in
-between. A line is told of once, when it has blocked others for ``ENOUGH`` seconds in all.
+The I/O thread looks at the threads of programs a few times a second, as long as a call is under way
+or a thread runs. A thread that stands in the same line of the same program at two looks has been
+blocked in between. A line is told of once, when it has blocked others for ``ENOUGH`` seconds in
+all. It also notes for how long a run waits for one call alone (``serial``).
 
 Invariant: it only looks. A program that keeps nobody from going on is never told of, and neither is
 computing that is over between two looks.
@@ -84,14 +85,16 @@ class Watchdog:
 
     def __init__(self, hubs: Callable[[], list[Hub]]) -> None:
         self._hubs = hubs
+        self.runs: weakref.WeakSet[Run] = weakref.WeakSet()
         self._lines: dict[tuple[str, int], _Line] = {}
         self._before: weakref.WeakKeyDictionary[Hub, Standing] = weakref.WeakKeyDictionary()
         self._idle = 0
+        self._looked: float | None = None
         self.on = False
 
     def begin(self) -> None:
         """Look from now on, until nothing moves for some seconds; from any thread."""
-        self.on, self._idle = True, 0
+        self.on, self._idle, self._looked = True, 0, None
         io_thread().send(self._later)
 
     def _later(self) -> None:
@@ -107,24 +110,39 @@ class Watchdog:
             self._later()
 
     def look(self, now: float) -> bool:
-        """Look at every thread, at the time *now* in seconds; whether any of them runs."""
-        running = [hub for hub in self._hubs() if not hub.rests()]
+        """Look at every thread, at the time *now* in seconds; whether anything is under way."""
+        runs = self._open_runs()
+        running = [hub for hub in self._hubs() if not hub.rests()] if runs else []
         frames = sys._current_frames() if running else {}
-        for hub in running:
-            self._look_at(hub, frames.get(hub.thread.ident or 0), now)
-        return bool(running)
+        busy = [self._look_at(hub, frames.get(hub.thread.ident or 0), now) for hub in running]
+        seconds, self._looked = now - (self._looked or now), now
+        waited = [_under_way(run) for run in runs]
+        for run, calls in zip(runs, waited, strict=True):
+            if len(calls) == 1 and not any(busy):
+                run.serial.note(calls[0], seconds)
+        return any(busy) or any(waited)
 
-    def _look_at(self, hub: Hub, top: FrameType | None, now: float) -> None:
+    def _open_runs(self) -> list[Run]:
+        """The runs that are not over, but for replays and rehearsals, where time does not count."""
+        runs = tuple(self.runs)
+        for run in runs:
+            if run.over:
+                self.runs.discard(run)
+        return [run for run in runs if not run.over and not _answers_itself(run)]
+
+    def _look_at(self, hub: Hub, top: FrameType | None, now: float) -> bool:
+        """Look at the thread of *hub*; whether it runs code of the user's."""
         before = self._before.get(hub)
         activation, user = _standing(top)
-        if user is None:
+        if user is None or (activation is None and hub.loop is not None):
             self._before.pop(hub, None)
-            return
+            return False
         whose = activation.address if activation is not None else id(user)
         place = (whose, user.f_code, user.f_lineno, hub.turns)
         self._before[hub] = Standing(place, now)
         if before is not None and before.place == place:
             self._blocked(hub, activation, user, now - before.at)
+        return True
 
     def _blocked(self, hub: Hub, activation: Frame | None, user: FrameType, seconds: float) -> None:
         """Count that *user* has blocked *hub* for *seconds*, if others could have gone on."""
@@ -140,10 +158,15 @@ class Watchdog:
             line.seconds += seconds
             line.others = max(line.others, others)
         run = activation.run if activation is not None else _run_of(waiting)
-        if line.seconds >= ENOUGH and run is not None and not _answers_itself(run):
+        if line.seconds >= ENOUGH and run is not None:
             line.told, line.last = True, None
             address = activation.address if activation is not None else ""
             run.warn(address, _message(user, line))
+
+
+def _under_way(run: Run) -> list[Any]:
+    """The calls of *run* that are not answered yet: two of them at most."""
+    return [each.call for each in islice(run.scheduler.holdings(), 2)]
 
 
 def _answers_itself(run: Run) -> bool:

@@ -1,0 +1,114 @@
+"""How long a run waited for one call alone, and which function's calls that were.
+
+Fed by the watchdog, a few times a second, so that a call costs nothing. A function whose calls are
+waited for one after the other, though none has the answer of another in its prompt, might have
+started them all at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from appl.runtime.answers.call import Call
+
+LEAST_S, SHARE = 1.0, 1 / 3
+_SHORT = 3  # characters of an answer that may be in any prompt by chance
+_MOST = 10_000  # functions that are kept apart
+
+
+@dataclass(slots=True)
+class Turns:
+    """The calls of one function in one caller: seconds of each, and the line of a call in it."""
+
+    where: str
+    seconds: dict[str, float] = field(default_factory=dict)
+    depends: bool = False
+
+    @property
+    def lost(self) -> float:
+        """Seconds that had not been needed, if all had been started at once."""
+        if self.depends or len(self.seconds) < 2:
+            return 0.0
+        return sum(self.seconds.values()) - max(self.seconds.values())
+
+
+class SerialWaits:
+    """What one run has waited for alone."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], Turns] = {}
+        self._call: Call | None = None
+
+    def note(self, call: Call, seconds: float) -> None:
+        """The run has waited *seconds* for *call*, and nothing else was under way."""
+        new, before = call is not self._call, self._call
+        self._call = call
+        for parent, name, number in _levels(call.address):
+            turns = self._found.get((parent, name))
+            if turns is None:
+                if len(self._found) >= _MOST:
+                    return
+                where = f"{call.file}:{call.line}" if call.file else ""
+                turns = self._found[parent, name] = Turns(where)
+            turns.seconds[number] = turns.seconds.get(number, 0.0) + seconds
+            if new and not turns.depends:
+                own = f"{parent}/{name}."
+                turns.depends = _needs(call, before, own, f"{own}{number}")
+
+    def worst(self) -> tuple[str, Turns] | None:
+        """The function that lost most, by name."""
+        found = max(self._found.items(), key=lambda each: each[1].lost, default=None)
+        return None if found is None or not found[1].lost else (found[0][1], found[1])
+
+    def line(self, duration: float) -> str:
+        """What to tell the user of a run that took *duration* seconds; mostly nothing."""
+        worst = self.worst()
+        if worst is None or worst[1].lost < max(LEAST_S, SHARE * duration):
+            return ""
+        name, turns = worst
+        count, took = len(turns.seconds), sum(turns.seconds.values())
+        return (
+            f"{count} calls of {name} ({turns.where}) were waited for one after the other, for "
+            f"{took:.1f} s; if none needs the answer of another, {_advice(name)}: about "
+            f"{took - turns.lost:.1f} s"
+        )
+
+
+def _advice(name: str) -> str:
+    if name in ("gen", "select", "gen_with_tools"):
+        return "start all of them first, in a list, and use the answers afterwards"
+    return f"write appl.map({name}, items), or @ppl(parallel=True) above {name}"
+
+
+def _levels(address: str) -> list[tuple[str, str, str]]:
+    """Each step of *address*: the caller, the name, and its number there."""
+    parts = address.split("/")[1:]
+    found = []
+    for place, part in enumerate(parts):
+        name, _, number = part.rpartition(".")
+        found.append(("/" + "/".join(parts[:place]) if place else "", name, number))
+    return found
+
+
+def _needs(call: Call, before: Call | None, siblings: str, own: str) -> bool:
+    """Whether the prompt of *call* has what a sibling of its own answered before, as far as known.
+
+    An answer that went through plain Python is found by its text.
+    """
+    prompt = call.request.messages if call.request is not None else None
+    for address in call.edges():
+        if address.startswith(siblings) and not f"{address}/".startswith(f"{own}/"):
+            return True
+    if before is None or prompt is None or not before.address.startswith(siblings):
+        return False
+    said = _answer(before)
+    return len(said) >= _SHORT and any(said in message.content for message in prompt)
+
+
+def _answer(call: Call) -> str:
+    """The text that *call* was answered with; empty while there is none."""
+    outcome = call.outcome
+    value = getattr(outcome, "said", None)
+    return str(value).strip() if isinstance(value, str) else ""

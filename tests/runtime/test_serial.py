@@ -1,0 +1,109 @@
+"""What a run loses by calls that wait one after the other is known at its end, in one line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from appl import gen, map, ppl
+from appl.runtime.concurrency.fiber import hubs
+from appl.runtime.concurrency.watchdog import Watchdog
+from appl.runtime.run import current
+from appl.testing import Held, running
+
+COUNT = 4
+
+
+class Slow(Held):
+    """Answers when every program waits; the watchdog has looked twice by then, 1 s apart."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda request: f"answer {self.looks}")
+        self.watchdog, self.looks = Watchdog(hubs), 0
+
+    def on_quiet(self, final: bool = True) -> bool:
+        waits = bool(self.waiting)
+        if waits:
+            self.looks += 2
+            self.watchdog.look(self.looks - 1.0)
+            self.watchdog.look(float(self.looks))
+            self.release()
+        return waits
+
+
+@ppl
+def think(question: object) -> str:
+    f"{question}"
+    return str(gen())
+
+
+@ppl(parallel=True)
+def beside(question: object) -> str:
+    f"{question}"
+    return str(gen())
+
+
+@ppl
+def talks() -> None:
+    for number in range(COUNT):
+        f"question {number}"
+        (answer := gen())
+        _ = str(answer)
+
+
+@ppl
+async def athink(question: object) -> str:
+    f"{question}"
+    return str(await gen())
+
+
+def chain() -> None:
+    answer = "start"
+    for _ in range(COUNT):
+        answer = think(f"What follows from {answer}?")
+
+
+async def in_turn() -> None:
+    for number in range(COUNT):
+        await athink(number)
+
+
+async def gathered() -> None:
+    await asyncio.gather(*(athink(number) for number in range(COUNT)))
+
+
+def line(program: Callable[[], Any]) -> str:
+    with running(backend := Slow()):
+        backend.watchdog.runs.add(run := current())
+        program()
+    return run.serial.line(3 * COUNT)
+
+
+SERIAL: dict[str, Callable[[], Any]] = {
+    "list": lambda: [think(number) for number in range(COUNT)],
+    "async": lambda: asyncio.run(in_turn()),
+}
+FINE: dict[str, Callable[[], Any]] = {
+    "map": lambda: map(think, range(COUNT)),
+    "parallel": lambda: [beside(number) for number in range(COUNT)],
+    "conversation": talks,
+    "chain through plain text": chain,
+    "gather": lambda: asyncio.run(gathered()),
+    "one": lambda: think(1),
+}
+
+
+@pytest.mark.parametrize("program", SERIAL.values(), ids=SERIAL)
+def test_calls_that_wait_one_after_the_other_are_named(program: Callable[[], Any]) -> None:
+    said = line(program)
+    assert f"{COUNT} calls of " in said and f"({__file__}:" in said
+    assert "were waited for one after the other, for 7.0 s" in said and "about 2.0 s" in said
+    assert "write appl.map(" in said and "@ppl(parallel=True)" in said
+
+
+@pytest.mark.parametrize("program", FINE.values(), ids=FINE)
+def test_what_has_to_wait_or_does_not_is_not_told(program: Callable[[], Any]) -> None:
+    assert line(program) == ""
