@@ -17,7 +17,7 @@ from typing import Any
 
 import greenlet
 
-from appl.errors import ApplError
+from appl.errors import ApplError, advice
 
 _OURS = (
     str(Path(__file__).parent) + os.sep,
@@ -55,10 +55,18 @@ def shown(error: BaseException) -> list[TracebackType]:
 
 
 def trim(error: BaseException) -> None:
-    """Leave in the traceback of *error*, and of what led to it, only what the user is shown."""
-    if not is_full():
-        for each in _chain(error):
+    """Leave in the traceback of *error*, and of what led to it, what the user is shown; advise."""
+    for each in _chain(error):
+        advise(each)
+        if not is_full():
             each.__traceback__ = _linked(shown(each))
+
+
+def advise(error: BaseException) -> None:
+    """Note on *error* what to write, where code that knows nothing of the package raised it."""
+    hint = advice(error)
+    if hint and hint not in getattr(error, "__notes__", ()):
+        error.add_note(hint)
 
 
 def install() -> None:
@@ -109,9 +117,13 @@ def _is_hidden(file: str) -> bool:
 
 def _is_bug(error: BaseException, beyond: list[TracebackType]) -> bool:
     """Whether *error* came about, and was not raised, in our code *beyond* the user's."""
-    if isinstance(error, ApplError | KeyboardInterrupt) or not beyond:
+    if isinstance(error, _NO_BUG) or not beyond:
         return False
     return is_ours(_file(beyond[-1])) and not _raises(beyond[-1])
+
+
+_NO_BUG = (ApplError, KeyboardInterrupt, RecursionError, MemoryError)
+"""What is raised on purpose, or wherever the program happens to be."""
 
 
 def _raises(entry: TracebackType) -> bool:

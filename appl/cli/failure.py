@@ -31,7 +31,6 @@ from appl.errors import (
     SecretInRecord,
     SourceUnavailable,
     TraceError,
-    advice,
 )
 from appl.session import Session, shown
 from appl.tracing.recording.secret import Masker
@@ -132,12 +131,12 @@ def describe(error: BaseException) -> dict[str, Any]:
 
 def text(error: BaseException) -> str:
     """*error* with the part of its traceback that lies in the user's files."""
+    tracebacks.advise(error)
     lines = _lines(error)
     head = ["Traceback (most recent call last):"] if lines else []
     last = "".join(traceback.format_exception_only(error))
     before = _before(error)
-    hint = [advice(error)] if advice(error) else []
-    return term_safe(before + "\n".join([*head, *lines, last.rstrip("\n"), *hint]))
+    return term_safe(before + "\n".join([*head, *lines, last.rstrip("\n")]))
 
 
 def _before(error: BaseException) -> str:
