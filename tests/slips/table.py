@@ -1011,6 +1011,20 @@ def main():
         ("appl.init(temperature=…) comes too late", "at the top of the file"),
     ),
     Slip(
+        "init in a plain script after the first call",
+        """
+import appl
+from appl import gen
+
+str(gen(messages="Hello"))
+appl.init(temperature=0.5)  # here
+print(gen(messages="Hello again"))
+""",
+        ("appl.init(temperature=…)", "this run began at", "slip.py:5", "at the top of the file"),
+        words=("python", "slip.py"),
+        environment={"APPL_BACKEND": "appl.testing:Echo"},
+    ),
+    Slip(
         "init of a misspelled setting",
         """
 import appl
