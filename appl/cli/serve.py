@@ -57,7 +57,11 @@ _network = several(
         help="key for /flush_cache, /shutdown and abort_all",
     ),
     _number("--max-queued", 1024, "samples that may wait; more are refused with 503", _NETWORK),
-    _number("--max-body", 16 << 20, "size of a request", _NETWORK, "BYTES"),
+    _number("--max-body", 2 << 20, "size of a request", _NETWORK, "BYTES"),
+    option(
+        "--allow-host", multiple=True, metavar="NAME", section=_NETWORK,
+        help="a name under which requests may address the server; may be repeated",
+    ),
     switch(
         "--incremental-streaming-output", section=_NETWORK,
         help="native streams send what is new instead of all so far",
@@ -142,6 +146,7 @@ def _serve(given: Options) -> None:
             queue=given.max_queued,
             most_bytes=given.max_body,
             incremental=given.incremental_streaming_output,
+            hosts=given.allow_host,
             until_eof=given.until_eof,
         )
     )

@@ -11,7 +11,7 @@ from .conftest import Client, connect
 
 ROUTES = [
     ("POST", "/generate"), ("POST", "/v1/chat/completions"), ("POST", "/v1/completions"),
-    ("GET", "/v1/models"), ("GET", "/server_info"), ("GET", "/get_server_info"),
+    ("GET", "/v1/models"), ("GET", "/server_info"), ("GET", "/health_generate"), ("GET", "/get_server_info"),
     ("GET", "/model_info"), ("GET", "/v1/loads"), ("POST", "/tokenize"), ("POST", "/abort_request"),
     ("POST", "/flush_cache"), ("GET", "/flush_cache"), ("POST", "/shutdown"), ("GET", "/nothing"),
 ]  # fmt: skip

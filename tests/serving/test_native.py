@@ -160,7 +160,7 @@ def test_what_the_server_says_of_itself(client: Client) -> None:
     metrics = client.http.get("/metrics").text
     assert re.search(r"^sglang:generation_tokens_total [1-9]\d*$", metrics, re.MULTILINE)
     assert client.http.get("/health").status_code == 200
-    assert client.http.get("/health_generate").status_code == 200
+    assert client.http.get("/health_generate", headers=client.server.headers).status_code == 200
 
 
 def test_spaces_share_no_prefix(client: Client) -> None:

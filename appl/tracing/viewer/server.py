@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import threading
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from urllib.parse import parse_qsl, urlsplit
@@ -120,8 +121,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._refuse(405, "only GET is answered", {"Allow": "GET"})
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """An error as plain text; what was asked is not repeated."""
-        self._refuse(code, "this request is not understood")
+        """An error as plain text, which does not repeat the request."""
+        if code == HTTPStatus.NOT_IMPLEMENTED:  # a method that nobody knows
+            self._refused_method()
+        else:
+            self._refuse(
+                code if code < 500 else HTTPStatus.BAD_REQUEST, "this request is not understood"
+            )
 
     def _refuse(self, code: int, reason: str, more: dict[str, str] | None = None) -> None:
         self._send(code, "text/plain; charset=utf-8", f"{reason}\n".encode(), more)

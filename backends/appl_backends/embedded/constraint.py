@@ -81,8 +81,11 @@ class Constraints:
         self._known: dict[bytes, Constraint] = {}
 
     def compile(self, wanted: Wanted, healed: bytes = b"") -> Constraint:
-        """A fresh state for *wanted*, which follows the bytes *healed*."""
-        return self.of(_source(wanted, healed.decode("ascii")))
+        """A fresh state for *wanted*, which follows the bytes *healed*. Raises ``Unsupported``."""
+        try:
+            return self.of(_source(wanted, healed.decode("ascii")))
+        except UnicodeEncodeError:
+            raise Unsupported("a constraint cannot hold half of a surrogate pair") from None
 
     def of(self, source: str) -> Constraint:
         """A fresh state for a grammar in the language of llguidance."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Any
 
 from aiohttp import web
@@ -20,6 +20,7 @@ from appl_backends.embedded.server import refusal as refusals
 from appl_backends.embedded.server.chat import Chat
 from appl_backends.embedded.server.completions import Completions
 from appl_backends.embedded.server.fields import parsed
+from appl_backends.embedded.server.guard import Arrivals, Hosts, arrive
 from appl_backends.embedded.server.info import Info
 from appl_backends.embedded.server.jobs import Jobs
 from appl_backends.embedded.server.keys import Keys
@@ -31,7 +32,7 @@ from appl_backends.embedded.task import Task
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _LOG = logging.getLogger("appl.serve")
 _ADMIN = frozenset({"/flush_cache", "/shutdown"})
-_ELSEWHERE = ("cross-site", "same-site")  # a page of another site asks through a browser
+MOST_BYTES = 2 << 20
 
 
 class Server:
@@ -44,15 +45,17 @@ class Server:
         stop: Callable[[], None],
         *,
         queue: int = 1024,
-        most_bytes: int = 16 << 20,
+        most_bytes: int = MOST_BYTES,
         incremental: bool = False,
+        hosts: Collection[str] = (),
     ) -> None:
         self._backend, self._keys, self._stop, self._most = backend, keys, stop, most_bytes
+        self._hosts, self.arrivals = Hosts(hosts), Arrivals()
         self.jobs = Jobs(backend, queue)
         self._words = Words(backend.tokenizer, backend.engine.model.shape.vocab)
         self._info = Info(self.jobs, {"incremental_streaming_output": incremental})
         self.app = web.Application(
-            client_max_size=most_bytes, middlewares=[self._guarded, self._answered]
+            client_max_size=most_bytes, middlewares=[self._answered, self._guarded]
         )
         generate = Generate(self.jobs, self._words, incremental=incremental)
         self.app.add_routes(
@@ -86,16 +89,17 @@ class Server:
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        self._hosts.check(request)
         given = request.headers.get("Authorization")
-        if self._keys.api is None and request.headers.get("Sec-Fetch-Site", "none") in _ELSEWHERE:
-            return web.json_response({"error": "Forbidden"}, status=403)
         if not self._keys.allow(request.path, given, admin=request.path in _ADMIN):
             return web.json_response({"error": "Unauthorized"}, status=401)
+        await arrive(request)
         return await handler(request)
 
     @web.middleware
     async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         say = refusals.openai if request.path.startswith("/v1/") else refusals.native
+        self.arrivals.begin(request)
         try:
             return await handler(request)
         except Refusal as refusal:
@@ -111,6 +115,8 @@ class Server:
         except Exception:
             _LOG.exception("the request %s %s failed", request.method, request.path)
             return say(Refusal("the server failed inside; its log says more", 500))
+        finally:
+            self.arrivals.end(request)
 
     # -- short routes ---------------------------------------------------------------------------
 
@@ -155,13 +161,17 @@ class Server:
         prompt = given.text("prompt")
         if prompt is None:
             raise given.wrong("prompt", "a string")
-        tokens = await asyncio.to_thread(self._words.encode, prompt)
         room = self._backend.engine.context
+        if len(prompt) > room * self._backend.tokenizer.longest:
+            raise Refusal(f"the prompt has {len(prompt)} characters, more than {room} tokens hold")
+        tokens = await asyncio.to_thread(self._words.encode, prompt)
         return web.json_response({"tokens": tokens, "count": len(tokens), "max_model_len": room})
 
     async def _detokenize(self, request: web.Request) -> web.Response:
         given = parsed(await request.read())
         tokens = given.tokens("tokens", self._words.vocab)
+        if len(tokens) > self._backend.engine.context:
+            raise Refusal(f"{len(tokens)} tokens are more than the model's context holds")
         special = not given.flag("skip_special_tokens", True)
         return web.json_response({"text": self._words.decode(tokens, special=special)})
 

@@ -31,7 +31,7 @@ class Keys:
 
         With *admin*, only the key of administration opens it; that key opens everything else too.
         """
-        if path.startswith(OPEN_PATHS):
+        if path in OPEN_PATHS:
             return True
         wanted = [self.admin] if admin and self.admin else [self.api, self.admin]
         known = [key for key in wanted if key is not None]

@@ -28,7 +28,8 @@ class Generate:
 
     def __init__(self, jobs: Jobs, words: Words, *, incremental: bool = False) -> None:
         self._jobs, self._incremental = jobs, incremental
-        self._reader, self._teller = Reader(jobs.backend, words), Teller(words)
+        most = jobs.limit + jobs.backend.engine.max_batch
+        self._reader, self._teller = Reader(jobs.backend, words, most), Teller(words)
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""

@@ -62,10 +62,10 @@ class Batch:
 
 
 class Reader:
-    """Reads requests for *backend*, whose ids and texts *words* knows."""
+    """Reads requests of at most *most* prompts for *backend*, whose texts *words* knows."""
 
-    def __init__(self, backend: Embedded, words: Words) -> None:
-        self._backend, self._words = backend, words
+    def __init__(self, backend: Embedded, words: Words, most: int) -> None:
+        self._backend, self._words, self._most_prompts = backend, words, most
 
     async def read(self, given: Fields) -> Batch:
         """Every prompt of the request. Raises ``Refusal``."""
@@ -104,6 +104,8 @@ class Reader:
 
     async def _prompts(self, given: Fields) -> tuple[list[list[int]], bool]:
         """The ids of each prompt, and whether there is one only."""
+        for name in ("text", "input_ids"):
+            self._check_number(given, name)
         if "text" in given:
             found, single = await self._of_texts(given), isinstance(given.raw("text"), str)
         elif "input_ids" in given:
@@ -113,6 +115,12 @@ class Reader:
         if not found or not all(found):
             raise Refusal("input_ids cannot be empty.")
         return found, single
+
+    def _check_number(self, given: Fields, name: str) -> None:
+        prompts = given.raw(name)
+        several = isinstance(prompts, list) and not (prompts and isinstance(prompts[0], int))
+        if several and len(prompts) > self._most_prompts:
+            raise Refusal(f"{name} has {len(prompts)} prompts, more than {self._most_prompts}")
 
     async def _of_texts(self, given: Fields) -> list[list[int]]:
         text = given.raw("text")

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from aiohttp import web
 
 from appl_backends.embedded import Embedded
-from appl_backends.embedded.server.app import Server
+from appl_backends.embedded.server.app import MOST_BYTES, Server
+from appl_backends.embedded.server.guard import OneLine
 from appl_backends.embedded.server.keys import Keys
 
 GRACE = 5.0
@@ -40,24 +42,32 @@ async def serve(
     host: str = "127.0.0.1",
     port: int = 0,
     queue: int = 1024,
-    most_bytes: int = 16 << 20,
+    most_bytes: int = MOST_BYTES,
     incremental: bool = False,
+    hosts: Collection[str] = (),
     until_eof: bool = False,
 ) -> None:
     """Serve *backend* until SIGTERM, SIGINT or ``/shutdown``, then close it.
 
     Port 0 is a free one; *ready* gets the address once requests are taken. At most *queue*
     sequences wait, a body has at most *most_bytes*. With *until_eof*, the end of standard input
-    stops the server too, so that it does not outlive the program that started it.
+    stops the server too, so that it does not outlive the program that started it. Requests may name
+    the server by *host*, by *hosts*, as ``localhost``, or by an address in digits.
     """
     over = asyncio.Event()
     server = Server(
-        backend, keys, over.set, queue=queue, most_bytes=most_bytes, incremental=incremental
-    )
+        backend, keys, over.set, queue=queue, most_bytes=most_bytes, incremental=incremental,
+        hosts=[host, *hosts],
+    )  # fmt: skip
+    log = logging.getLogger("appl.serve.http")
+    log.addFilter(OneLine())
     runner = web.AppRunner(
-        server.app, handler_cancellation=True, access_log=None, shutdown_timeout=GRACE
-    )
+        server.app, handler_cancellation=True, access_log=None, shutdown_timeout=GRACE,
+        auto_decompress=False, logger=log,
+    )  # fmt: skip
     await runner.setup()
+    assert runner.server is not None, "it is set up"
+    watch = asyncio.create_task(server.arrivals.watch(runner.server))
     try:
         with _stopping(over, until_eof):
             site = web.TCPSite(runner, host, port)
@@ -67,6 +77,7 @@ async def serve(
             await site.stop()
             server.jobs.close()
     finally:
+        watch.cancel()
         await runner.cleanup()
         await backend.aclose()
 
