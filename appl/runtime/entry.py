@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from appl.errors import CallCancelled, InvalidOption
 from appl.runtime.answers.stream import TextStream
@@ -26,7 +26,7 @@ R = TypeVar("R")
 if TYPE_CHECKING:
     from appl.runtime.concurrency.parallel import Later
 
-    class Ran(Any, Generic[R]):  # type: ignore[misc]
+    class Ran(Awaitable[R], Any):  # type: ignore[misc]
         """The value of a program, or in a coroutine what has to be awaited for it."""
 
         def __await__(self) -> Generator[Any, None, R]: ...

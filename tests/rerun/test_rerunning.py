@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import appl
-from appl import as_tool, gen, ppl
+from appl import Generation, as_tool, gen, ppl
 from appl.backend import Request
 from appl.errors import ApplError, BackendUnavailable, InvalidOption
 from appl.runtime.run import Run
@@ -75,13 +75,13 @@ def causes(report: RerunReport) -> dict[str, str]:
 
 
 @ppl
-def ask(question: str, **options: Any) -> str:
+def ask(question: str, **options: Any) -> Generation:
     f"{question}"
     return gen(**options)
 
 
 @ppl
-def sum_up(parts: list[Any]) -> str:
+def sum_up(parts: list[Any]) -> Generation:
     "Sum up:"
     for part in parts:
         f"- {part}"

@@ -169,11 +169,13 @@ class Text(str):
         """The log-probabilities of the choices, in their order."""
         return self._response.scores
 
-    def __getattr__(self, name: str) -> Any:
-        found = of_answer(self, self, name)
-        if found is MISSING:
-            raise AttributeError(f"an answer has no attribute {name!r}")
-        return found
+    if not TYPE_CHECKING:  # a misspelled name is an error of type checkers
+
+        def __getattr__(self, name: str) -> Any:
+            found = of_answer(self, self, name)
+            if found is MISSING:
+                raise AttributeError(f"an answer has no attribute {name!r}")
+            return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (str.__str__(self),)

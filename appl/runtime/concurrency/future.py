@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from appl.compat.answers import MISSING, of_answer, of_tool_calls
@@ -106,17 +106,19 @@ class Deferred(Proxy):
     def __await__(self) -> Generator[Any, None, Any]:
         return awaited(self._pending).__await__()
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith(_PROBED) or (name.startswith("__") and name.endswith("__")):
-            raise AttributeError(name)  # probes for a protocol must not wait
-        value = result_of(self._pending)
-        try:
-            return getattr(value, name)
-        except AttributeError:
-            found = of_answer(self, value, name)
-            if found is MISSING:
-                raise
-            return found
+    if not TYPE_CHECKING:  # a misspelled name of a text answer is an error of type checkers
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith(_PROBED) or (name.startswith("__") and name.endswith("__")):
+                raise AttributeError(name)  # probes for a protocol must not wait
+            value = result_of(self._pending)
+            try:
+                return getattr(value, name)
+            except AttributeError:
+                found = of_answer(self, value, name)
+                if found is MISSING:
+                    raise
+                return found
 
     def __copy__(self) -> Any:
         return self
@@ -195,6 +197,7 @@ class Future(Deferred, Generic[T]):
     if TYPE_CHECKING:
 
         def __await__(self) -> Generator[Any, None, T]: ...
+        def __getattr__(self, name: str) -> Any: ...
         def result(self, timeout: float | None = None) -> T: ...
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -376,7 +379,7 @@ class Generation(Deferred, _Text, Generic[A_co]):  # type: ignore[misc]
 
 if TYPE_CHECKING:
 
-    class TypedGeneration(Generation[A_co], Any):  # type: ignore[misc]
+    class TypedGeneration(Generation[A_co], Awaitable[A_co], Any):  # type: ignore[misc]
         """The future of a typed answer, as type checkers see it.
 
         It stands for the answer's object too (the base ``Any``): a function that is annotated
