@@ -7,7 +7,7 @@ appl run examples/react.py --question 'What is 123 * 45?'
 import ast
 import operator
 
-from appl import AIRole, Conversation, convo, gen, ppl
+from appl import AIRole, Conversation, convo, gen, map, ppl
 
 NOTES = {
     "capital of velmora": "Tarn",
@@ -76,7 +76,8 @@ def told(said: Conversation) -> str:
 
 def main(question: str | None = None) -> list[str]:
     """Answer one question, or five that are given."""
-    return [told(react(each)) for each in ([question] if question else QUESTIONS)]
+    questions = [question] if question else QUESTIONS
+    return [told(said) for said in map(react, questions)]  # side by side
 
 
 if __name__ == "__main__":

@@ -13,10 +13,11 @@ import tokenize
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from appl.compiler import rules
+from appl.compiler import rules, serial
 from appl.compiler.callee import Callees, constant_options, static_names
 from appl.compiler.fence import fence_source, refuse_wrapper, swapped
 from appl.compiler.graph import build
+from appl.compiler.ir import Graph
 from appl.compiler.lower import lower
 from appl.compiler.names import Names, is_ppl
 from appl.compiler.plain import Plain
@@ -30,10 +31,12 @@ REFUSED, UNKNOWN_IGNORE, UNUSED_IGNORE = "refused", "unknown-ignore", "unused-ig
 ALL_RULES = {
     REFUSED: "the compiler refuses the function, or Python the file",
     **RULES,
+    serial.NAME: serial.ABOUT,
     UNKNOWN_IGNORE: "an `# appl: ignore[...]` comment names a rule that does not exist",
     UNUSED_IGNORE: "an `# appl: ignore` comment silences nothing",
 }
 
+Graphs = dict[str, tuple[ast.AST, Graph]]
 _COMMENT = re.compile(r"#\s*appl:\s*ignore(?:\[([^\]]*)\])?")
 
 
@@ -108,6 +111,7 @@ def _findings(module: Module) -> Iterator[Finding]:
         return any(first < found.node.lineno <= last for first, last in spans)
 
     called = {owner: {each.node.name for each in group} for owner, group in prompted.items()}
+    graphs: Graphs = {}
     for found in module.functions.values():
         names = Names(frozenset(survey(found.node).bound), outer)
         decorator = next((d for d in found.node.decorator_list if is_ppl(d, names)), None)
@@ -117,7 +121,9 @@ def _findings(module: Module) -> Iterator[Finding]:
             near = called.get(found.owner, ())
             methods, programs = (near, ()) if found.owner else ((), near)
             callees = Callees(names, programs, methods)
-            yield from _of_function(facts, found, callees, decorator)
+            yield from _of_function(facts, found, callees, decorator, graphs)
+    waiting = serial.waiters(graphs)
+    yield from serial.serial_calls(module.source.file, module.tree, waiting, facts.imported)
 
 
 def _innermost(facts: Facts, found: Found, decorator: ast.expr) -> None:
@@ -141,8 +147,10 @@ def _prompted(module: Module, names: Names) -> dict[str | None, list[Found]]:
 
 
 def _of_function(
-    facts: Facts, found: Found, callees: Callees, decorator: ast.expr
+    facts: Facts, found: Found, callees: Callees, decorator: ast.expr, graphs: Graphs
 ) -> Iterator[Finding]:
+    """What the rules find in one prompt function; *graphs* gets its graph, if its calls could run
+    beside each other."""
     names = callees.names
     options = constant_options(decorator)
     either = "docstring_as" in options
@@ -160,6 +168,9 @@ def _of_function(
         yield _refusal(found.source.file, error)
         return
     graph = build(found, callees, "async" if is_async else "sync", either)
+    alone = options.get("ctx", "new") in ("new", "copy") and options.get("parallel") is not True
+    if alone and found.owner is None and not bindings.yields:
+        graphs[found.node.name] = found.node, graph
     yield from rules.apply(Subject(facts, found, graph, callees))
 
 

@@ -593,14 +593,14 @@ def _unblocked(path: str, call: ast.Call, is_async: bool) -> str:
 
 def _direct_calls(node: ast.AST) -> Iterator[ast.Call]:
     """The calls in the body of a function, without those in functions and lambdas inside it."""
-    todo: list[ast.AST] = list(getattr(node, "body", ()))
+    todo: list[ast.AST] = [*getattr(node, "body", ())][::-1]
     while todo:
-        each = todo.pop(0)
+        each = todo.pop()
         if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             continue
         if isinstance(each, ast.Call):
             yield each
-        todo = [*ast.iter_child_nodes(each), *todo]
+        todo += [*ast.iter_child_nodes(each)][::-1]
 
 
 def set_order(subject: Subject) -> Iterator[Finding]:

@@ -24,6 +24,20 @@ def answer(q):
 def turn(q):
     f"{q}"
 
+@ppl
+def think(q):
+    f"{q}"
+    return gen().strip()
+
+@ppl
+def thinks(q):
+    return think(q) + "!"
+
+@ppl(parallel=True)
+def beside(q):
+    f"{q}"
+    return gen().strip()
+
 def helper() -> str:
     return "x"
 
@@ -106,11 +120,31 @@ SPEAKS = {
         "page = urllib.request.urlopen(doc).read()\nf'{page}'\nreturn gen()",
         "return subprocess.run(['ls'], check=True)",
     ],
+    "serial-calls": [
+        "return [think(q) for q in qs]",
+        "return [thinks(q) for q in qs]",
+        "return {q: think(q) for q in qs}",
+        "return list(think(q) for q in qs)",
+        "out = []\nfor q in qs:\n    out.append(think(q))\nreturn out",
+        "out = {}\nfor q in qs:\n    out[q] = think(f'{q}?')\nreturn out",
+        "out = []\nfor q in qs:\n    a = think(q)\n    if a:\n        out.append(a)\nreturn out",
+        "return [[think(q) for q in part] for part in qs]",
+    ],
     "set-order": ["return [answer(q) for q in set(qs)]", "for q in {'a', 'b'}:\n    f'{q}'"],
 }
 
 SILENT = [
     "return [str(turn(q)) for q in qs]",
+    "return [beside(q) for q in qs]",
+    "return pmap(think, qs)",
+    "return [call(think, q) for q in qs]",
+    "a = doc\nfor q in qs:\n    a = think(a + q)\nreturn a",
+    "seen = []\nfor q in qs:\n    seen.append(think(str(seen)))\nreturn seen",
+    "for q in qs:\n    if think(q) == 'yes':\n        break\nreturn q",
+    "for q in qs:\n    if think(q) == 'yes':\n        return q",
+    "a = doc\nwhile a:\n    a = think(a)\nreturn a",
+    "def think(q):\n    return q\nreturn [think(q) for q in qs]",
+    "a = think(doc)\nb = think(a)\nreturn a, b",
     "return [str(a) for a in [answer(q) for q in qs]]",
     "return [answer(q) for q in qs]",
     "answers = [answer(q) for q in qs]\nfor a in answers:\n    print(a)",
@@ -318,3 +352,51 @@ def test_a_line_of_a_notebook_is_told(magic: str) -> None:
 def test_text_is_missed_only_where_nobody_says_it(program: str, rules: list[str]) -> None:
     text = f"from appl import gen, ppl\n\n{program}"
     assert [each.rule for each in check_text("f.py", text)] == rules
+
+
+SCRIPT = """\
+from appl import gen, ppl
+
+@ppl
+def think(q):
+    f"{q}"
+    return gen().strip()
+
+@ppl
+def answer(q):
+    f"{q}"
+    return gen()
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        ("print([think(q) for q in ['a', 'b']])", "write `appl.map(think, ['a', 'b'])`"),
+        ("print([think(q + '?') for q in 'ab'])", "write `call(think, q + '?')`"),
+        ("print(list(map(think, 'ab')))", "@ppl(parallel=True) above think"),
+        ("for q in 'ab':\n    print(think(q))", "write `call(think, q)`"),
+        ("def main():\n    return [think(q) for q in 'ab']", "write `appl.map(think, 'ab')`"),
+    ],
+)
+def test_calls_of_a_script_that_wait_one_after_the_other(code: str, advice: str) -> None:
+    (finding,) = check_text("f.py", f"{SCRIPT}{code}\n")
+    assert finding.rule == "serial-calls" and advice in finding.hint
+    assert "think waits inside (line 6)" in finding.message
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print([answer(q) for q in 'ab'])",
+        "from appl import map\nprint(list(map(think, 'ab')))",
+        "think = str\nprint([think(q) for q in 'ab'])",
+        "def main(think):\n    return [think(q) for q in 'ab']",
+        "print(next(think(q) for q in 'ab'))",
+        "@ppl\ndef turn(log, q):\n    f'{log}{q}'\n    log.append(str(gen()))\n\n"
+        "log = []\nprint([turn(log, q) for q in 'ab'])",
+    ],
+)
+def test_calls_of_a_script_that_do_not(code: str) -> None:
+    assert check_text("f.py", f"{SCRIPT}{code}\n") == []

@@ -1,0 +1,239 @@
+"""Loops that call a prompt function which waits inside: their calls run one after another.
+
+Invariant: a loop is named only where the source shows that no call needs the result of another.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from appl.compiler.ir import OPS, Graph
+from appl.compiler.rules import Finding
+
+NAME = "serial-calls"
+ABOUT = "A loop calls a prompt function that waits inside, though no call needs another's result"
+_LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)
+_EAGER = ("list", "tuple", "set", "sorted", "sum", "max", "min", "dict")
+_CHANGES = (
+    "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popleft", "put",
+    "remove", "send", "setdefault", "update", "write",
+)  # fmt: skip
+_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """A prompt function that may wait inside, and where it does."""
+
+    node: ast.FunctionDef
+    line: int
+
+
+def waiters(programs: Mapping[str, tuple[ast.AST, Graph]]) -> dict[str, Waiter]:
+    """Of the synchronous functions in *programs*, by name, those that wait for their own calls."""
+    found: dict[str, Waiter] = {}
+    for name, (node, graph) in programs.items():
+        line = _wait_line(graph)
+        if line and isinstance(node, ast.FunctionDef) and not _leaves_traces(node):
+            found[name] = Waiter(node, line)
+    while more := _callers(programs, found):
+        found |= more
+    return found
+
+
+def _leaves_traces(node: ast.FunctionDef) -> bool:
+    """Whether a function may change an object that its next call sees too."""
+    inside = list(_walk(node.body))
+    own = {each.id for each in inside if _stored(each)}  # type: ignore[attr-defined]
+    changed: set[str] = set()
+    for each in inside:
+        if isinstance(each, ast.Global | ast.Nonlocal):
+            return True
+        if isinstance(each, ast.Attribute | ast.Subscript) and isinstance(each.ctx, ast.Store):
+            changed |= _names(each.value)
+        elif isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
+            changed |= _names(each.func.value) if each.func.attr in _CHANGES else set()
+    return not changed <= own
+
+
+def _wait_line(graph: Graph) -> int:
+    """The first line at which a function waits for a call of its own, 0 for none."""
+    for node in graph.nodes:
+        if node.op == "wait" and any(OPS[graph.nodes[each].op].future for each in node.inputs):
+            return node.line
+    return 0
+
+
+def _callers(
+    programs: Mapping[str, tuple[ast.AST, Graph]], found: Mapping[str, Waiter]
+) -> dict[str, Waiter]:
+    """Those that call a waiting one, and so wait too."""
+    more: dict[str, Waiter] = {}
+    for name, (node, _) in programs.items():
+        if name not in found and isinstance(node, ast.FunctionDef) and not _leaves_traces(node):
+            line = next((call.lineno for call in _calls(node.body, found)), 0)
+            if line:
+                more[name] = Waiter(node, line)
+    return more
+
+
+def serial_calls(
+    file: str, tree: ast.Module, found: Mapping[str, Waiter], imported: Mapping[str, str]
+) -> Iterator[Finding]:
+    """The loops of a file that call one of the functions in *found*."""
+    for scope in _scopes(tree) if found else ():
+        bound = _bound(scope)
+        names = {name: each for name, each in found.items() if name not in bound}
+        for node in _walk(scope.body):
+            call = _repeated(node, names, imported)
+            if call is not None:
+                yield _finding(file, node, call, names)
+
+
+def _scopes(tree: ast.Module) -> Iterator[ast.Module | ast.FunctionDef | ast.AsyncFunctionDef]:
+    yield tree
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def _bound(scope: ast.AST) -> set[str]:
+    """The names that a function has of its own; of a module, none of its functions."""
+    if isinstance(scope, ast.Module):
+        return {each.id for each in _walk(scope.body) if _stored(each)}  # type: ignore[attr-defined]
+    inside = {each.name for each in ast.walk(scope) if isinstance(each, _INNER[:2])}
+    own = {each.arg for each in ast.walk(scope) if isinstance(each, ast.arg)}
+    stored = {each.id for each in ast.walk(scope) if _stored(each)}  # type: ignore[attr-defined]
+    return own | stored | (inside - {getattr(scope, "name", "")})
+
+
+def _stored(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+
+
+def _walk(body: Collection[ast.AST]) -> Iterator[ast.AST]:
+    """What stands in *body*, without functions and classes inside it."""
+    todo: list[ast.AST] = [*body][::-1]
+    while todo:
+        node = todo.pop()
+        if not isinstance(node, _INNER):
+            yield node
+            todo += [*ast.iter_child_nodes(node)][::-1]
+
+
+def _calls(body: Collection[ast.AST], names: Collection[str]) -> Iterator[ast.Call]:
+    for node in _walk(body):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+            yield node
+
+
+def _repeated(
+    node: ast.AST, names: Collection[str], imported: Mapping[str, str]
+) -> ast.Call | None:
+    """The call that *node*, if it is such a loop, makes each time round."""
+    if isinstance(node, ast.ListComp | ast.SetComp):
+        return _in_comprehension(node, [node.elt], names)
+    if isinstance(node, ast.DictComp):
+        return _in_comprehension(node, [node.key, node.value], names)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+        return _in_call(node, node.func.id, names, imported)
+    return _in_loop(node, names) if isinstance(node, ast.For) and not node.orelse else None
+
+
+def _in_comprehension(
+    node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp,
+    parts: list[ast.expr],
+    names: Collection[str],
+) -> ast.Call | None:
+    if any(each.is_async for each in node.generators):
+        return None
+    return next(_calls(parts, names), None)
+
+
+def _in_call(
+    node: ast.Call, name: str, names: Collection[str], imported: Mapping[str, str]
+) -> ast.Call | None:
+    """``list(think(q) for q in qs)``, and the builtin ``map(think, qs)`` inside ``list``."""
+    inner = node.args[0]
+    if name not in _EAGER or name in imported:
+        return None
+    if isinstance(inner, ast.GeneratorExp):
+        return _in_comprehension(inner, [inner.elt], names)
+    if not (isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.args):
+        return None
+    mapped = inner.func.id == "map" and "map" not in imported
+    of = inner.args[0]
+    if mapped and isinstance(of, ast.Name) and of.id in names:
+        return ast.copy_location(ast.Call(of, inner.args[1:], []), inner)
+    return None
+
+
+def _in_loop(node: ast.For, names: Collection[str]) -> ast.Call | None:
+    """A call in a ``for`` whose arguments nothing in the loop has changed, nor can end."""
+    inside = list(_walk(node.body))
+    if any(isinstance(each, _LEAVES) for each in inside):
+        return None
+    own = {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+    changed = _changed(inside) - own
+    for call in _calls(node.body, names):
+        used = {each.id for each in ast.walk(call) if isinstance(each, ast.Name)}
+        if not used & changed and _innermost(node, call):
+            return call
+    return None
+
+
+def _innermost(loop: ast.For, call: ast.Call) -> bool:
+    """Whether *call* is in no loop or comprehension inside *loop*, which is named in its place."""
+    kinds = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    inner = [each for each in _walk(loop.body) if isinstance(each, kinds)]
+    return not any(call is each for other in inner for each in ast.walk(other))
+
+
+def _changed(nodes: Collection[ast.AST]) -> set[str]:
+    """The names that are bound, or whose objects may be changed, by *nodes*."""
+    found = {each.id for each in nodes if _stored(each)}  # type: ignore[attr-defined]
+    for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            found |= _names(node.func.value)
+        elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            found |= _names(node.value)
+        elif isinstance(node, ast.AugAssign):
+            found |= _names(node.target)
+    return found
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _finding(file: str, loop: ast.AST, call: ast.Call, names: Mapping[str, Waiter]) -> Finding:
+    assert isinstance(call.func, ast.Name)
+    name, shown = call.func.id, ast.unparse(call)
+    advice = _mapped(loop, call) or f"call({', '.join([name, *_arguments(call)])})"
+    return Finding(
+        NAME, file, call.lineno, call.col_offset + 1, call.end_lineno or call.lineno,
+        (call.end_col_offset or call.col_offset) + 1,
+        f"{name} waits inside (line {names[name].line}), so the calls `{shown}` of this loop run "
+        "one after another, though none needs the result of another",
+        f"write `{advice}`, or @ppl(parallel=True) above {name}",
+    )  # fmt: skip
+
+
+def _mapped(loop: ast.AST, call: ast.Call) -> str:
+    """The ``map`` that does the same as a simple list; empty where the loop is more than that."""
+    if not isinstance(loop, ast.ListComp) or loop.elt is not call or call.keywords:
+        return ""
+    one = loop.generators[0]
+    if len(loop.generators) > 1 or one.ifs or len(call.args) != 1:
+        return ""
+    if not isinstance(one.target, ast.Name):
+        return ""
+    same = isinstance(call.args[0], ast.Name) and call.args[0].id == one.target.id
+    return f"appl.map({ast.unparse(call.func)}, {ast.unparse(one.iter)})" if same else ""
+
+
+def _arguments(call: ast.Call) -> list[str]:
+    words = [f"{each.arg}={ast.unparse(each.value)}" for each in call.keywords if each.arg]
+    return [*(ast.unparse(each) for each in call.args), *words]
