@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import os
 import sys
 from typing import Any
 
@@ -17,19 +19,26 @@ __all__ = ["app", "main"]
 
 _SECTIONS = {
     "Everyone needs": {
+        "init": ("appl.cli.init", "write a first program, its test and its settings"),
+        "ask": ("appl.cli.ask:ask", "ask a model one question"),
         "run": ("appl.cli.run", "run a function of a file as a program"),
-        "check": ("appl.cli.check", "look for mistakes and lost parallelism"),
         "trace": ("appl.cli.trace", "list and show recorded runs, run them again, test, share, …"),
-        "config": ("appl.cli.settings", "show each setting and where it comes from"),
-        "ctl": ("appl.cli.ctl", "look at live runs; pause, resume, cancel, set limits"),
+        "models": ("appl.cli.models", "the models that can be named, and what they cost"),
     },
-    "Look before a run": {
+    "Write": {
+        "check": ("appl.cli.check", "look for mistakes and lost parallelism"),
         "graph": ("appl.cli.graph", "the call graph of a function"),
         "plan": ("appl.cli.plan", "prompts that share a prefix, and the number of calls"),
         "render": ("appl.cli.render", "the prompts of a function before any call"),
     },
-    "Models": {
+    "Run": {
+        "chat": ("appl.cli.ask:chat", "talk with a model in the terminal"),
+        "ctl": ("appl.cli.ctl", "look at live runs; pause, resume, cancel, set limits"),
         "serve": ("appl.cli.serve", "put the embedded model, or SGLang, behind HTTP"),
+    },
+    "Set up": {
+        "config": ("appl.cli.settings", "show each setting and where it comes from"),
+        "completion": ("appl.cli.completion", "have the shell complete commands and names"),
     },
 }
 
@@ -56,6 +65,9 @@ def main(argv: list[str] | None = None) -> int:
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
+        if (instruction := os.environ.get("_APPL_COMPLETE")) is not None:
+            completion = importlib.import_module("appl.cli.completion")
+            return int(completion.complete(app, instruction))
         return invoked(sys.argv[1:] if argv is None else argv)
     except BrokenPipeError:
         return interrupted_stream()

@@ -118,6 +118,16 @@ class Command(click.Command):
             formatter.write_text(f"Exit codes: {self.codes}")
 
 
+class ProgramCommand(Command):
+    """A command of a program, whose parameters are options behind it."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Completions for options, those of the program first."""
+        words = importlib.import_module("appl.cli.words")
+        own: list[CompletionItem] = words.parameters(ctx.params.get("target"), incomplete)
+        return own + super().shell_complete(ctx, incomplete)
+
+
 class Group(Command, click.Group):
     """Commands below a command; a name that is none of theirs is answered with the nearest."""
 

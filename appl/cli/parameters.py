@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
+from typing import Any
+
 from appl.cli.commands import argument, option, several, switch
+
+
+def late(name: str) -> Callable[..., Any]:
+    """The completion *name*, whose module is imported when a shell asks."""
+    return lambda *given: getattr(importlib.import_module("appl.cli.words"), name)(*given)
+
 
 as_json = switch("--json", help="print one JSON document and no more")
 yes = switch("--yes", "-y", help="do it without asking")
@@ -11,14 +21,26 @@ quiet = switch("--quiet", help="show no progress and no totals")
 salvage = switch("--salvage", help="show what is before the damage")
 
 TARGET = "file.py:function"
-target = argument("target", metavar=TARGET, help="the program; without a function, main")
+target = argument(
+    "target", metavar=TARGET, help="the program; without a function, main",
+    shell_complete=late("targets"),
+)  # fmt: skip
 target_with_arguments = several(target, argument("arguments", nargs=-1, metavar="--name value"))
 
 RUN = "a path, the beginning of a run's name, or last"
 """The meaning of RUN, for help texts."""
 LAST = "without it, the last run"
-run = argument("run", required=False, default="last", metavar="RUN", help=f"{RUN}; {LAST}")
-runs = argument("runs", nargs=-1, required=True, metavar="RUN", help=RUN)
+RUNS = late("runs")
+"""The completion of RUN."""
+run = argument(
+    "run",
+    required=False,
+    default="last",
+    metavar="RUN",
+    help=f"{RUN}; {LAST}",
+    shell_complete=RUNS,
+)
+runs = argument("runs", nargs=-1, required=True, metavar="RUN", help=RUN, shell_complete=RUNS)
 recorded_program = several(
     run,
     argument(

@@ -8,7 +8,7 @@ from typing import Any
 
 from appl.cli import parameters
 from appl.cli.arguments import bind, help_text, peek, wants_help
-from appl.cli.commands import Options, appl_command, options_of
+from appl.cli.commands import Options, ProgramCommand, appl_command, options_of
 from appl.cli.failure import guarded
 from appl.cli.target import load, parse
 from appl.cli.terminal import as_json, one_line, out, term_safe
@@ -22,6 +22,7 @@ _ABOUT = 4.0  # characters of English in a token, where no tokenizer can be aske
 
 @appl_command(
     "plan",
+    cls=ProgramCommand,
     context_settings={"allow_interspersed_args": False},
     example="appl plan program.py:ask --topic rain",
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from appl import session as sessions
 from appl.cli import parameters
 from appl.cli.arguments import bind, help_text, peek, wants_help
-from appl.cli.commands import Options, appl_command, options_of
+from appl.cli.commands import Options, ProgramCommand, appl_command, options_of
 from appl.cli.failure import guarded
 from appl.cli.overrides import settings
 from appl.cli.run import entry_of, merged, to_stderr
@@ -23,6 +23,7 @@ _SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed")
 
 @appl_command(
     "render",
+    cls=ProgramCommand,
     context_settings={"allow_interspersed_args": False},
     example="appl render program.py:ask --topic rain",
 )

@@ -20,7 +20,7 @@ import click
 from appl import session as sessions
 from appl.cli import parameters
 from appl.cli.arguments import bind, help_text, peek, wants_help
-from appl.cli.commands import Options, appl_command, option, options_of, switch
+from appl.cli.commands import Options, ProgramCommand, appl_command, option, options_of, switch
 from appl.cli.display import Display, display
 from appl.cli.failure import Failure, guarded
 from appl.cli.overrides import budget, budget_of, settings
@@ -61,6 +61,7 @@ class Plan:
 
 @appl_command(
     "run",
+    cls=ProgramCommand,
     context_settings={"allow_interspersed_args": False},
     example="appl run program.py\nappl run --model openai/gpt-5-mini program.py:ask --topic rain",
 )
@@ -87,7 +88,7 @@ def command(given: Options) -> int:
         if wants_help(words):
             out(help_text(load(plan.target, to_call=True), options(), plan.prog))
             return failure.code
-        _run(plan, given, failure)
+        perform(plan, given, failure)
     return failure.code
 
 
@@ -102,9 +103,10 @@ def merged(early: Options, late: Options) -> Options:
     return Options(**{**vars(early), **later})
 
 
-def _run(plan: Plan, given: Options, failure: Failure) -> None:
+def perform(plan: Plan, given: Options, failure: Failure, shower: Display | None = None) -> None:
+    """Run the program of *plan*, and print its value; *given* are the options before it."""
     quiet = plan.given.quiet or plan.given.json
-    shower = display(quiet=quiet, answers=plan.given.stream)
+    shower = shower or display(quiet=quiet, answers=plan.given.stream)
     with sessions.hosted(lambda: _session(plan, shower)):
         with to_stderr(plan.given.json):
             function = load(plan.target, to_call=True)

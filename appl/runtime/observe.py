@@ -47,8 +47,18 @@ def uuid() -> uuids.UUID:
 
 
 def input(prompt: str = "") -> str:
-    """A line that the user types."""
-    return str(_observe("input", lambda: builtins.input(prompt)))
+    """A line that the user types. Raises ``EOFError`` at the end of the input, as then recorded."""
+    line = _observe("input", lambda: _typed(prompt))
+    if line is None:
+        raise EOFError
+    return str(line)
+
+
+def _typed(prompt: str) -> str | None:
+    try:
+        return builtins.input(prompt)
+    except EOFError:
+        return None
 
 
 def env(name: str, default: str | None = None) -> str | None:

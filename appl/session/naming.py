@@ -192,6 +192,18 @@ def nameable(config: Config) -> list[NameableModel]:
     return [*_aliases(config), *_of_backends(config), *_of_providers(config)]
 
 
+def named(name: str, config: Config) -> NameableModel | None:
+    """The model that ``BACKEND/MODEL`` or a provider's *name* means, if its provider is known."""
+    place = locate(name, config)
+    if (
+        place is None
+        or (place.provider or _asked_provider(place.backend, place.model, config)) is None
+    ):
+        return None
+    missing = _missing(place.backend, place, config)
+    return NameableModel(name, place.backend, place.model, "provider", None, *missing)
+
+
 def _aliases(config: Config) -> Iterator[NameableModel]:
     for name in (*USUAL, *sorted(config.models.keys() - {*USUAL})):
         alias = config.models.get(name)

@@ -34,8 +34,15 @@ _VERBS = {"changed": "changed", "added": "only in B", "removed": "only in A", "m
     example="appl trace diff 20260131T1200 last --ignore timing",
     codes="0 nothing differs; 1 something differs; 2 the runs cannot be compared",
 )
-@argument("a", metavar="A", help=f"the run before: {RUN}")
-@argument("b", metavar="B", required=False, default="last", help=f"the run after; {LAST}")
+@argument("a", metavar="A", shell_complete=parameters.RUNS, help=f"the run before: {RUN}")
+@argument(
+    "b",
+    metavar="B",
+    shell_complete=parameters.RUNS,
+    required=False,
+    default="last",
+    help=f"the run after; {LAST}",
+)
 @option(
     "--ignore",
     multiple=True,

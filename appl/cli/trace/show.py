@@ -43,6 +43,7 @@ _MOST, _HINTED = 200, 10_000
 @argument(
     "names",
     nargs=-1,
+    shell_complete=parameters.RUNS,
     metavar="[RUN] [CALL]",
     help=f"RUN is {parameters.RUN}; CALL begins with a slash",
 )

@@ -34,10 +34,11 @@ _REPLAYS = {
     codes="0 nothing is wrong (a last group that a crash cut off is no damage); 1 --against "
     "differs; 4 something is wrong",
 )
-@argument("runs", nargs=-1, metavar="RUN", help=f"{RUN}; {LAST}")
+@argument("runs", nargs=-1, metavar="RUN", shell_complete=parameters.RUNS, help=f"{RUN}; {LAST}")
 @option(
     "--against",
     metavar="RUN",
+    shell_complete=parameters.RUNS,
     help="check too that this run asked and was answered the same; exit code 1 if not",
 )
 @parameters.as_json
@@ -95,7 +96,7 @@ def _lines(verdict: Verdict) -> list[str]:
 
 
 @appl_command("salvage", example="appl trace salvage broken.trace -o good.trace")
-@argument("run", metavar="RUN", help=RUN)
+@argument("run", metavar="RUN", shell_complete=parameters.RUNS, help=RUN)
 @option("-o", "--out", metavar="FILE", help="default: RUN.salvaged.trace beside it")
 @parameters.as_json
 def salvage_command(given: Options) -> int:

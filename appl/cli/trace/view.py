@@ -35,7 +35,12 @@ The page shows a run that goes on as it grows. It asks nobody but this command.
     "view", epilog=_EPILOG, example="appl trace view last\nappl trace view last --html run.html"
 )
 @parameters.run
-@option("--diff", metavar="RUN", help="another run to compare it with")
+@option(
+    "--diff",
+    metavar="RUN",
+    shell_complete=parameters.RUNS,
+    help="another run to compare it with",
+)
 @option("--html", metavar="FILE", help="write one HTML file with all data in it")
 @switch("--no-open", help="only print the address")
 @option("--port", type=int, default=0, metavar="N", help="port; 0: one that is free")

@@ -46,16 +46,26 @@ _CALL = -1
 """The weight of a callback, which is no item."""
 _PIECE = 1 << 20
 _LOCK_TRIES, _LOCK_PAUSE = 20, 0.005
+_GITIGNORE = """\
+# Made by appl: recorded prompts and answers stay out of git. Edit this file to commit them.
+*
+"""
 _turns = Turns()
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def make_folder(path: Path) -> None:
-    """Make *path* and its missing parents, readable by nobody else."""
+    """Make *path* and its missing parents, readable by nobody else.
+
+    A folder ``.appl`` that is made here keeps itself out of git. One that exists is left alone.
+    """
     missing = [path, *path.parents]
     for folder in reversed(missing):
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
+            if folder.name == ".appl":
+                with contextlib.suppress(OSError):
+                    (folder / ".gitignore").write_text(_GITIGNORE, "utf-8")
 
 
 def _refused(path: Path, error: OSError) -> TraceWriteError:

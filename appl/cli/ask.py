@@ -1,0 +1,96 @@
+"""``appl ask`` and ``appl chat``: a first touch of a model, recorded like every run.
+
+Invariant: stdout holds the answer alone; cost, tokens and the name of the run go to stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+from typing import Any
+
+from appl.cli import parameters
+from appl.cli.commands import Options, appl_command, argument, option, several, switch
+from appl.cli.display import Plain
+from appl.cli.failure import guarded
+from appl.cli.overrides import budget, settings
+from appl.cli.run import Plan, options, perform
+from appl.cli.target import Target, UsageError
+
+_PROGRAMS = "appl.cli.questions"
+_SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed")
+
+_model_options = several(
+    settings(_SETTINGS),
+    option("--system", metavar="TEXT", help="the system message: who answers, and how"),
+    budget,
+    switch("--no-trace", help="do not record the run"),
+    parameters.quiet,
+)
+
+
+@appl_command(
+    "ask",
+    example="appl ask 'Why is the sky blue?'\n"
+    "appl ask 'Why is the sky blue?' --model openai/gpt-5-mini\n"
+    "appl ask 'Summarise this:' - < report.txt",
+)
+@argument(
+    "question", nargs=-1, metavar="QUESTION",
+    help="what to ask; - is what comes on standard input, as it is when nothing is written",
+)  # fmt: skip
+@_model_options
+@parameters.as_json
+def ask(given: Options) -> int:
+    """Ask a model one question; the answer is printed as it comes.
+
+    The run is recorded: `appl trace show` shows it, and the same question again goes on with an
+    answer that was broken off.
+    """
+    with guarded(given.json) as failure:
+        words = [f"--question={_question(given.question)}", *_system(given)]
+        perform(_plan("ask", words, given), _all_options(given), failure)
+    return failure.code
+
+
+@appl_command("chat", example="appl chat --model openai/gpt-5-mini\nappl trace resume last")
+@_model_options
+def chat(given: Options) -> int:
+    """Talk with a model; each line that you write is answered.
+
+    /quit or Ctrl-D ends the chat. Ctrl-C ends it too, in the middle of an answer; `appl trace
+    resume` goes on with it. The whole chat is one recorded run.
+    """
+    given.json = False
+    with guarded() as failure:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("readline")  # which lets input() edit lines
+        every = _all_options(given, fresh=True)
+        perform(_plan("chat", _system(given), given), every, failure, Plain(quiet=True))
+    return failure.code
+
+
+def _system(given: Options) -> list[str]:
+    return [f"--system={given.system}"] if given.system else []
+
+
+def _plan(function: str, words: list[str], given: Options) -> Plan:
+    return Plan(Target(_PROGRAMS, function), words, _all_options(given, fresh=function == "chat"))
+
+
+def _all_options(given: Options, **more: Any) -> Options:
+    """*given* with the options of ``appl run`` that it has not."""
+    missing = {str(each.name): () if each.multiple else None for each in options()}
+    return Options(**{**missing, **vars(given), **more})
+
+
+def _question(words: tuple[str, ...]) -> str:
+    """The question, with standard input in the place of ``-``. Raises ``UsageError``."""
+    if not words and sys.stdin.isatty():
+        raise UsageError("write the question: appl ask 'Why is the sky blue?'")
+    parts = [sys.stdin.read() if word == "-" else word for word in words or ("-",)]
+    question = "\n\n".join(filter(None, (part.strip() for part in parts)))
+    if not question:
+        raise UsageError("the question is empty: standard input held no text")
+    return question

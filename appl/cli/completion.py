@@ -1,0 +1,111 @@
+"""``appl completion``: completion of commands, options, runs and functions in the shell.
+
+Invariant: nothing is run or imported of the user's programs; their functions are read from source.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import Any
+
+import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    add_completion_class,
+    get_completion_class,
+    shell_complete,
+)
+
+from appl.cli.commands import Choice, Options, appl_command, argument
+from appl.cli.exits import OK
+from appl.cli.terminal import out
+
+VARIABLE = "_APPL_COMPLETE"
+_SHELLS = ("bash", "zsh", "fish")
+_BASH = """\
+%(complete_func)s() {
+    local IFS=$'\\n' line type value
+    COMPREPLY=()
+    while IFS= read -r line; do
+        type="${line%%%%,*}" value="${line#*,}"
+        if [[ $type == dir ]]; then
+            compopt -o dirnames
+        elif [[ $type == file ]]; then
+            compopt -o default
+        elif [[ $type == part ]]; then
+            compopt -o nospace
+            COMPREPLY+=("$value")
+        else
+            COMPREPLY+=("$value")
+        fi
+    done < <(env APPL_LINE="${COMP_LINE:0:COMP_POINT}" APPL_BREAKS="$COMP_WORDBREAKS" \\
+        %(complete_var)s=bash_complete "$1" 2>/dev/null)
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+_INSTALL = {
+    "bash": "appl completion bash > ~/.local/share/bash-completion/completions/appl",
+    "zsh": "echo 'eval \"$(appl completion zsh)\"' >> ~/.zshrc",
+    "fish": "appl completion fish > ~/.config/fish/completions/appl.fish",
+}
+
+
+def split_words(line: str) -> list[str]:
+    """The words of a begun *line*, as a shell splits it; an open quote ends with the line."""
+    lexer = shlex.shlex(line, posix=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    words: list[str] = []
+    try:
+        words += lexer
+    except ValueError:
+        words.append(lexer.token)
+    return words
+
+
+class Bash(BashComplete):
+    """Completion for bash, which splits words at ``:`` and ``=``: the line is split here."""
+
+    source_template = _BASH
+
+    def source(self) -> str:
+        """The script, without asking which bash there is."""
+        return str(self.source_template % self.source_vars())
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """The whole words before the cursor, and the begun one."""
+        line = os.environ["APPL_LINE"]
+        words = split_words(line)[1:]
+        self._begun = words.pop() if words and not line[-1:].isspace() else ""
+        return words, self._begun
+
+    def format_completion(self, item: CompletionItem) -> str:
+        """The type, and that part of the value that bash takes for the last word."""
+        breaks = [sign for sign in ":=" if sign in os.environ.get("APPL_BREAKS", ":=")]
+        kept = max((self._begun.rfind(sign) + 1 for sign in breaks), default=0)
+        value = self._begun.partition("=")[2] if self._begun.startswith("--") else self._begun
+        cut = max((value.rfind(sign) + 1 for sign in breaks), default=0) if kept else 0
+        return f"{item.type},{str(item.value)[cut:]}"
+
+
+@appl_command(
+    "completion", example="\n".join(f"{line}  # {shell}" for shell, line in _INSTALL.items())
+)
+@argument("shell", type=Choice(_SHELLS), metavar="SHELL", help="bash, zsh or fish")
+def command(given: Options) -> int:
+    """Print a script that has your shell complete what follows `appl`.
+
+    It completes commands, options, the names of recorded runs, and the functions of a file. The
+    examples install it for every new shell.
+    """
+    add_completion_class(Bash, "bash")
+    made: Any = get_completion_class(given.shell)
+    out(made(click.Group("appl"), {}, "appl", VARIABLE).source())
+    return OK
+
+
+def complete(app: click.Command, instruction: str) -> int:
+    """Answer a shell's question about a begun line; the exit code."""
+    add_completion_class(Bash, "bash")
+    return shell_complete(app, {}, "appl", VARIABLE, instruction)

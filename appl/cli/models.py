@@ -1,0 +1,116 @@
+"""``appl models``: the models that can be named here, and what is missing before they answer.
+
+Invariant: no backend is made and nothing is asked; an unknown price or context is not 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from appl import price_table
+from appl.cli import parameters
+from appl.cli.commands import Options, appl_command, argument, switch
+from appl.cli.failure import guarded
+from appl.cli.target import UsageError
+from appl.cli.terminal import as_json, columns, out, say
+from appl.config import Config, load
+from appl.session.naming import NameableModel, nameable, named
+
+
+@appl_command("models", example="appl models\nappl models claude")
+@argument("words", nargs=-1, metavar="TEXT", help="a part of a name, also of models with a price")
+@switch("--all", help="also every model that the table of prices knows")
+@parameters.as_json
+def command(given: Options) -> int:
+    """Show the models that can be named, and what is missing before they answer.
+
+    A name is written as in --model, `gen(model=…)` or the setting `model`. Prices are for a million
+    tokens of prompt and answer; the context is the most tokens that a call may hold.
+    """
+    with guarded(given.json) as failure:
+        found = listed(load(), given.words, given.all)
+        if given.words and not found:
+            raise UsageError(
+                f"no model has {' '.join(given.words)!r} in its name; a model of a server is "
+                "written BACKEND/MODEL, as in openai/gpt-5-mini"
+            )
+        if given.json:
+            out(as_json([_data(each) for each in found], indent=2))
+            return failure.code
+        out("\n".join(columns([_HEAD, *(_row(each) for each in found)])))
+        for line in _todo(found):
+            say(line)
+    return failure.code
+
+
+def listed(config: Config, words: tuple[str, ...], every: bool) -> list[NameableModel]:
+    """What can be named with *words* in it; models of the price table when they are asked for."""
+    found = nameable(config)
+    if words or every:
+        names = {each.name for each in found} | {each.stands_for for each in found}
+        found += [each for each in _priced(config) if each.name not in names]
+    return [each for each in found if all(word.casefold() in _text(each) for word in words)]
+
+
+def _text(model: NameableModel) -> str:
+    return f"{model.name} {model.stands_for or ''}".casefold()
+
+
+def _priced(config: Config) -> Iterator[NameableModel]:
+    """The models of the price table that one of the known providers sells."""
+    for name in price_table.names():
+        found = named(name if name.startswith("openai/") else f"litellm/{name}", config)
+        if found is not None:
+            yield found
+
+
+_HEAD = ("MODEL", "MEANS", "PRICE", "CONTEXT", "MISSING")
+
+
+def _row(model: NameableModel) -> tuple[str, ...]:
+    facts = _data(model)
+    price, context = facts["price"], facts["context"]
+    return (
+        model.name,
+        model.stands_for or "",
+        f"{price['prompt']:g}/{price['answer']:g}" if price else "unknown" if model.model else "",
+        f"{context:,}" if context else "",
+        ", ".join(missing(model)) or "nothing",
+    )
+
+
+def missing(model: NameableModel) -> list[str]:
+    """The lines to type before the model answers."""
+    lines = [f"pip install 'appl[{model.missing_extra}]'"] if model.missing_extra else []
+    if model.missing_key:
+        lines.append(f"export {model.missing_key[0]}=YOUR_KEY")
+    return lines
+
+
+def _data(model: NameableModel) -> dict[str, Any]:
+    row = price_table.row_of(_priced_name(model)) if model.model else None
+    price = None
+    if row is not None:
+        price = {"prompt": row.price.prompt, "answer": row.price.answer}
+    if model.backend == "embedded":
+        price = {"prompt": 0.0, "answer": 0.0}
+    return {
+        "name": model.name, "backend": model.backend, "model": model.model,
+        "stands_for": model.stands_for, "missing_key": list(model.missing_key),
+        "missing_extra": model.missing_extra, "type": missing(model), "price": price,
+        "context": model.context or (row.context if row is not None else None),
+    }  # fmt: skip
+
+
+def _priced_name(model: NameableModel) -> str:
+    return str(model.model) if model.backend == "litellm" else f"{model.backend}/{model.model}"
+
+
+def _todo(found: list[NameableModel]) -> list[str]:
+    ready = [each.name for each in found if not missing(each) and each.model]
+    real = [name for name in ready if not name.startswith("embedded")]
+    lines = [f"appl: prices are in {price_table.currency()}, of {price_table.date()}"]
+    if real:
+        lines.append(f"appl: try it: appl ask 'Hello' --model {real[0]}")
+    return lines
