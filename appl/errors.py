@@ -358,18 +358,20 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     return f"; did you mean {found[0]!r}?" if found else ""
 
 
-_ADVICE: tuple[tuple[type[Exception], str, str], ...] = (
+_A_FUTURE = (
+    "an answer is a future in plain Python: write str(answer), or answer.result(), or annotate its "
+    "function with the value, as in -> str"
+)
+_ADVICE: tuple[tuple[str, str, str], ...] = (
+    ("TypeError", r"\b(Typed)?Generation\b", _A_FUTURE),
+    ("ValidationError", r"\binput_type=Generation\b", _A_FUTURE),  # pydantic, which is not loaded
     (
-        TypeError, r"\b(Typed)?Generation\b",
-        "an answer is a future in plain Python: write str(answer), or answer.result()",
-    ),
-    (
-        AttributeError, r"^'coroutine' object",
+        "AttributeError", r"^'coroutine' object",
         "a coroutine has to be awaited: write await before it",
     ),
-    (TypeError, r"\bcoroutine\b", "a coroutine has to be awaited: write await before it"),
+    ("TypeError", r"\bcoroutine\b", "a coroutine has to be awaited: write await before it"),
     (
-        RuntimeError, r"^asyncio\.run\(\) cannot be called",
+        "RuntimeError", r"^asyncio\.run\(\) cannot be called",
         "inside of an async def write await f(...) in place of asyncio.run(f(...))",
     ),
 )  # fmt: skip
@@ -378,6 +380,6 @@ _ADVICE: tuple[tuple[type[Exception], str, str], ...] = (
 def advice(error: BaseException) -> str:
     """What to write where code that knows nothing of appl raised *error*; perhaps nothing."""
     for kind, pattern, correction in _ADVICE:
-        if type(error) is kind and re.search(pattern, str(error)):
+        if type(error).__name__ == kind and re.search(pattern, str(error)):
             return correction
     return ""

@@ -17,6 +17,7 @@ import pytest
 import appl
 from appl import Future, Generation, Text, gen, ppl
 from appl.backend import Request
+from appl.errors import advice
 from appl.testing import Held, Scripted, running
 
 if TYPE_CHECKING:
@@ -300,6 +301,25 @@ def test_plain_helpers_of_a_program_get_values() -> None:
 def test_a_rendering_does_not_wait_for_the_value() -> None:
     assert "Which?" in str(answer.render("Which?"))
     assert "answer that it needs" not in str(answer.render("Which?"))
+
+
+class Strict(pydantic.BaseModel):
+    text: str
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        json.dumps, lambda answer: re.search("x", answer), lambda answer: ", ".join([answer]),
+        io.StringIO().write, lambda answer: Strict(text=answer),
+    ],
+)  # fmt: skip
+def test_where_code_cannot_take_a_future_the_advice_says_what_to_write(
+    use: Callable[[Any], object],
+) -> None:
+    with pytest.raises((TypeError, pydantic.ValidationError)) as caught:
+        use(future("x"))
+    assert "write str(answer)" in advice(caught.value) and "-> str" in advice(caught.value)
 
 
 # -- failures
