@@ -99,6 +99,32 @@ def _waits(found: Critical) -> Iterator[str]:
             f"{seconds(gain)} ({_share(gain, found.duration)}) less"
         )
 
+    yield from advice(found)
+
+
+def advice(found: Critical) -> Iterator[str]:
+    """For each function whose calls began one after another, what that cost and what to write."""
+    groups: dict[str, list[int]] = {}
+    for wait in found.waits:
+        name = _repeated(wait.address, wait.after)
+        if name and wait.predicted < found.duration:
+            groups.setdefault(name, []).append(found.duration - wait.predicted)
+    for name, gains in groups.items():
+        yield (
+            f"\n{len(gains) + 1} calls of {name} began one after another: started at once, up to "
+            f"{seconds(sum(gains))} less; if none needs the answer of another, write "
+            f"appl.map({name}, items), or @ppl(parallel=True) above {name}"
+        )
+
+
+def _repeated(address: str, after: str) -> str:
+    """The prompt function that both calls stand in, in two calls of it beside each other."""
+    for one, other in zip(address.split("/")[1:-1], after.split("/")[1:-1], strict=False):
+        if one != other:
+            name = one.rpartition(".")[0]
+            return name if name == other.rpartition(".")[0] else ""
+    return ""
+
 
 def _share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.0f}%" if whole else "-"
