@@ -107,9 +107,8 @@ def _from_summary(row: Row, summary: runs.RunSummary) -> None:
     totals, head = summary.totals, summary.header
     _fill(row, state or "finished", head, totals)
     row.began, row.seconds = summary.began, summary.seconds
-    unknown = totals.get("cost_unknown")
     cost = totals.get("cost")
-    row.cost = cost if isinstance(cost, int) and (cost or not unknown) else None
+    row.cost = cost if isinstance(cost, int) else None
     row.models = [str(head["model"])] if head.get("model") else []
 
 

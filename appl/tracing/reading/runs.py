@@ -15,7 +15,7 @@ from appl.tracing.format import block, codec
 from appl.tracing.format.record import FORMAT, checked
 from appl.tracing.format.store import regular_file
 from appl.tracing.keeping.trust import imported
-from appl.tracing.reading.trace import State, Trace
+from appl.tracing.reading.trace import State, Trace, with_known_cost
 from appl.tracing.recording.recorder import home
 
 SUFFIX = ".trace"
@@ -142,7 +142,8 @@ def _closed(path: Path) -> RunSummary | None:
         header = checked(dict, codec.revive(first[0][1], lambda _: ""))
         if checked(int, header["format"]) > FORMAT:
             return None
-        stamp, reason, totals = _stamp(began), checked(str, reason), checked(dict, totals)
+        stamp, reason = _stamp(began), checked(str, reason)
+        totals = with_known_cost(checked(dict, totals))
         return RunSummary(path, "finished", reason, stamp, at / 1e6, header, totals)
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return None

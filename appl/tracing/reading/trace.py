@@ -265,9 +265,14 @@ class Totals:
     in_doubt: int = 0
 
     def as_data(self) -> dict[str, Any]:
-        """The totals as JSON-ready data; a cost that no answer says is null, not 0."""
-        data = {name: getattr(self, name) for name in self.__slots__}
-        return data if self.cost or not self.cost_unknown else {**data, "cost": None}
+        """The totals as JSON-ready data; an unknown cost is null, not 0."""
+        return with_known_cost({name: getattr(self, name) for name in self.__slots__})
+
+
+def with_known_cost(totals: dict[str, Any]) -> dict[str, Any]:
+    """*totals* with a null cost if every cost in them is unknown."""
+    nothing = not totals.get("cost") and totals.get("cost_unknown")
+    return {**totals, "cost": None} if nothing else totals
 
 
 @dataclass(slots=True)
