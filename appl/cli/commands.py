@@ -220,7 +220,7 @@ def appl_command(
 
 def option(*words: str, **more: Any) -> Callable[[F], F]:
     """An option of the command below."""
-    return click.option(*words, cls=Option, **more)
+    return lambda function: click.option(*words, cls=Option, **more)(function)
 
 
 def switch(*words: str, **more: Any) -> Callable[[F], F]:
@@ -230,7 +230,7 @@ def switch(*words: str, **more: Any) -> Callable[[F], F]:
 
 def argument(name: str, **more: Any) -> Callable[[F], F]:
     """A positional argument of the command below."""
-    return click.argument(name, cls=Argument, **more)
+    return lambda function: click.argument(name, cls=Argument, **more)(function)
 
 
 def several(*decorators: Callable[[F], F]) -> Callable[[F], F]:

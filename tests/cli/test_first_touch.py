@@ -52,6 +52,12 @@ def test_an_answer_has_the_system_message_before_its_question(empty: Project) ->
     assert shown.index("Be short.") < shown.index("Why?")
 
 
+def test_the_line_of_a_question_is_one_of_its_program(empty: Project) -> None:
+    assert empty.appl("ask", "Why?", *ECHO).code == 0
+    shown = empty.appl("trace", "show").out
+    assert "questions.py:" in shown and "click" not in shown
+
+
 def test_a_question_replays_for_nothing(empty: Project) -> None:
     first = empty.appl("ask", "Why?", *ECHO)
     again = empty.appl("trace", "replay", "last")

@@ -32,6 +32,8 @@ from appl.runtime.run import here
 R = TypeVar("R")
 
 _PACKAGE = __name__.partition(".")[0]
+_PROGRAMS = frozenset({"appl.cli.questions"})
+"""The programs in this package: their lines are shown as those of a user's program are."""
 
 
 @overload
@@ -195,7 +197,7 @@ def _source() -> tuple[str, int] | None:
     frame = sys._getframe(3)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
-        if name != _PACKAGE and not name.startswith(_PACKAGE + "."):
+        if name in _PROGRAMS or (name != _PACKAGE and not name.startswith(_PACKAGE + ".")):
             return frame.f_code.co_filename, frame.f_lineno
         if frame.f_back is None:
             return None
