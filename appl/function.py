@@ -135,7 +135,7 @@ class Program(Body):
         activation.begin(frame)
         if self.notes and not frame.shares:
             for note in self.notes:
-                frame.run.tell_once(note, f"appl: {note}")
+                frame.run.tell_once(note, note)
         role = self.told.docstring_as
         if role is not None and self.translated.docstring is not None:
             frame.prompt.say(_documenting(frame.voice, role), self.translated.docstring)

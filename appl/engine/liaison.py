@@ -82,7 +82,7 @@ class Liaison:
             if not self._spread.witnesses.setdefault(ordinal, Witness()).fresh(event):
                 return
         if isinstance(event, Warned):
-            self._run.tell(event.message)
+            self._run.tell(f"appl: {event.message}")
         self._note(event)
         self._run.emit(event)
 

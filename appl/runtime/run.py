@@ -222,7 +222,7 @@ class Run:
 
     def warn(self, address: str, message: str) -> None:
         """Tell the user something, on stderr and as an event."""
-        self.tell(_printable(message))
+        self.tell(_signed(message))
         self.emit(Warned(address, message, time.monotonic_ns()))
 
     def was_told(self, key: object) -> bool:
@@ -233,7 +233,7 @@ class Run:
         """Tell the user something on stderr, once for each *key*."""
         if key not in self._told:
             self._told.add(key)
-            self.tell(_printable(message))
+            self.tell(_signed(message))
 
     def observe(self, address: str, kind: str, live: Callable[[], Any]) -> Any:
         """What the program sees of the world at *address*."""
@@ -513,7 +513,12 @@ def _reason(error: BaseException | None) -> str:
 
 
 def _on_stderr(line: str) -> None:
-    print(f"appl: {line}", file=sys.stderr)
+    print(line, file=sys.stderr)
+
+
+def _signed(message: str) -> str:
+    """The line that shows *message* and says that it comes from here."""
+    return _printable(message if message.startswith("appl ctl: ") else f"appl: {message}")
 
 
 def _printable(text: str) -> str:

@@ -27,6 +27,7 @@ going = threading.Barrier(len(sys.argv))
 
 @ppl
 def program(way, first):
+    "Go on."
     str(gen())
     if first:
         going.wait()

@@ -402,7 +402,9 @@ def test_the_correction_fits_the_value():
         grow(value)
 
     pending = later()
-    assert refusal(wrong, pending)[-1] == "write await value to say what it returns"
+    assert refusal(wrong, pending)[-1] == (
+        "write await value to say what it returns, and `async def` above it"
+    )
     pending.close()
     assert refusal(wrong, len)[-1].startswith("write value() to say what it returns")
     assert refusal(grown, 3)[-1].startswith('write f"{value}" to say it')

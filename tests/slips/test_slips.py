@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import appl
 from appl.cli import main
 from appl.compiler.lint import check_text
 
@@ -39,6 +40,7 @@ def told(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     finally:
         sys.path[:] = path
         sys.modules.pop("slip", None)
+        appl.init(temperature=None)  # what the late settings of a slip set
 
 
 def _in_this_process(slip: Slip) -> str:

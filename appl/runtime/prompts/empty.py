@@ -22,7 +22,7 @@ def check_empty(kind: str, frame: Frame, place: tuple[str, int] | None) -> None:
     if caller is None or cause is None:
         at = "{}:{}: ".format(*place) if place is not None else ""
         what = f"the prompt of {caller.name if caller is not None else kind + '()'} is empty"
-        frame.run.tell_once(("empty prompt", place), f"appl: {at}{what}; {_SAY.format(kind=kind)}")
+        frame.run.tell_once(("empty prompt", place), f"{at}{what}; {_SAY.format(kind=kind)}")
         return
     where = f"line {getattr(cause.node, 'lineno', 0)}"
     raise InvalidOption(

@@ -148,7 +148,7 @@ def _meant(value: object, shown: str, hole: str, asynchronous: bool) -> str:
         return f"write async for item in {shown}: item"
     if inspect.isroutine(value):
         return f"write {hole % f'{shown}()'} to say what it returns"
-    if isinstance(value, type):
+    if isinstance(value, type) and str(value).startswith("<"):
         return f"write {hole % f'{shown}(...)'}, an instance with a text, or its name as text"
     if isinstance(value, ModuleType):
         return f"{shown} is a module: write what you need of it, as in {hole % f'{shown}.name'}"
