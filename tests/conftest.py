@@ -34,6 +34,7 @@ BUDGET = {  # minutes
     "properties": 4,
     "kills and faults": 3,
     "examples": 2,
+    "pythons": 5,
     "docs and browser": 2,
 }
 PARTS = {
@@ -55,6 +56,7 @@ PARTS = {
     "sglang": "kills and faults",
     "examples": "examples",
     "compat": "examples",
+    "pythons": "pythons",
     "docs": "docs and browser",
     "viewer": "docs and browser",
 }

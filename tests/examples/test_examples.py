@@ -20,7 +20,7 @@ def appl(folder: Path, *words: str) -> tuple[str, str]:
     done = subprocess.run(
         [sys.executable, "-m", "appl", *words],
         cwd=folder,
-        env={"PATH": "", "HOME": str(folder), "PYTHONPATH": f"{ROOT}:{ROOT / 'backends'}"},
+        env={"PATH": "", "HOME": str(folder)},
         capture_output=True,
         text=True,
         timeout=120,

@@ -22,7 +22,7 @@ from appl.errors import TraceError
 from appl.tracing import Recorder, Trace
 from appl.tracing.reading.trace import records
 
-KILLS, LONG_KILLS = 150, 1000
+FEW, KILLS, LONG_KILLS = 30, 150, 1000
 PER_TRACE = 5
 POINTS = {"event": 140, "before-write": 9, "inside-write": 9, "after-write": 9}
 
@@ -196,6 +196,12 @@ def finish(path: Path, verdict: Verdict) -> None:
         return
     if after.torn or [call.as_data() for call in after.calls] != before:
         verdict.lost.append(f"{path}: the repair changed what is recorded")
+
+
+def test_a_few_kills_lose_no_acknowledged_call(server: Server, tmp_path: Path) -> None:
+    verdict = killed_many_times(server, tmp_path, FEW, seed=6)
+    assert verdict.clean, verdict
+    assert verdict.kills >= FEW and 0 < verdict.acknowledged <= verdict.recovered, verdict
 
 
 def test_no_acknowledged_call_is_lost_and_every_trace_is_readable(
