@@ -7,6 +7,7 @@ it returns.
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import copy_context
@@ -18,6 +19,7 @@ from appl.runtime.concurrency.fiber import Fiber, arrive, hub_here, in_coroutine
 from appl.runtime.concurrency.future import awaited
 from appl.runtime.concurrency.parallel import is_async
 from appl.runtime.concurrency.pending import Error, Pending, Stop, Value
+from appl.runtime.concurrency.running import Running
 from appl.runtime.run import Run
 
 P = ParamSpec("P")
@@ -54,7 +56,12 @@ def run(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
             "appl.run(f, x), not appl.run(f(x))"
         )
     if in_coroutine():
-        return _run_in_loop(f, args, kwargs)
+        blocking = functools.partial(_run_here, f, args, kwargs)
+        return Running(_run_in_loop(f, args, kwargs), None if is_async(f) else blocking)
+    return _run_here(f, args, kwargs)
+
+
+def _run_here(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     with importlib.import_module("appl.session").record() as session:
         value = asyncio.run(f(*args, **kwargs)) if is_async(f) else f(*args, **kwargs)
         return _exempt(session.run, value)

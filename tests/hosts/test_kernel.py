@@ -73,3 +73,14 @@ def test_the_trace_of_a_cell_is_one_click_away(cells: Any) -> None:
 def test_a_program_of_its_own_is_awaited(cells: Any) -> None:
     (ran,) = cells("await appl.run(answer, 'Which?')")
     assert re.fullmatch(f"'{ANSWER}'", ran[0]["text/plain"])
+
+
+def test_a_map_or_a_program_that_is_not_awaited_is_run_to_be_shown(cells: Any) -> None:
+    many, ran, typed = cells(
+        "appl.map(answer, ['a', 'b'], progress=False)",
+        "appl.run(answer, 'Which?')",
+        "appl.run(lambda: Ticket(priority=3))",
+    )
+    assert re.fullmatch(rf"\['{ANSWER}', '{ANSWER}'\]", many[0]["text/plain"])
+    assert re.fullmatch(f"'{ANSWER}'", ran[0]["text/plain"])
+    assert typed[0]["text/plain"] == "Ticket(priority=3)"

@@ -33,6 +33,7 @@ from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, run_on, st
 from appl.runtime.concurrency.future import Future, awaited, finished, result_of
 from appl.runtime.concurrency.pending import Error, Pending, Proxy, Value
 from appl.runtime.concurrency.progress import Progress, progress_for
+from appl.runtime.concurrency.running import Running
 from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.event import ScopeEntered
 from appl.runtime.frame import Frame
@@ -265,7 +266,7 @@ def map(
     if engine is not None:
         job.begins_as_recorded()
     if in_coroutine():
-        return job.arun()
+        return Running(job.arun(), None if is_async(f) else job.run)
     return job.run()
 
 
