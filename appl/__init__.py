@@ -64,6 +64,9 @@ if TYPE_CHECKING:
     from appl.runtime.answers.gen_options import GenOptions as GenOptions
     from appl.runtime.answers.generate import gen as gen
     from appl.runtime.answers.generate import select as select
+    from appl.runtime.answers.program_stream import ProgramPiece as ProgramPiece
+    from appl.runtime.answers.program_stream import ProgramStream as ProgramStream
+    from appl.runtime.answers.program_stream import stream as stream
     from appl.runtime.answers.stream import TextStream as TextStream
     from appl.runtime.answers.text import Text as Text
     from appl.runtime.budget import budget as budget
@@ -213,6 +216,7 @@ _HOME = {
     "appl.runtime.concurrency.parallel": ("call", "map"),
     "appl.runtime.rehearsal": ("render",),
     "appl.runtime.prompts.roles": ("AIRole", "SystemRole", "ToolRole", "UserRole"),
+    "appl.runtime.answers.program_stream": ("ProgramPiece", "ProgramStream", "stream"),
     "appl.runtime.answers.stream": ("TextStream",),
     "appl.runtime.answers.text": ("Text",),
     "appl.runtime.concurrency.timeout": ("timeout",),

@@ -1,6 +1,6 @@
 """Prompts as values: messages, and the persistent chain that programs build."""
 
-from appl.prompt.chain import Node, Part, Place, Prompt, moved, nodes_of, parts_of
+from appl.prompt.chain import Heard, Node, Part, Place, Prompt, moved, nodes_of, parts_of
 from appl.prompt.definition import BracketedDefinition, Definition, define, define_bracketed
 from appl.prompt.digest import digest_of, tagged
 from appl.prompt.layout import UNFORMATTED, Format, Indexing, Level
@@ -25,6 +25,7 @@ from appl.prompt.origin import NOWHERE, Origin, Spans, joined, line_of
 from appl.prompt.promptable import Promptable
 from appl.prompt.rope import Rope
 from appl.prompt.secret import Secret
+from appl.prompt.telling import Teller
 from appl.prompt.voice import USER, VOICES, Voice
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "Filled",
     "Format",
     "Formatted",
+    "Heard",
     "Image",
     "Indexing",
     "Lazy",
@@ -59,6 +61,7 @@ __all__ = [
     "Secret",
     "Spans",
     "SystemMessage",
+    "Teller",
     "ToolCall",
     "ToolMessage",
     "UserMessage",

@@ -6,7 +6,7 @@ the same objects, and a ``Messages`` link is computed once per node, iteratively
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from appl.prompt.fold import fold
 from appl.prompt.layout import UNFORMATTED, Layout
@@ -284,3 +284,22 @@ class Prompt:
         if self.tip is not None:
             self.tip.shared = True
         return Prompt(self.tip)
+
+
+class Heard(Prompt):
+    """A prompt that calls *listener* whenever something was said in it; its copies do not."""
+
+    __slots__ = ("_listener",)
+
+    def __init__(self, tip: Node | None, listener: Callable[[], None]) -> None:
+        super().__init__(tip)
+        self._listener = listener
+
+    def say(self, voice: Voice, part: Part, starts: bool = True, site: Origin = None) -> Node:
+        node = super().say(voice, part, starts, site)
+        self._listener()
+        return node
+
+    def extend(self, nodes: Iterable[Node], site: Origin = None) -> None:
+        super().extend(nodes, site)
+        self._listener()

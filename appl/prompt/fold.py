@@ -24,7 +24,7 @@ Marked = tuple["Node", Mark | None]
 
 def fold(before: Messages | None, layout: Layout, nodes: list[Node]) -> Messages | None:
     """*before* with what *nodes* say; system text moves to the front."""
-    marked = [(node, layout.mark(_level(node), node.starts)) for node in nodes]
+    marked = [(node, layout.mark(level_of(node), node.starts)) for node in nodes]
     if not any(_joins_front(node) for node in nodes):
         return _said(before, marked)
     chain = _said(before, [each for each in marked if not _joins_front(each[0])])
@@ -35,7 +35,7 @@ def _joins_front(node: Node) -> bool:
     return node.voice.role == "system" and not node.apart and not _is_message(node)
 
 
-def _level(node: Node) -> Level | None:
+def level_of(node: Node) -> Level | None:
     """The level that a part is an item of; what is a message of its own is none."""
     return UNFORMATTED if _is_message(node) else node.voice.level
 
@@ -43,10 +43,10 @@ def _level(node: Node) -> Level | None:
 def _is_message(node: Node) -> bool:
     """Whether a part turned out to be a message of its own: an answer that calls tools."""
     answer = message_of(node.lazy) if node.lazy is not None else None
-    return answer is not None and (_apart(node, answer) or not answer.content)
+    return answer is not None and (is_apart(node, answer) or not answer.content)
 
 
-def _apart(node: Node, answer: Message) -> bool:
+def is_apart(node: Node, answer: Message) -> bool:
     return node.apart or node.role != "assistant" or answer.role != "assistant"
 
 
@@ -61,13 +61,13 @@ def _front(chain: Messages | None, system: list[Marked]) -> Messages | None:
 
 
 def _said(chain: Messages | None, marked: list[Marked]) -> Messages | None:
-    fold = _Fold(chain)
+    fold = Fold(chain)
     for node, mark in marked:
         fold.add(node, mark)
     return fold.end()
 
 
-class _Fold:
+class Fold:
     """Parts on their way to become messages: the chain so far, and the message that is open.
 
     The open message goes on from ``base``, if that is given. ``glued`` is true where no separator
@@ -145,7 +145,7 @@ class _Fold:
 
     def _answer(self, node: Node, mark: Mark | None, answer: Message) -> None:
         """An answer that calls tools continues what the assistant has said, and ends it."""
-        if _apart(node, answer):
+        if is_apart(node, answer):
             self.chain = Messages(self.end(), answer.plain(), True, _spans(answer, _by(node)))
             return
         if answer.content:

@@ -6,11 +6,11 @@ Invariant: what an activation started is adopted by whoever goes on, or cancelle
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from appl.prompt import USER, Node, Prompt
+from appl.prompt import USER, Heard, Node, Prompt
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.held import unheld
 from appl.runtime.concurrency.pending import Pending
@@ -30,6 +30,7 @@ class Manner:
 
     ``given`` is a prompt to work on in place of the caller's. ``model`` is asked where a call of
     the activation names none. ``block`` is what all of its text is said in.
+    ``listener`` is called whenever the activation's prompt has grown, and has its answers streamed.
     """
 
     ctx: str = "new"
@@ -37,6 +38,7 @@ class Manner:
     model: str | None = None
     block: Spoken | None = None
     metadata: Mapping[str, Any] | None = None
+    listener: Callable[[], None] | None = None
 
 
 def enter(
@@ -56,6 +58,8 @@ def enter(
     frame.model, frame.block = manner.model, manner.block
     if beside:
         shelter(frame, caller)
+    if manner.listener is not None:
+        frame.prompt, frame.streams = Heard(prompt.tip, manner.listener), True
     turn = state.turn(caller, frame) if state is not None else None
     if run.watched:
         at = time.monotonic_ns()

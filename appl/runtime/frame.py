@@ -51,7 +51,8 @@ class Frame(Scribe):
     those around this frame, outer ones first; ``sheltered`` is true when a region waits for the
     task that it belongs to. ``model`` is the name that its calls ask when they give none;
     ``account`` is what they are charged to, when there is a budget;
-    ``block`` is the block of text that all of it is said in, when there is one. ``asked_at`` is the
+    ``block`` is the block of text that all of it is said in, when there is one. ``streams`` is true
+    when all of its answers are streamed. ``asked_at`` is the
     user's line for calls that have none of their own.
     """
 
@@ -72,6 +73,7 @@ class Frame(Scribe):
         "shares",
         "sheltered",
         "started",
+        "streams",
         "thread",
     )  # fmt: skip
 
@@ -94,6 +96,7 @@ class Frame(Scribe):
         self.generations = 0
         self.model: str | None = parent.model if parent is not None else None
         self.account: Account | None = parent.account if parent is not None else None
+        self.streams: bool = parent is not None and parent.streams
         self.asked_at: tuple[str, int] | None = None
         self.block: Spoken | None = None
         self.started: list[Pending] = []

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from appl import AIRole, SystemRole, UserRole, call, gen, ppl, records
+from appl import AIRole, SystemRole, UserRole, call, gen, ppl, records, stream
 from appl.compositor import (
     ApplStr,
     Compositor,
@@ -217,13 +217,13 @@ def before(item: Item, every: list[Item]) -> tuple[str, str]:
     raise AssertionError
 
 
-def reference(tree: Any) -> list[tuple[str, str | None, str]]:
-    """What *tree* looks like: the system's text in front, then who said what."""
+def reference(tree: Any, *, in_front: bool = True) -> list[tuple[str, str | None, str]]:
+    """What *tree* looks like: the system's text *in_front*, then who said what."""
     every = list(items(tree, ("user", None), ()))
     messages: list[tuple[tuple[str, str | None], str]] = []
-    for system in (True, False):
+    for system in (True, False) if in_front else (None,):
         for item in every:
-            if (item.speaker[0] == "system") is not system:
+            if system is not None and (item.speaker[0] == "system") is not system:
                 continue
             sep, label = before(item, every)
             so_far = ""
@@ -253,6 +253,23 @@ def shown(tree: Any, seed: int, sequential: bool) -> list[tuple[str, str | None,
 @given(st.lists(TREES, max_size=5).map(tuple), st.integers(0, 3), st.booleans())
 def test_a_structure_looks_as_its_finished_tree(tree, seed, sequential):
     assert shown(tree, seed, sequential) == reference(tree)
+
+
+def cut(text: str) -> list[str]:
+    """*text* in pieces of two characters."""
+    return [text[at : at + 2] for at in range(0, len(text), 2)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(TREES, max_size=5).map(tuple), st.integers(0, 3), st.booleans(), st.booleans())
+def test_the_pieces_of_a_streamed_program_are_its_prompt(tree, seed, sequential, is_cut):
+    backend = Seeded(seed, answer, pieces=cut if is_cut else None)
+    with running(backend, sequential=sequential):
+        streamed = stream(program, tree)
+        pieces = list(streamed)
+        again = "".join(streamed)
+    finished = reference((*tree, Said((("end", True),))), in_front=False)
+    assert "".join(pieces) == again == "\n".join(said for _, _, said in finished)
 
 
 @settings(max_examples=15, deadline=None)

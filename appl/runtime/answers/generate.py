@@ -143,7 +143,7 @@ def _generate(kind: str, asked: Asked) -> Generation[Any]:
     frame = here(lambda: repr(asked.messages))
     frame.run.check_open()
     call = _call(frame, kind, asked, asked.sampling(frame))
-    return issue(frame, _answer(call, asked))
+    return issue(frame, _answer(frame, call, asked))
 
 
 def _call(frame: Frame, kind: str, asked: Asked, sampling: Sampling) -> Call:
@@ -165,7 +165,7 @@ def _call(frame: Frame, kind: str, asked: Asked, sampling: Sampling) -> Call:
     return call
 
 
-def _answer(call: Call, asked: Asked) -> Call | Series:
+def _answer(frame: Frame, call: Call, asked: Asked) -> Call | Series:
     """The answer that the program gets: that of *call*, or of a series that begins with it."""
     answer: Call | Series = call
     if asked.max_relay_rounds:
@@ -176,7 +176,7 @@ def _answer(call: Call, asked: Asked) -> Call | Series:
     if asked.shape is not None:
         answer = typed = typed_answer(answer, asked.shape, call.profile, asked.max_asks)
         partial = typed.partial
-    if asked.stream or call.run.streams:
+    if asked.stream or call.run.streams or frame.streams:
         open_stream(answer, partial)
     return answer
 

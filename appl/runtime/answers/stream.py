@@ -32,7 +32,7 @@ Partial = Callable[[str], Any]
 
 _DONE = Value(None)
 STEPS = 100  # an object of a long typed answer holds at least a hundredth more than the last
-_END: Final = object()
+END: Final = object()
 _NOTHING: Final = object()
 
 
@@ -369,7 +369,7 @@ class Thoughts:
         return self._pending.prompt_source()
 
 
-class _Reading(Generic[T]):
+class Reading(Generic[T]):
     """How far one reader has come."""
 
     __slots__ = ("_at", "_due", "_kind", "_last", "_length", "_over", "_pending", "_said")
@@ -381,8 +381,8 @@ class _Reading(Generic[T]):
         self._length = self._due = 0
         self._last: Any = _NOTHING
 
-    def _look(self, hub: Hub) -> Any:
-        """The next item, what to wait for, or ``_END``; raises the error at the end of the text."""
+    def look(self, hub: Hub) -> Any:
+        """The next item, what to wait for, or ``END``; raises the error at the end of the text."""
         while not self._over:
             pending = self._pending
             stream: Stream | None = getattr(pending, "stream", None)
@@ -398,7 +398,7 @@ class _Reading(Generic[T]):
                 item = self._item(found, stream)
             if item is not _NOTHING:
                 return item
-        return _END
+        return END
 
     def _item(self, piece: Piece, stream: Stream | None) -> Any:
         assert stream is not None
@@ -460,7 +460,7 @@ def _visible(pending: Pending, hub: Hub) -> Pending | None:
     return None if there else pending
 
 
-class _Reader(_Reading[T]):
+class _Reader(Reading[T]):
     """Reads in a synchronous program, which waits as for any answer."""
 
     __slots__ = ()
@@ -470,14 +470,14 @@ class _Reader(_Reading[T]):
 
     def __next__(self) -> T:
         hub = strand_here().hub
-        while isinstance(item := self._look(hub), Pending):
+        while isinstance(item := self.look(hub), Pending):
             wait(item)
-        if item is _END:
+        if item is END:
             raise StopIteration
         return cast(T, item)
 
 
-class _AsyncReader(_Reading[T]):
+class _AsyncReader(Reading[T]):
     """Reads in a coroutine, whose loop goes on."""
 
     __slots__ = ()
@@ -487,8 +487,8 @@ class _AsyncReader(_Reading[T]):
 
     async def __anext__(self) -> T:
         hub = hub_here()
-        while isinstance(item := self._look(hub), Pending):
+        while isinstance(item := self.look(hub), Pending):
             await arrive(item)
-        if item is _END:
+        if item is END:
             raise StopAsyncIteration
         return cast(T, item)

@@ -110,7 +110,7 @@ def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pending:
             f"a function is needed, got {f!r:.80}; write call(f, x) and map(f, items), where f "
             "is not called"
         )
-    program, bound = _program(f)
+    program, bound = bound_program(f)
     if program is not None:
         pending: Pending = program.spawn((*bound, *args), kwargs)._pending
         return pending
@@ -175,7 +175,7 @@ def program_behind(f: Any) -> Any:
     """The program that *f* starts when it is called beside its caller; ``None`` for others."""
     while type(f) is functools.partial:
         f = f.func
-    return _program(f)[0]
+    return bound_program(f)[0]
 
 
 def name_of(f: Any) -> str:
@@ -184,7 +184,7 @@ def name_of(f: Any) -> str:
     return str(program.name) if program is not None else _name(f)
 
 
-def _program(f: Any) -> tuple[Any, tuple[Any, ...]]:
+def bound_program(f: Any) -> tuple[Any, tuple[Any, ...]]:
     """The program behind a ``@ppl`` function or method, and the object that it is bound to."""
     own = getattr(f, "__self__", None)
     program = program_of(f)

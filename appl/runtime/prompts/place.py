@@ -6,6 +6,7 @@ Invariant: a place never changes the order of a prompt, whenever it is filled.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from appl.prompt import VOICES, Lazy, Node, Place, Voice
 from appl.runtime.concurrency.pending import Error, Pending, Value
@@ -43,11 +44,11 @@ class Kept(Place):
     def prompt_text(self) -> str:
         return "".join(node.text() for node in self.prompt_nodes())
 
-    def prompt_source(self) -> object:
+    def prompt_source(self) -> Pending:
         if not self._pending.done:
             return self._pending
         part = self._waiting()
-        return part.prompt_source() if part is not None else self._pending
+        return cast(Pending, part.prompt_source()) if part is not None else self._pending
 
 
 def what_it_returned(make: Callable[[object], list[Node]]) -> Callable[[Pending], list[Node]]:

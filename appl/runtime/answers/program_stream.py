@@ -1,0 +1,247 @@
+"""The stream of a whole program: what it says and what models answer, in the order of its prompt.
+
+Invariant: the pieces, one after the other, are the text of the function's prompt, each message
+after a new line; reading neither changes the prompt nor what is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+from appl.errors import InvalidOption, RunError
+from appl.prompt import USER, Lazy, Node, Place, RoleName, Teller, message_of
+from appl.prompt.chain import moved
+from appl.prompt.voice import Moved
+from appl.runtime.answers.stream import END, Reading, Stream
+from appl.runtime.answers.text import Text
+from appl.runtime.concurrency.clock import First
+from appl.runtime.concurrency.fiber import Hub, arrive, hub_here, in_coroutine, strand_here, wait
+from appl.runtime.concurrency.future import Future
+from appl.runtime.concurrency.parallel import bound_program
+from appl.runtime.concurrency.pending import Error, Pending, Proxy, Value
+from appl.runtime.concurrency.task import Task
+from appl.runtime.prompts.place import Kept
+from appl.runtime.resolve import taking_futures
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class ProgramPiece(str):
+    """A piece of a program's text: a ``str`` that knows whose it is.
+
+    ``role`` is who says it; ``generated`` is true for the text of a model, false for what the
+    program says.
+    """
+
+    __slots__ = ("generated", "role")
+    role: RoleName
+    generated: bool
+
+    @classmethod
+    def of(cls, text: str, role: RoleName, generated: bool) -> ProgramPiece:
+        """*text* as a piece."""
+        piece = cls(text)
+        piece.role, piece.generated = role, generated
+        return piece
+
+
+class ProgramStream(Generic[R]):
+    """The text of a program that runs, piece by piece: for ``for``, in a coroutine ``async for``.
+
+    Every loop over it sees the whole text from its beginning. Leaving a loop early does not end the
+    program; ``cancel()`` does. ``result()`` waits for what the function returns.
+    """
+
+    def __init__(self, start: Callable[[Callable[[], None]], Future[R]]) -> None:
+        self._signal: First | None = None
+        self.future = start(self._grown)
+        self._task = cast(Task, self.future._pending)
+        self._task.subscribe(lambda _: self._grown())
+
+    def result(self, timeout: float | None = None) -> R:
+        """What the function returns; waits until it is over."""
+        return self.future.result(timeout)
+
+    def cancel(self) -> None:
+        """End the program."""
+        self.future.cancel()
+
+    def __iter__(self) -> Iterator[ProgramPiece]:
+        for step in self._steps(strand_here().hub):
+            if isinstance(step, Pending):
+                wait(step)
+            else:
+                yield step
+
+    async def __aiter__(self) -> AsyncIterator[ProgramPiece]:
+        for step in self._steps(hub_here()):
+            if isinstance(step, Pending):
+                await arrive(step)
+            else:
+                yield step
+
+    def _grown(self) -> None:
+        """The prompt has grown, or the program is over."""
+        signal, self._signal = self._signal, None
+        if signal is not None:
+            signal.reached()
+
+    def _growth(self) -> First:
+        """What to wait for until there is more."""
+        if self._signal is None:
+            self._signal = First(self._task.address, self._task.home)
+        return self._signal
+
+    def _steps(self, hub: Hub) -> Iterator[ProgramPiece | Pending]:
+        """The pieces, and between them what has to be waited for."""
+        frame, task = self._task.frame, self._task
+        teller, last = _Telling(hub), frame.origin
+        move = Moved(frame.base, USER) if frame.base is not USER else None
+        while True:
+            growth, over, tip = self._growth(), frame.ended or task.done, frame.tip()
+            fresh = _since(last, tip)
+            for node in fresh:
+                voice = node.voice if move is None else move(node.voice)
+                yield from teller.tell(node.after(None, voice=voice))
+            last = tip
+            if over and not fresh:
+                break
+            if not fresh:
+                yield growth
+        yield task
+        if isinstance(task.outcome, Error):
+            raise task.seen()
+
+
+def _since(last: Node | None, tip: Node | None) -> list[Node]:
+    """The nodes up to *tip* that come after *last*; a failed block may have taken *last* back."""
+    found: list[Node] = []
+    node = tip
+    while node is not last:
+        if last is not None and (node is None or last.length >= node.length):
+            last = last.parent
+        else:
+            assert node is not None
+            found.append(node)
+            node = node.parent
+    found.reverse()
+    return found
+
+
+class _Telling:
+    """Turns the parts of a prompt into pieces, for a reader on *hub*."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub, self._teller = hub, Teller()
+
+    def tell(self, node: Node) -> Iterator[ProgramPiece | Pending]:
+        """The pieces of *node*, and what has to be waited for before each."""
+        lazy = node.lazy
+        if lazy is None:
+            yield from (self._written if _of_model(node) else self._said)(node)
+        elif isinstance(node.part, Place):
+            yield from self._placed(node, node.part)
+        elif (answer := _streamed(lazy)) is not None:
+            yield from self._streamed(node, answer)
+        else:
+            yield from self._answered(node, lazy)
+
+    def _written(self, node: Node) -> Iterator[ProgramPiece]:
+        """A part that a model has written; what stands before it is said by the program."""
+        yield from self._said(node.after(None, part=""))
+        yield from self._said(Node(None, node.voice, node.part, starts=False), generated=True)
+
+    def _said(self, node: Node, generated: bool = False) -> Iterator[ProgramPiece]:
+        """A part that is there."""
+        text = self._teller.tell(node)
+        if text:
+            yield ProgramPiece.of(text, node.role, generated)
+
+    def _placed(self, node: Node, place: Place) -> Iterator[ProgramPiece | Pending]:
+        """What a function that runs beside the program has said in its place."""
+        while not place.prompt_known():
+            yield cast(Kept, place).prompt_source()
+        for each in moved(place.prompt_nodes(), place.voice, node.voice):
+            yield from self.tell(each)
+
+    def _streamed(self, node: Node, answer: Pending) -> Iterator[ProgramPiece | Pending]:
+        """An answer as it comes."""
+        yield from self._said(node.after(None, part=""))
+        reading: Reading[str] = Reading(answer, "text")
+        while (step := reading.look(self._hub)) is not END:
+            if isinstance(step, Pending):
+                yield step
+            else:
+                yield from self._said(Node(None, node.voice, step, starts=False), generated=True)
+
+    def _answered(self, node: Node, lazy: Lazy) -> Iterator[ProgramPiece | Pending]:
+        """A part whose text comes at once, when it is there."""
+        while True:
+            source = cast(Pending, lazy.prompt_source())
+            yield source
+            if isinstance(lazy, Pending) and (answer := _streamed(lazy)) is not None:
+                yield from self._streamed(node, answer)
+                return
+            if lazy.prompt_ready():
+                break
+        outcome = source.last().outcome
+        if isinstance(outcome, Error):
+            raise source.last().seen()
+        written = isinstance(outcome, Value) and isinstance(outcome.said, Text)
+        if written and message_of(lazy) is None:
+            yield from self._written(node)
+        else:
+            yield from self._said(node, generated=written)
+
+
+def _of_model(node: Node) -> bool:
+    """Whether the part of *node* is the finished text of a model; its origin is a call then."""
+    return type(node.part) is Text or (isinstance(node.part, str) and isinstance(node.site, str))
+
+
+def _streamed(lazy: Lazy) -> Pending | None:
+    """The answer behind *lazy*, if its text comes in pieces that stand."""
+    if not isinstance(lazy, Pending):
+        return None
+    pending: Pending = lazy
+    while isinstance(pending.outcome, Value) and isinstance(pending.outcome.value, Proxy):
+        pending = pending.outcome.value._pending
+    stream: Stream | None = getattr(pending, "stream", None)
+    if stream is None or stream.partial is not None or pending.call.tools is not None:  # type: ignore[attr-defined]
+        return None
+    return pending
+
+
+@taking_futures
+def stream(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> ProgramStream[R]:
+    """Start the prompt function *f*; what it says and what models answer, as one stream.
+
+    For example::
+
+        for piece in appl.stream(story, "dogs"):
+            print(piece, end="", flush=True)
+
+    In a coroutine write ``async for``. The pieces come in the order of the prompt of *f*: said text
+    at once, an answer as it is made. What other functions say in prompts of their own is not among
+    them, nor is an answer that *f* only returns. Each piece is a ``str`` with ``role`` and
+    ``generated``; ``stream(…).result()`` is what *f* returns.
+    """
+    program, bound = bound_program(f)
+    if program is None:
+        raise InvalidOption(
+            f"appl.stream(f, ...) takes a @ppl function and its arguments, got {f!r:.80}; write "
+            "appl.stream(f, x), with @ppl above `def f`"
+        )
+    if program.kind == "async" and not in_coroutine():
+        raise RunError(
+            f"{program.name} is an async function, and no loop is running here; write "
+            f"`async for piece in appl.stream({program.name}, ...)` in a coroutine"
+        )
+    arguments: dict[str, Any] = dict(kwargs)
+    manner = program.asked(arguments)
+    return ProgramStream(
+        lambda grown: program.spawn((*bound, *args), arguments, replace(manner, listener=grown))
+    )
