@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,10 +12,12 @@ from appl.cli import exits
 from appl.cli.commands import Choice, Options, appl_command, argument, option, switch
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, columns, out, say, term_safe
+from appl.cli.terminal import as_json, columns, out, say, say_next, term_safe
 from appl.compiler.lint import ALL_RULES, REFUSED, check_text, counted
 from appl.compiler.rules import Finding
-from appl.errors import nearest
+from appl.config import load
+from appl.errors import ConfigError, nearest
+from appl.session.first_run import before_run
 
 _SKIPPED = frozenset({"__pycache__", "node_modules", "build", "dist", "venv"})
 _AUDIT = "Whether a program is the same again"
@@ -94,7 +97,14 @@ def command(given: Options) -> int:
             findings += _findings(file, given.select, given.ignore)
         _FORMATS["json" if given.json else given.format](findings, len(files))
         failure.code = exits.FAILED if findings else exits.OK
+        if not findings and not given.json and given.format == "text" and len(files) == 1:
+            _say_next(files[0])
     return failure.code
+
+
+def _say_next(file: Path) -> None:
+    with contextlib.suppress(ConfigError):  # a check needs no settings
+        say_next(before_run(file, load().home))
 
 
 def _list_rules(json: bool) -> None:

@@ -25,12 +25,13 @@ from appl.cli.display import Display, display
 from appl.cli.failure import Failure, guarded
 from appl.cli.overrides import budget, budget_of, settings
 from appl.cli.target import Target, UsageError, load, parse
-from appl.cli.terminal import TermSafe, as_json, out, say, show
+from appl.cli.terminal import TermSafe, as_json, out, say, say_next, show
 from appl.config import load as load_config
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.run import Run
 from appl.session import Entry, Session
+from appl.session.first_run import after_run
 from appl.tracing.replaying.resumer import Resumer
 
 _SETTINGS = (
@@ -253,3 +254,4 @@ def report(value: Any, session: Session, shower: Display, given: Options) -> Non
         out(shown)
     if not given.quiet and shower.counts.started:
         say(f"appl: {shower.counts.line()}; {shower.counts.seconds():.1f} s")
+        say_next(None if session.recalled else after_run(session.path, session.config.home))

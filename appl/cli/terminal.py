@@ -82,6 +82,12 @@ def say(line: str = "", file: TextIO | None = None) -> None:
     _write(file or sys.stderr, term_safe(line) + "\n")
 
 
+def say_next(line: str | None) -> None:
+    """The line that names the next command, where there is one."""
+    if line is not None:
+        say(line)
+
+
 def out(text: str, end: str = "\n") -> None:
     """A line of output, on stdout."""
     _write(sys.stdout, text + end)

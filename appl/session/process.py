@@ -21,6 +21,7 @@ from appl.errors import ConfigError
 from appl.runtime.run import Run
 from appl.session.continuing import resume_session
 from appl.session.entry import script
+from appl.session.first_run import after_run
 from appl.session.lingering import at_exit
 from appl.session.opening import Session, make_session, shown, tell
 from appl.tracing import Trace, resolve
@@ -150,9 +151,19 @@ def _close_process() -> None:
         if failed is None:
             _die(error)
     else:
-        line = session.cost_line() if failed is None else None
-        if line is not None:
+        for line in _last_lines(session) if failed is None else ():
             tell(line)
+
+
+def _last_lines(session: Session) -> Iterator[str]:
+    """What a run cost, and after the first one of a folder the next command."""
+    cost = session.cost_line()
+    if cost is not None:
+        yield cost
+    is_program = session.entry.file is not None and "pytest" not in sys.modules
+    after = after_run(session.path, session.config.home) if is_program else None
+    if after is not None and session.recalled is None:
+        yield after
 
 
 def _finish(session: Session, failed: BaseException | None) -> None:

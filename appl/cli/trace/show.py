@@ -17,14 +17,16 @@ from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument, switch
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
-from appl.cli.terminal import as_json, one_line, out, term_safe
+from appl.cli.terminal import as_json, one_line, out, say_next, term_safe
 from appl.cli.trace import document, tree
 from appl.cli.trace.named import run_path
 from appl.cli.trace.places import place, seconds
 from appl.cli.trace.several import counted
+from appl.config import load
 from appl.errors import nearest
 from appl.prompt import Message
 from appl.runtime.prompts.rendering import options_shown
+from appl.session.first_run import after_show
 from appl.tracing import Attempt, Call, ToolUse, Trace
 from appl.tracing.format import sampling
 from appl.tracing.format.allowance import Written
@@ -73,6 +75,8 @@ def command(given: Options) -> int:
             most = sys.maxsize if given.all else _MOST
             found = summary.summary_of(run_path(run), most, salvage=given.salvage)
             out("\n".join(_run_lines(found)))
+            first = next((row.address for row in found.rows if isinstance(row, Call)), None)
+            say_next(after_show(found.trace.path, load().home, first))
     return failure.code
 
 
