@@ -1,4 +1,4 @@
-"""A chatbot that answers as it thinks of it: the text is printed while it is written.
+"""A chatbot that prints each answer while the model writes it.
 
 appl run examples/chatbot.py
 appl run examples/chatbot.py --ask on        (and type; an empty line ends it)
@@ -15,7 +15,7 @@ SAID = ["Hi, I am Tom. What is your name?", "What do you do for a living?", "Wha
 
 @ppl(auto_prime=True)
 def bot(persona: str) -> Generator[Generation | None, str, None]:
-    """What is sent in is said by the user; what comes out is a generation, still being written."""
+    """Takes lines of the user with ``send``, and yields answers that are still being written."""
     SystemMessage(persona)
     answer: Generation | None = None
     while True:
@@ -30,7 +30,7 @@ def typed() -> Iterator[str]:
 
 
 def main(ask: bool = False) -> None:
-    """Talk, with lines from the keyboard or with three that are given."""
+    """Talk, with lines from the keyboard or with three fixed ones."""
     nora = bot(PERSONA)
     for line in typed() if ask else SAID:
         if not ask:

@@ -1,11 +1,11 @@
-"""Coder and critic: one agent writes Python, the other judges what really happened when it ran.
+"""Coder and critic: one agent writes Python, the other judges the result of running it.
 
 appl run examples/coder_critic.py --model openai/gpt-5-mini
 appl run examples/coder_critic.py --model openai/gpt-5-mini --rounds 2
 
-After CudaForge (arXiv 2511.01884), with Python instead of CUDA: the code is run in a process of
-its own against tests and a clock, and the critic sees the measurement, not the coder's opinion.
-What was measured is recorded, so that a replay shows it again without running anything.
+After CudaForge (arXiv 2511.01884), with Python instead of CUDA: the code runs in its own process,
+which tests it and measures its time. The critic sees the measurement, and not the coder's opinion.
+The measurement is recorded, so that a replay shows it again and runs nothing.
 
 This example needs a model that writes code. The embedded one does not, and the example says so.
 """
@@ -38,7 +38,7 @@ print(time.perf_counter() - began)
 
 @dataclass
 class Measured:
-    """What a run of the code showed: how long it took, or what went wrong."""
+    """The result of running the code: its time, or its error."""
 
     seconds: float | None
     problem: str = ""
@@ -61,7 +61,7 @@ def run(code: str) -> list[str]:
 
 
 def measured(code: str) -> Measured:
-    """The code, run once, now; or what the record says of it."""
+    """The measurement of one run of the code, from the record in a replay."""
     out, problem = observe(run, code)
     return Measured(float(out)) if out else Measured(None, problem)
 
@@ -71,7 +71,7 @@ def code_of(answer: object) -> str:
     return found[-1] if found else str(answer)
 
 
-@ppl(ctx="resume")  # the coder remembers its programs and what was said of them
+@ppl(ctx="resume")  # the coder remembers its programs and the critic's words
 def coder(request: object) -> Generation:
     f"{request}"
     with AIRole():
@@ -90,7 +90,7 @@ def critic(code: str, result: Measured) -> Generation:
 
 
 def main(rounds: int = 3) -> Iterator[str]:
-    """A line for every program: what was measured, and what the critic said."""
+    """A line for every program: the measurement and the criticism."""
     request: object = f"{TASK} Answer with the code only."
     best: Measured | None = None
     for number in range(1, rounds + 1):

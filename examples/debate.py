@@ -12,7 +12,7 @@ from appl import AIRole, Generation, SystemMessage, gen, ppl, select
 
 @dataclass(eq=False)
 class Agent:
-    """One side of the debate; what it said and heard stays in its own prompt."""
+    """One side of the debate, which keeps all that it said and heard in its own prompt."""
 
     name: str
     work: str
@@ -47,12 +47,12 @@ def lead(verdict: Generation) -> float:
 
 
 def main(topic: str = "school uniforms", rounds: int = 2) -> Iterator[str]:
-    """Both sides speak in turn; the judge hears them in both orders, which must not matter."""
+    """Both sides speak in turn; the judge hears them in both orders, as order may matter."""
     nora = Agent("Nora Vell", "teacher", "in favour")
     olaf = Agent("Olaf Brand", "pilot", "against")
     said, pro, con = [], None, None
     for _ in range(rounds):
-        pro = nora.speak(topic, con)  # a future: it goes into the other's prompt as it is
+        pro = nora.speak(topic, con)  # a future: the other's prompt takes it without waiting
         con = olaf.speak(topic, pro)
         said += [(nora, pro), (olaf, con)]
     verdicts = judge(topic, pro, con), judge(topic, con, pro)

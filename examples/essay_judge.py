@@ -3,7 +3,7 @@
 appl run examples/essay_judge.py
 
 After Saha et al., "Branch-Solve-Merge" (arXiv 2310.15123). Branch: the questions that a good report
-answers. Solve: each question is judged alone, in both orders, because judges favour a place.
+answers. Solve: each question is judged alone, in both orders, because judges favour a position.
 Merge: the log-probabilities are added up.
 """
 
@@ -41,7 +41,7 @@ QUESTIONS = [
 
 @ppl
 def answer(facts: list[str], question: str) -> Generation:
-    """What a text says to a question."""
+    """The answer that a text gives to a question."""
     "Facts:"
     for fact in facts:
         f"- {fact}"

@@ -1,10 +1,10 @@
-"""JSON extraction over many documents: typed answers, all at once, a row for each.
+"""JSON extraction from many documents in parallel: a typed answer and a row for each.
 
 appl run examples/extraction.py
 appl run examples/extraction.py --concurrency 4 --json
 
-The type is what the model may answer: where the backend can constrain decoding, nothing else can
-come out; elsewhere an answer that does not fit is asked again with what was wrong.
+The type constrains the answer. A backend that can constrain decoding produces nothing else. With
+other backends the model is asked again, with the error, when its answer does not fit.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def everybody(documents: list[str], at_once: int) -> list[Person]:
 
 
 def main(at_once: int = 16) -> Iterator[str]:
-    """A table of what the documents say, and the mean age."""
+    """A table of the extracted data, and the mean age."""
     people = everybody(DOCUMENTS, at_once)
     for each in people:
         yield f"{each.name:12} {each.age!s:>4}  {each.city!s:8} {each.job!s}"

@@ -8,7 +8,7 @@ each state whether 24 can still be reached, and the best states are kept. All st
 judged at once, and share the beginning of their prompts.
 
 The embedded model does not know the game. With the easy numbers that are the default, the search
-reaches 24 all the same. Harder numbers need a large instruction-tuned model.
+reaches 24 anyway. Harder numbers need a large instruction-tuned model.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ WORTH = {"sure": 20.0, "likely": 1.0, "impossible": 0.0}
 
 @dataclass(frozen=True)
 class State:
-    """The numbers that are left, and the steps that led there."""
+    """The numbers that are left, and the steps so far."""
 
     left: tuple[Fraction, ...]
     steps: tuple[str, ...] = ()
@@ -65,12 +65,12 @@ def judge(state: State) -> Generation:
 
 
 def worth(state: State, verdict: object) -> float:
-    """A state is worth what the model says, and a solved one most: that needs no model."""
+    """The model's rating of a state; a solved state gets the highest one without a model."""
     return 1000.0 if state.solved else WORTH[str(verdict)]
 
 
 def search(numbers: list[int], beam: int) -> Iterator[tuple[int, list[State]]]:
-    """The states that are kept, level by level."""
+    """The best states of each level."""
     kept = [State(tuple(sorted(map(Fraction, numbers))))]
     for _ in range(len(numbers) - 1):
         found = list({state.left: state for each in kept for state in each.next()}.values())
@@ -81,7 +81,7 @@ def search(numbers: list[int], beam: int) -> Iterator[tuple[int, list[State]]]:
 
 
 def main(numbers: str = "1 1 4 6", beam: int = 5) -> Iterator[str]:
-    """What was kept at each level, and whether it led to 24."""
+    """The best states of each level, and whether they led to 24."""
     kept: list[State] = []
     for level, (count, kept) in enumerate(search([int(n) for n in numbers.split()], beam), 1):
         yield f"step {level}: {count} states judged, kept {', '.join(f'({each})' for each in kept)}"

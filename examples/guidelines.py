@@ -1,10 +1,10 @@
-"""A long structured prompt: definitions, nested lists and tags, written as the program they are.
+"""A long structured prompt with definitions, nested lists and tags, written as a program.
 
 appl run examples/guidelines.py
 appl run examples/guidelines.py --message "The parcel has not come." --show on
 
-All messages are judged under the same guidelines, which are said first, so that the calls share
-them as one cached prefix.
+All messages are judged by the same guidelines. These come first in every prompt, so that the calls
+share them as one cached prefix.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ class Kind(BracketedDefinition):
 
 @ppl
 def kinds() -> PromptRecords:
-    """A list of its own; where it is said, it stands inside the list around it."""
+    """A separate list, which becomes a nested list where it is said."""
     with DashList(indent=2):
         for name, about in KINDS.items():
             f"{name}: {about}"
@@ -76,7 +76,7 @@ def shown(rules: PromptRecords) -> str:
 
 
 def main(message: str | None = None, show: bool = False) -> Iterator[str]:
-    """The kind of each message; with *show*, the guidelines first, as the model reads them."""
+    """The kind of each message; with *show*, the guidelines first, as the model gets them."""
     rules = guidelines()
     if show:
         yield shown(rules)

@@ -1,4 +1,4 @@
-"""Hello: the smallest prompt program, asked a few things at once.
+"""Hello: the smallest prompt program, with a few questions at once.
 
 appl run examples/hello.py
 appl run examples/hello.py:hello --name Ada
@@ -9,7 +9,7 @@ from appl import Generation, gen, ppl
 
 @ppl
 def hello(name: str = "Tom") -> Generation:
-    """A triple-quoted docstring is documentation; what follows is the prompt."""
+    """A triple-quoted docstring is documentation; the statements below are the prompt."""
     f"Hello, I am {name}. What can you do?"
     return gen(temperature=0)
 

@@ -1,4 +1,4 @@
-"""An interview: one answer is written into the prompt that the next questions share.
+"""An interview: one answer becomes part of the prompt that the next questions share.
 
 appl run examples/interview.py
 appl run examples/interview.py:interview --quote '"…" (…)' --questions 'Who …?' --questions '…'

@@ -56,7 +56,7 @@ class Part:
 
     @property
     def people(self) -> str:
-        """Whom the summary names."""
+        """The people whom the summary names."""
         return str(self.summary).partition(": ")[2].rstrip(".")
 
 
@@ -69,7 +69,7 @@ def summarise(sentences: list[str]) -> Generation:
 
 
 def build() -> list[Part]:
-    """The tree; every summary is a future, and all of them are written at once."""
+    """The tree; every summary is a future, and all of them are computed in parallel."""
     chapters = []
     for title, places in TEXT.items():
         leaves = [Part(place, said, summary=summarise(said)) for place, said in places.items()]
@@ -98,7 +98,7 @@ def read(sentences: list[str], question: str) -> Generation:
 
 
 def walk(parts: list[Part], question: str) -> tuple[list[str], str]:
-    """The way down to an answer; from a leaf that does not say, the next best way is taken."""
+    """The path down to an answer; if a leaf has no answer, the next best path is taken."""
     chosen = choose(question, parts)
     ranked = sorted(zip(chosen.scores or (), parts, strict=True), key=lambda pair: -pair[0])
     for _, part in ranked:
@@ -112,7 +112,7 @@ def walk(parts: list[Part], question: str) -> tuple[list[str], str]:
 
 
 def main(question: str | None = None) -> Iterator[str]:
-    """Each question with its answer, and the way that was walked to find it."""
+    """Each question with its answer, and the path that led to it."""
     chapters = build()
     for chapter in chapters:
         yield f"{chapter.title}: {chapter.summary}"

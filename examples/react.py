@@ -57,7 +57,7 @@ def react(question: str, steps: int = 5) -> Conversation:
             (answer := gen(tools=[calculator, lookup], temperature=0))
         if not answer.tool_calls:
             break
-        answer.run_tool_calls()  # what goes wrong in a tool is told to the model
+        answer.run_tool_calls()  # the model gets the errors of tools too
     return convo()
 
 
@@ -65,7 +65,7 @@ MARKS = {"user": "?", "assistant": ">", "tool": "="}
 
 
 def told(said: Conversation) -> str:
-    """What was asked, done and answered, a line each."""
+    """The question, the steps and the answer, a line each."""
     lines = [
         (message.role, f"{call.name} {call.arguments}" if call else message.content)
         for message in said
@@ -75,7 +75,7 @@ def told(said: Conversation) -> str:
 
 
 def main(question: str | None = None) -> list[str]:
-    """Answer one question, or five that are given."""
+    """Answer one question, or five fixed ones."""
     questions = [question] if question else QUESTIONS
     return [told(said) for said in map(react, questions)]  # side by side
 

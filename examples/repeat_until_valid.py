@@ -3,8 +3,8 @@
 appl run examples/repeat_until_valid.py
 appl run examples/repeat_until_valid.py --points 5 --tries 12
 
-What is wrong is said in the prompt, so that the next answer can do better; the loops of the topics
-run side by side, although each waits for its own answers.
+The prompt says what is wrong, so that the next answer can do better. The loops of the topics run in
+parallel, although each waits for its own answers.
 """
 
 import re
@@ -17,7 +17,7 @@ HEADING = re.compile(r"^\d+\. *(.+)$", re.MULTILINE)
 
 
 def wrong_with(text: str, topic: str, points: int) -> str | None:
-    """What an outline lacks, in a sentence; nothing if it is good."""
+    """The fault of an outline, in a sentence; nothing if it is good."""
     headings = HEADING.findall(text)
     if len(headings) != points:
         return f"There are {len(headings)} points and not {points}."
@@ -33,7 +33,7 @@ def wrong_with(text: str, topic: str, points: int) -> str | None:
 
 @ppl(parallel=True)  # a call starts at once, also while the loop of another one waits
 def outline(topic: str, points: int, tries: int) -> tuple[Generation | None, list[str]]:
-    """The outline, or nothing, and what was wrong with each answer on the way."""
+    """The outline, or nothing, and the fault of each answer before it."""
     wrong: list[str] = []
     for _ in range(tries):
         if wrong:

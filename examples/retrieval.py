@@ -1,4 +1,4 @@
-"""Retrieval with citations: find passages, read each alone, and answer with the ones that say so.
+"""Retrieval with citations: find passages, read each alone, and cite those that hold the answer.
 
 appl run examples/retrieval.py
 appl run examples/retrieval.py --question "Who plays the organ?" --top 4
@@ -58,12 +58,12 @@ def read(passage: str, question: str) -> Generation:
 
 
 def supported(answer: str, passage: str) -> bool:
-    """Whether the passage itself holds the answer: a citation that does not is none."""
+    """Whether the passage itself holds the answer; otherwise it is not a citation."""
     return answer.strip(" .").lower() in passage.lower()
 
 
 def main(question: str | None = None, top: int = 3) -> Iterator[str]:
-    """Each question with its answer, and the passages that it stands on."""
+    """Each question with its answer, and the passages that support it."""
     asked = [question] if question else QUESTIONS
     found = [(each, retrieve(each, top)) for each in asked]
     answers = [[read(PASSAGES[i], each) for i in places] for each, places in found]

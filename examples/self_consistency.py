@@ -1,9 +1,9 @@
-"""Self-consistency: ask the same question N times in parallel, and let the answers vote.
+"""Self-consistency: ask the same question N times in parallel, and take the majority.
 
     appl run examples/self_consistency.py
     appl run examples/self_consistency.py --n 20 --problems 40 --temperature 0.7
 
-The problems were not in the model's training, neither their numbers nor their phrasings:
+Neither the numbers nor the phrasings of these problems were in the model's training data:
 
     python backends/training/generator.py --skill arithmetic --held-out --seed 2026 --number 40 \
         > examples/problems.jsonl
@@ -57,7 +57,7 @@ def _question(messages: list[list[str]]) -> str:
 
 
 def main(n: int = 10, problems: int = 30) -> Iterator[str]:
-    """Ask each of *problems* questions *n* times; compare one sample with the vote of all."""
+    """Ask each of *problems* questions *n* times, and compare one sample with the majority."""
     asked = read(PROBLEMS, problems)
     samples = [[solve(problem.question) for _ in range(n)] for problem in asked]
     alone = voted = 0.0

@@ -3,8 +3,8 @@
 appl run examples/skeleton_of_thought.py
 appl run examples/skeleton_of_thought.py --topic "night trains" --points 5
 
-After Ning et al., "Skeleton-of-Thought" (arXiv 2307.15337): the answer is as long as when it is
-written in one go, but takes the time of the outline and of its longest point.
+After Ning et al., "Skeleton-of-Thought" (arXiv 2307.15337): the answer is as long as one that is
+written in one piece, but takes only the time of the outline and of its longest point.
 """
 
 import re
@@ -31,7 +31,7 @@ def article(topic: str, points: int) -> tuple[list[str], list[Generation]]:
 
 
 def main(topic: str = "gardens", points: int = 4) -> Iterator[str]:
-    """The headings, each with the paragraph that was written beside the others."""
+    """The headings, each with its paragraph; all paragraphs are written in parallel."""
     headings, paragraphs = article(topic, points)
     for number, (heading, paragraph) in enumerate(zip(headings, paragraphs, strict=True), 1):
         yield f"{number}. {heading}"

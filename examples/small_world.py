@@ -1,11 +1,11 @@
-"""Generative agents in a small world: they walk, meet, talk, and remember what they were told.
+"""Generative agents in a small world: they walk, meet, talk, and remember.
 
 appl run examples/small_world.py
 appl run examples/small_world.py --hours 4 --dice 7
 
-After Park et al., "Generative Agents" (arXiv 2304.03442), in small: an agent decides where to go
-for what it wants, says who it is to whom it meets, and keeps what it heard in a memory from which
-later prompts retrieve. In each hour all agents act at once.
+After Park et al., "Generative Agents" (arXiv 2304.03442), on a small scale: an agent
+decides where to go, introduces itself to those it meets, and keeps what it hears in a memory, from
+which later prompts retrieve. In each hour all agents act in parallel.
 """
 
 import itertools
@@ -42,7 +42,7 @@ PEOPLE = [
 
 @ppl
 def decides(want: str) -> Generation:
-    """The place to go to for what is wanted."""
+    """The place to go to for a wish."""
     f"Facts: {WORLD}"
     f"Question: Where are the {want}? Answer with the place only."
     return select(PLACES)
@@ -50,7 +50,7 @@ def decides(want: str) -> Generation:
 
 @ppl
 def introduces(person: Person, greeting: str, question: str) -> tuple[Generation, Generation]:
-    """What *person* says to a greeting, and then to a question."""
+    """The replies of *person* to a greeting, and then to a question."""
     SystemMessage(person.persona)
     f"{greeting}"
     with AIRole():
@@ -61,7 +61,7 @@ def introduces(person: Person, greeting: str, question: str) -> tuple[Generation
 
 @ppl
 def recalls(person: Person, question: str) -> Generation:
-    """What *person* knows, from those memories that name who is asked about."""
+    """The answer of *person*, from the memories that name the person in question."""
     "Facts:"
     for each in person.memory:
         if each.split(" is ")[0] in question:
@@ -71,13 +71,13 @@ def recalls(person: Person, question: str) -> Generation:
 
 
 def meet(one: Person, other: Person) -> tuple[Generation, Generation]:
-    """*one* asks *other*; the answer is still to come when the next two meet."""
+    """*one* asks *other*; the next two meet before the answer is there."""
     greeting = f"Hi, I am {one.name}. What is your name?"
     return introduces(other, greeting, "What do you do for a living?")
 
 
 def main(hours: int = 2, dice: int = 5) -> Iterator[str]:
-    """A line for every meeting, and at the end what everybody knows about the others."""
+    """A line for every meeting, and at the end the knowledge of each person about the others."""
     people = [Person(*each) for each in PEOPLE]
     drawn = random.Random(dice)
     for hour in range(9, 9 + hours):
@@ -89,7 +89,7 @@ def main(hours: int = 2, dice: int = 5) -> Iterator[str]:
             for one, other in itertools.permutations(people, 2)
             if one.place == other.place
         ]
-        said = [meet(one, other) for one, other in pairs]  # everybody talks at once
+        said = [meet(one, other) for one, other in pairs]  # all pairs talk in parallel
         for (one, other), (hello, work) in zip(pairs, said, strict=True):
             yield f"{hour}:00 {one.place}: {other.name} to {one.name}: {hello} {work}"
             fact = f"{other.name} is {str(work).removeprefix('I am ').rstrip('.')}."

@@ -1,4 +1,4 @@
-"""Two agents talk, written in four styles: the same prompts, and so the same words, each time.
+"""Two agents talk, written in four styles with the same prompts and so the same answers.
 
 appl run examples/two_agents.py
 appl run examples/two_agents.py --style generator
@@ -66,7 +66,7 @@ def with_history() -> list[str]:
     return [str(reply(memory, line)) for line in TOM]
 
 
-# 3. generator: the agent is suspended between turns, and goes on where it was
+# 3. generator: the agent is suspended between turns, and goes on where it stopped
 
 
 @ppl
@@ -74,7 +74,7 @@ def agent() -> Generator[Generation | None, str, None]:
     SystemMessage(NORA)
     said: Generation | None = None
     while True:
-        yield said  # what is sent in is prompt text
+        yield said  # each value sent in is prompt text
         with AIRole():
             (said := gen(temperature=0))
 

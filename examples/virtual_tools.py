@@ -1,10 +1,10 @@
-"""Virtual tools: an agent calls tools that another model plays, from their description alone.
+"""Virtual tools: an agent calls tools, and another model answers from their descriptions alone.
 
 appl run examples/virtual_tools.py
 appl run examples/virtual_tools.py --question "Look up the capital of Velmora."
 
-A tool is a function with a docstring. Here its body is a prompt, so that an agent can be tried
-before the real tools exist; the calls inside have addresses below the agent's, and are recorded.
+A tool is a function with a docstring. Here its body is a prompt, so that you can try an agent
+before the real tools exist. The calls inside have addresses below the agent's, and are recorded.
 """
 
 from collections.abc import Iterator
