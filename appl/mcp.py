@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
-from appl.errors import InvalidOption, RunError, ToolServerError
+from appl.errors import InvalidOption, RunError, ToolError, ToolServerError
 from appl.extras import library
 from appl.prompt import Audio, Image, ToolMessage
 from appl.runtime.concurrency.crossing import io_thread
@@ -176,8 +176,26 @@ class MCPServer:
         return found
 
     def _take(self, offered: list[dict[str, Any]]) -> None:
-        tools = [self._tool(each) for each in offered]
-        self._tools = {tool.name: tool for tool in tools}
+        found: dict[str, Tool] = {}
+        for each in offered:
+            tool = self._tool(each)
+            if tool.name in found:
+                raise self._closed_by(tool.name, [other["name"] for other in offered])
+            found[tool.name] = tool
+        self._tools = found
+
+    def _closed_by(self, name: str, offered: list[str]) -> ToolError:
+        """The error that two tools are called *name*; the server is stopped."""
+        self._close()
+        same = ", ".join(repr(each) for each in offered if self._shown(each) == name)
+        return ToolError(
+            f"two tools of the MCP server {self.name!r} are called {name!r} here: {same}. "
+            "One would stand for the other, so that neither is offered"
+        )
+
+    def _shown(self, name: str) -> str:
+        """The name that a model sees: letters, digits, dashes and underscores."""
+        return re.sub(r"[^a-zA-Z0-9_-]", "_", self._prefix + name)[:64]
 
     def _tool(self, offered: dict[str, Any]) -> Tool:
         name = offered["name"]
@@ -187,7 +205,7 @@ class MCPServer:
                 raise ToolServerError(f"the MCP server {self.name!r} is closed")
             return await self._link.call(name, arguments)
 
-        shown = re.sub(r"[^a-zA-Z0-9_-]", "_", self._prefix + name)[:64]
+        shown = self._shown(name)
         reader = _reader(shown, offered["parameters"])
         return Tool(shown, offered["description"], invoke, offered["effect"], reader)
 
@@ -317,7 +335,7 @@ class _Unchecked:
 def _reader(name: str, schema: dict[str, Any]) -> Reads:
     try:
         return SchemaReader(name, schema)
-    except TypeError:  # ToolError
+    except ToolError:
         return _Unchecked(schema)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from appl import gen, gen_with_tools, ppl
 from appl import mcp as appl_mcp
-from appl.errors import RunError, ToolServerError
+from appl.errors import RunError, ToolError, ToolServerError
 from appl.testing import Echo, calling, running
 
 from .support import again, recorded, script, texts, until_told
@@ -175,3 +175,16 @@ def test_outside_of_its_block_a_server_has_no_tools(serve):
 async def test_the_block_of_a_coroutine_is_async(serve):
     with running(Echo()), pytest.raises(RunError, match="write `async with`"), serve():
         pass
+
+
+@pytest.mark.parametrize("names", [("read.file", "read_file"), ("a" * 64 + "x", "a" * 64 + "y")])
+def test_two_tools_whose_names_become_one_are_an_error(names: tuple[str, str]) -> None:
+    """The second would stand for the first, whatever the user has seen of that."""
+    library = pytest.importorskip("mcp.server.mcpserver")
+    made = library.MCPServer("double")
+    for name in names:
+        made.tool(name=name)(lambda: 1)
+    said = "two tools of the MCP server"
+    with running(Echo()), pytest.raises(ToolError, match=said) as caught:
+        appl_mcp.MCPServer(made, name="double").__enter__()
+    assert all(repr(name) in str(caught.value) for name in names)

@@ -1,11 +1,12 @@
 """JSON Schema: whether a value fits, and what is wrong with it, in words that a model understands.
 
 Invariant: a schema that cannot be checked as it is written is refused when its checker is made, and
-nothing is ever fetched.
+nothing is ever fetched. A ``pattern`` is matched in time linear in the text, whoever wrote it.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 from collections.abc import Iterator, Mapping
@@ -21,8 +22,9 @@ _DATA = ("const", "enum", "default", "examples")
 class Checker:
     """Checks values of plain JSON data against one schema of draft 2020-12.
 
-    Raises ``InvalidOption`` for what is not a schema, or refers to something outside of it.
-    ``format`` is a remark, as the draft has it.
+    Raises ``InvalidOption`` for what is not a schema, refers to something outside of it, or has a
+    pattern that cannot be matched in linear time: one that looks ahead or refers back. ``format``
+    is a remark, as the draft has it.
     """
 
     def __init__(self, schema: Mapping[str, Any] | bool) -> None:
@@ -30,12 +32,14 @@ class Checker:
         referencing = importlib.import_module("referencing")
         kind = jsonschema.Draft202012Validator
         try:
-            kind.check_schema(schema, format_checker=kind.FORMAT_CHECKER)
+            kind.check_schema(schema, format_checker=jsonschema.FormatChecker(()))
         except jsonschema.SchemaError as error:
             raise InvalidOption(f"this is no JSON schema: {_problem(error)}") from None
         nowhere = referencing.Registry()
         _check_references(schema, referencing, nowhere)
-        self._validator = kind(schema, registry=nowhere)
+        _check_patterns(schema)
+        linear = jsonschema.validators.extend(kind, _linear(kind, jsonschema.ValidationError))
+        self._validator = linear(schema, registry=nowhere)
 
     def errors(self, value: Any) -> str | None:
         """What is wrong with *value*, in one line; ``None`` when it fits."""
@@ -66,12 +70,86 @@ def _check_references(schema: Any, referencing: Any, nowhere: Any) -> None:
 
 
 def _references(schema: Any) -> Iterator[str]:
+    for part in _parts(schema):
+        found = (part.get(name) for name in ("$ref", "$dynamicRef"))
+        yield from (each for each in found if isinstance(each, str))
+
+
+# -- patterns, by an engine whose time is linear in the text
+
+
+@functools.lru_cache(512)
+def _compiled(pattern: str) -> Any:
+    """What matches *pattern*. Raises ``InvalidOption``."""
+    core = importlib.import_module("pydantic_core")  # its engine is Rust's, which never backtracks
+    try:
+        return core.SchemaValidator(core.core_schema.str_schema(pattern=pattern))
+    except core.SchemaError as error:
+        raise InvalidOption(
+            f"the pattern {pattern!r:.200} of a JSON schema cannot be checked: "
+            f"{str(error).strip().splitlines()[-1].strip().removeprefix('error: ')}"
+        ) from None
+
+
+def _is_in(pattern: str, text: str) -> bool:
+    """Whether *pattern* matches somewhere in *text*."""
+    return bool(_compiled(pattern).isinstance_python(text))
+
+
+def _check_patterns(schema: Any) -> None:
+    for pattern in _patterns(schema):
+        _compiled(pattern)
+    keywords = {name for part in _parts(schema) for name in part}
+    if {"patternProperties", "unevaluatedProperties"} <= keywords:
+        raise InvalidOption(
+            "a JSON schema with patternProperties and unevaluatedProperties cannot be checked: "
+            "write additionalProperties"
+        )
+
+
+def _patterns(schema: Any) -> Iterator[str]:
+    for part in _parts(schema):
+        if isinstance(part.get("pattern"), str):
+            yield part["pattern"]
+        if isinstance(part.get("patternProperties"), Mapping):
+            yield from part["patternProperties"]
+
+
+def _parts(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """Every map in *schema* that is no plain data."""
     if isinstance(schema, Mapping):
+        yield schema
         for name, inner in schema.items():
-            if name in ("$ref", "$dynamicRef") and isinstance(inner, str):
-                yield inner
-            elif name not in _DATA:
-                yield from _references(inner)
+            if name not in _DATA:
+                yield from _parts(inner)
     elif isinstance(schema, list | tuple):
         for inner in schema:
-            yield from _references(inner)
+            yield from _parts(inner)
+
+
+def _linear(kind: Any, wrong: Any) -> dict[str, Any]:
+    """The keywords of *kind* that match patterns, with the engine of this module."""
+    additional = kind.VALIDATORS["additionalProperties"]
+
+    def pattern(validator: Any, wanted: str, value: Any, schema: Any) -> Iterator[Any]:
+        if isinstance(value, str) and not _is_in(wanted, value):
+            yield wrong(f"{value!r} does not match {wanted!r}")
+
+    def pattern_properties(validator: Any, by: Any, value: Any, schema: Any) -> Iterator[Any]:
+        for wanted, inner in by.items() if isinstance(value, dict) else ():
+            for name in (each for each in value if _is_in(wanted, each)):
+                yield from validator.descend(value[name], inner, path=name, schema_path=wanted)
+
+    def additional_properties(validator: Any, rule: Any, value: Any, schema: Any) -> Iterator[Any]:
+        if not isinstance(value, dict):
+            return
+        by = schema.get("patternProperties", {})
+        matched = [name for name in value if any(_is_in(wanted, name) for wanted in by)]
+        known = {**schema.get("properties", {}), **dict.fromkeys(matched, True)}
+        yield from additional(validator, rule, value, {"properties": known})
+
+    return {
+        "pattern": pattern,
+        "patternProperties": pattern_properties,
+        "additionalProperties": additional_properties,
+    }

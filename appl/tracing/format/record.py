@@ -182,7 +182,7 @@ _BUILTIN = (
     "TypeError", "UnicodeError", "ValueError", "ZeroDivisionError",
 )  # fmt: skip
 _ERRORS = _error_types()
-_FACTS = (
+FACTS = (
     "retry_after", "status", "deadline", "limit", "most", "spent", "reserved", "asked", "usage",
     "worked",
 )  # fmt: skip
@@ -198,7 +198,7 @@ def error_data(error: BaseException) -> tuple[Any, ...]:
         args = [str(error)]
     known = names[0] if names else "BackendError"
     data = f"{kind.__module__}.{kind.__qualname__}", known, str(error), args
-    facts = {name: value for name in _FACTS if (value := getattr(error, name, None)) is not None}
+    facts = {name: value for name in FACTS if (value := getattr(error, name, None)) is not None}
     return (*data, facts) if facts and isinstance(error, errors.ApplError) else data
 
 

@@ -1,9 +1,9 @@
 """One redacted file for a stranger, made of a recorded run.
 
-Invariant: what is not known to be harmless is left out. Without *content* no text of a prompt, an
-answer, a tool, an error or an observation is in it; never is there a path, a host, an argument of
-the command line, a setting beyond sampling and prices, or a digest that texts could be tried
-against.
+Invariant: what is not known to be harmless is left out, and a kind of record that is not known is
+refused. Without *content* no text of a prompt, an answer, a tool, an error or an observation is in
+it; never is there a path, a host, an argument of the command line, a setting beyond sampling and
+prices, or a digest that texts could be tried against.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from appl.tracing.reading.trace import BAD
 from appl.tracing.recording.privacy import SHARED, Redact, Veil
 from appl.tracing.recording.secret import MASKED, Masker
 
-_KINDS = frozenset("HITXGMLNPSDACEVFROWZ")
+_LEFT_OUT = frozenset("BU")
+"""Pieces of long texts, and lines of the source."""
 _HEADER = ("format", "program", "backend", "model", "seed", "profile", "versions")
 _BLOCK = 1 << 20  # bytes
 _SETTINGS = ("temperature", "max_tokens", "concurrency", "seed")
@@ -114,7 +115,7 @@ def _harmless(raw: bytes, content: bool) -> Iterator[Any]:
             _, _, names, fields = fields
         elif fields[0] == MASKED:
             _, names, fields = fields
-        if fields[0] not in _KINDS:
+        if fields[0] in _LEFT_OUT:
             continue
         kept = _CLEANED[fields[0]](fields) if fields[0] in _CLEANED else fields
         if kept[0] == "M" and len(kept) > 4 and not content:

@@ -7,17 +7,18 @@ keyed digest stands for each, by which another run can be checked, and nothing i
 
 Invariant: records pass here on their way to the file, after secrets were masked, and no other way;
 a content digest is stored as its HMAC under the run key, so that nobody can try texts against it.
+A kind of record, or a field of one, that is not listed here is refused: it may hold a text.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 from appl.prompt import Message, digest_of
-from appl.tracing.format import codec
+from appl.tracing.format import codec, record
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.format.keys import RunKey
 from appl.tracing.format.sealing import REDACTED, SEALED, Sealer
@@ -34,6 +35,14 @@ _PARAMETERS = frozenset(
 """Parameters that say nothing of what is talked about."""
 _LASTING = frozenset("HEAFORZG")
 """Kinds of records whose originals a replay may need."""
+
+_FIELDS: Final = {
+    "H": 2, "I": 7, "T": 3, "U": 4, "X": 9, "B": 4, "G": 7, "M": 5, "L": 5, "N": 6, "P": 4, "S": 16,
+    "D": 5, "A": 6, "C": 4, "E": 8, "V": 3, "F": 10, "R": 5, "O": 6, "W": 4, "Z": 5,
+}  # fmt: skip
+"""The most fields of each kind of record that is known here, its tag included."""
+_MORE = frozenset(["media", "calls", "of", "name", "error", "from"])
+_ABOUT = frozenset(["first", "source", "of"])
 
 _WORD = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
@@ -67,14 +76,15 @@ class Veil:
         return [packed for item in items if (packed := b"".join(self._item(item)))]
 
     def _item(self, item: bytes) -> Iterator[bytes]:
-        for record in codec.unpack(item, unlimited()):
-            names, fields = ([], record) if record[0] != MASKED else record[1:]
+        for each in codec.unpack(item, unlimited()):
+            names, fields = ([], each) if each[0] != MASKED else each[1:]
             if fields[0] != "B":
                 yield self._record(names, fields)
             elif self._sealer is not None:  # a piece of a long text, whose record follows
-                yield self._sealed(self._sealer, record, names, ["T", 0, ""])
+                yield self._sealed(self._sealer, each, names, ["T", 0, ""])
 
     def _record(self, names: list[str], fields: list[Any]) -> bytes:
+        _check(fields)
         make = self._shown.get(fields[0])
         shown = make(list(fields)) if make is not None else fields
         if shown == fields or fields[0] in ("N", "S"):  # of these two only a digest is changed
@@ -118,6 +128,7 @@ class Veil:
         if not isinstance(error, list):
             return error
         actual, known, message, args, *facts = error
+        _check_names("error", facts[0] if facts else {}, frozenset(record.FACTS))
         said = [self.text(each) if isinstance(each, str | dict) else None for each in args]
         return [actual, known, self.text(message), said, *facts]
 
@@ -146,6 +157,7 @@ class Veil:
             return fields
         role = of if tag == "M" else "user"
         known = dict(more[0]) if more else {}
+        _check_names(tag, known, _MORE)
         known.pop("from", None)
         name = known.pop("name", None)
         if "calls" in known:
@@ -181,6 +193,7 @@ class Veil:
     def _end(self, fields: list[Any]) -> list[Any]:
         tag, call, status, value, at, *later = fields
         facts = [later[-1]] if later and isinstance(later[-1], dict) else []
+        _check_names(tag, facts[0] if facts else {}, _ABOUT)
         if status != 0:
             return [tag, call, status, self._error(value), at, *facts]
         samples, usage, model, _, method, *rest = value
@@ -211,6 +224,20 @@ class Veil:
 
     def _close(self, fields: list[Any]) -> list[Any]:
         return [*fields[:2], self._error(fields[2]), *fields[3:]]
+
+
+def _check(fields: list[Any]) -> None:
+    """Refuse a record that may say more than is known here. Raises ``ValueError``."""
+    kind = fields[0]
+    if len(fields) > _FIELDS.get(kind, 0):
+        what = f"a field that a record {kind!r:.20} did not have" if kind in _FIELDS else "its kind"
+        raise ValueError(f"a record {kind!r:.20} may hold a text: {what} is not known")
+
+
+def _check_names(kind: str, found: Mapping[str, Any], known: frozenset[str]) -> None:
+    unknown = sorted(set(found) - known)
+    if unknown:
+        raise ValueError(f"a record {kind!r} may hold a text: {unknown[0]!r:.40} is not known")
 
 
 def _word(name: Any) -> Any:

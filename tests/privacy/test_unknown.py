@@ -1,0 +1,58 @@
+"""A kind of record, or a field, that the filter does not know is never written in private."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appl.errors import TraceCorrupt, TraceWriteError
+from appl.tracing import Recorder
+from appl.tracing.format import block, codec
+from appl.tracing.format.keys import RunKey
+from appl.tracing.format.sealing import REDACTED
+from appl.tracing.keeping.sharing import share
+from appl.tracing.recording.privacy import SHARED, Veil
+from appl.tracing.recording.secret import MASKED
+
+SAID = "my diagnosis"
+NEW: list[list[Any]] = [
+    ["K", 1, SAID],
+    ["k", SAID],
+    ["", SAID],
+    ["T", 1, "prog.py", SAID],
+    ["V", 1, 2, SAID],
+    ["O", "/o.0", 0, "now", 1.5, 2, SAID],
+    ["M", 1, "user", "x", {"mood": SAID}],
+    ["E", 1, 0, [[], [1, 2, 3], "m", None, None], 5, {"first": 1, "thought": SAID}],
+    ["A", 1, 1, ["E", "E", "x", [], {"diagnosis": SAID}], 3, 4],
+    [MASKED, [REDACTED], ["K", 1, SAID]],
+]
+
+
+@pytest.mark.parametrize("mode", ["redacted", "digests", SHARED])
+@pytest.mark.parametrize("fields", NEW, ids=lambda fields: str(fields[0]))
+def test_what_the_filter_does_not_know_is_refused(fields: list[Any], mode: Any) -> None:
+    pytest.importorskip("cryptography")
+    with pytest.raises(ValueError, match="may hold a text"):
+        Veil(mode, RunKey(bytes(32))).filter([codec.pack(fields)])
+
+
+@pytest.mark.parametrize("mode", ["redacted", "digests"])
+def test_a_private_run_ends_when_it_would_record_what_is_not_known(here: Path, mode: Any) -> None:
+    recorder = Recorder(here / "one.trace", privacy=mode)
+    recorder._writer.append(codec.pack(NEW[0]))
+    with pytest.raises(TraceWriteError, match="not known"):
+        recorder.close()
+    assert SAID.encode() not in (here / "one.trace").read_bytes()
+
+
+@pytest.mark.parametrize("content", [False, True])
+def test_what_is_not_known_is_not_shared(here: Path, content: bool) -> None:
+    made = here / "one.trace"
+    records = b"".join(codec.pack(each) for each in (["H", {"format": 1}], NEW[0]))
+    made.write_bytes(block.MAGIC + block.Encoder().block(records))
+    with pytest.raises(TraceCorrupt, match="not known"):
+        share(made, here / "two.trace", content=content)
+    assert not (here / "two.trace").exists()
