@@ -413,10 +413,12 @@ MUTANTS = (
     Mutant(
         "every function runs beside its caller",
         "function.py",
-        "        if program.told.parallel and _in_body():\n            return program.spawn(args, kwargs, manner)\n"
+        "        if program.told.parallel:\n            return program.spawn(args, kwargs, manner)\n"
+        "        settle = program.returns_value and _in_plain_code()\n"
         "        frame, turn = program.enter(args, manner)\n        return program.execute(",
         '        if manner.ctx in ("new", "copy") and _in_body():\n'
         "            return program.spawn(args, kwargs, manner)\n"
+        "        settle = program.returns_value and _in_plain_code()\n"
         "        frame, turn = program.enter(args, manner)\n        return program.execute(",
     ),
     Mutant(

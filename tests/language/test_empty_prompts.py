@@ -41,8 +41,17 @@ def test_an_empty_prompt_is_refused_before_any_call() -> None:
         with pytest.raises(InvalidOption, match="outside of every prompt function"):
             gen()
         with pytest.raises(InvalidOption, match=r"gen\(\) was given an empty prompt"):
-            gen(_ctx=PromptContext())
+            gen(messages=[])
         assert not backend.requests
+
+
+def test_an_empty_prompt_that_is_an_object_may_be_meant() -> None:
+    told: list[str] = []
+    with Run(Echo()) as run:
+        run.tell = told.append
+        for _ in range(2):
+            str(gen(_ctx=PromptContext()))
+    assert len(told) == 1 and "gen() was given an empty prompt" in told[0]
 
 
 def test_an_empty_prompt_that_may_be_meant_is_told_once() -> None:

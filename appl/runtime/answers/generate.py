@@ -24,7 +24,7 @@ from appl.runtime.answers.stream import open_stream
 from appl.runtime.concurrency.fiber import hub_here, wait
 from appl.runtime.concurrency.future import Generation, TypedGeneration, finished
 from appl.runtime.frame import Frame
-from appl.runtime.prompts.empty import check_empty, given_empty
+from appl.runtime.prompts.empty import check_empty, check_given
 from appl.runtime.prompts.explicit import said_to
 from appl.runtime.resolve import taking_futures
 from appl.runtime.run import here
@@ -154,8 +154,9 @@ def _call(frame: Frame, kind: str, asked: Asked, sampling: Sampling) -> Call:
     place = _source() or frame.asked_at
     if node is None and given is None:
         if asked.messages is not None:
-            raise given_empty(kind)
-        check_empty(kind, frame, place)
+            check_given(kind, frame, place, asked.messages)
+        else:
+            check_empty(kind, frame, place)
     check_media(frame.run.models.profile_of(asked.model or ""), node or given)
     cache = frame.run.cache(finished(asked.cache)) if asked.cache is not None else None
     home = hub_here()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from appl.compiler.unsaid import Caller, bare_text, caller_at, cause_of
 from appl.errors import InvalidOption
 from appl.runtime.frame import Frame
+from appl.runtime.prompts.given import PromptContext
 
 
 def check_empty(kind: str, frame: Frame, place: tuple[str, int] | None) -> None:
@@ -47,9 +48,15 @@ def _outside(kind: str, caller: Caller | None) -> str:
     )
 
 
-def given_empty(kind: str) -> InvalidOption:
-    """The error for a prompt, a conversation or records with nothing in them."""
-    return InvalidOption(
-        f"{kind}() was given an empty prompt: put a message into it first, or leave it out to "
-        "continue the prompt of the running function"
-    )
+def check_given(kind: str, frame: Frame, place: tuple[str, int] | None, messages: object) -> None:
+    """Refuse messages with nothing in them.
+
+    A prompt as an object may be filled later, and may be meant to be empty: that is told once.
+    """
+    what = f"{kind}() was given an empty prompt: put a message into it first"
+    if not isinstance(messages, PromptContext):
+        raise InvalidOption(
+            f"{what}, or leave it out to continue the prompt of the running function"
+        )
+    at = "{}:{}: ".format(*place) if place is not None else ""
+    frame.run.tell_once(("empty prompt", place), f"{at}{what}")
