@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from appl import PromptContext, gen, ppl
+from appl import Conversation, PromptContext, gen, ppl
 from appl.errors import InvalidOption
 from appl.runtime.run import Run
 from appl.testing import Echo, running
@@ -40,8 +40,10 @@ def test_an_empty_prompt_is_refused_before_any_call() -> None:
             documented()
         with pytest.raises(InvalidOption, match="outside of every prompt function"):
             gen()
-        with pytest.raises(InvalidOption, match=r"gen\(\) was given an empty prompt"):
+        with pytest.raises(InvalidOption, match=r"gen\(messages=\[\]\) says nothing"):
             gen(messages=[])
+        with pytest.raises(InvalidOption, match=r"gen\(\) was given an empty prompt"):
+            gen(messages=Conversation())
         assert not backend.requests
 
 
