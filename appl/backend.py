@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "appl.backends"
+GREEDY, UNCONDITIONAL = "greedy_token_selection", "unconditional_likelihood_normalized"
+"""Ways to choose by log-probability that only backends with the feature ``choice_methods`` have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,9 @@ class Sampling:
     JSON text, its properties in the order in which they are to be written. ``tools`` are those that
     the model may call, each as the canonical JSON text of ``{"name", "description",
     "parameters"}``; ``tool_choice`` is ``auto``, ``none``, ``required``, or the name of the one to
-    call. ``stop_tokens`` end the answer, and are not part of it.
+    call. ``normalize`` is how choices are compared: ``None`` by the sum of the log-probabilities of
+    their tokens, ``token`` by the mean, ``GREEDY`` token by token, ``UNCONDITIONAL`` by the mean
+    less that without the prompt. ``stop_tokens`` end the answer, and are not part of it.
     ``begun`` is the beginning of the answer, which is at the end of the prompt already: *regex*,
     *grammar* and *schema* hold for it and what is generated together.
     ``extra`` holds options that the backend declares, as sorted pairs. ``salt`` is a name space of
@@ -185,9 +189,10 @@ Emit = Callable[[Chunk], None]
 class Profile:
     """What a backend is and can do.
 
-    ``features`` are of: choices, regex, grammar, schema, logprobs, seed, n, prefill, stream,
-    prefix_cache, tools, images, audio, reasoning, stop_tokens, constrained_prefill (it heeds
-    ``Sampling.begun``); ``schema_object`` says that a schema must be that of an object.
+    ``features`` are of: choices, choice_methods, regex, grammar, schema, logprobs, seed, n,
+    prefill, stream, prefix_cache, tools, images, audio, reasoning, stop_tokens,
+    constrained_prefill (it heeds ``Sampling.begun``); ``schema_object`` says that a schema must be
+    that of an object.
     ``options`` are the further option names that it accepts from ``gen``. ``models`` is empty when
     the backend cannot list them. ``concurrency`` is the number of calls it wants at once, ``None``
     for no limit. ``context`` is the most tokens that prompt and answer have together, if known.

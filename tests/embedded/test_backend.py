@@ -11,9 +11,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from appl.backend import Chunk, Request, Response, Sampling
+from appl.backend import GREEDY, UNCONDITIONAL, Chunk, Request, Response, Sampling
 from appl.errors import (
     BackendError,
     BackendTimeout,
@@ -23,7 +24,9 @@ from appl.errors import (
     Unsupported,
 )
 from appl.prompt import AIMessage, Image, Messages, UserMessage
+from appl_backends.choosing import scored
 from appl_backends.embedded import WEIGHTS, Embedded
+from tests.embedded.reference import logits
 
 shipped = pytest.mark.skipif(
     not (WEIGHTS / "model.safetensors").is_file(), reason="no model is shipped"
@@ -249,6 +252,66 @@ async def test_choices_can_be_normalised_by_their_tokens(backend: Embedded) -> N
     mean = await backend.complete(ask("Well?", choices=options, normalize="token"))
     ratios = [a / b for a, b in zip(plain.scores or (), mean.scores or (), strict=True)]
     assert ratios[0] == pytest.approx(round(ratios[0])) and ratios[1] > ratios[0] >= 2
+
+
+def naive(folder: Path, ids: list[int], scored: list[int]) -> list[float]:
+    """The log-probabilities of *scored* after *ids*, by the reference; 0 after nothing."""
+    rows = logits(folder, [*ids, *scored])
+    logprobs = rows - np.log(np.exp(rows).sum(-1, keepdims=True))
+    first = len(ids)
+    return [
+        float(logprobs[first + at - 1, token]) if first + at else 0.0
+        for at, token in enumerate(scored)
+    ]
+
+
+OPTIONS = ("yes", "maybe so, who knows", "no")
+
+
+async def test_choices_without_their_own_likelihood_are_those_of_the_reference(
+    backend: Embedded,
+) -> None:
+    request = ask("Well?", choices=OPTIONS, normalize=UNCONDITIONAL)
+    prompt, scores = backend.prompt_tokens(request), []
+    for option in OPTIONS:
+        ids = [*backend.tokenizer.encode(option), backend.tokenizer.end]
+        with_prompt, alone = naive(backend.folder, prompt, ids), naive(backend.folder, [], ids)
+        scores.append((sum(with_prompt) - sum(alone)) / len(ids))
+    response = await backend.complete(request)
+    assert response.scores == pytest.approx(scores, abs=1e-3)
+    assert response.text == OPTIONS[scores.index(max(scores))]
+    assert response.choice_method == "logprob"
+
+
+async def test_a_greedy_choice_is_made_token_by_token(backend: Embedded) -> None:
+    for question in ("Well?", "Is it so?", "What now?", "a", "Who?"):
+        request = ask(question, choices=OPTIONS, normalize=GREEDY)
+        prompt = backend.prompt_tokens(request)
+        rows = []
+        for option in OPTIONS:
+            ids = [*backend.tokenizer.encode(option), backend.tokenizer.end]
+            rows.append(naive(backend.folder, prompt, ids))
+        longest = max(map(len, rows))
+        padded = [row + [sum(row) / len(row)] * (longest - len(row)) for row in rows]
+        best = max(range(len(OPTIONS)), key=lambda at: [round(each, 3) for each in padded[at]])
+        response = await backend.complete(request)
+        assert response.text == OPTIONS[best]
+        assert response.scores == pytest.approx([sum(row) for row in rows], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("choices", "best"),
+    [
+        ([[-1.0, -9.0], [-2.0, -0.1]], 0),  # the first token decides
+        ([[-1.0, -3.0], [-1.0, -2.0, -9.0]], 1),  # then the second one
+        ([[-1.0], [-1.0, -0.5], [-3.0]], 1),  # one that is over goes on with its mean
+        ([[-1.0, -2.0], [-1.0, -2.0]], 0),  # of equals the first
+    ],
+)
+def test_the_first_token_that_differs_decides_a_greedy_choice(
+    choices: list[list[float]], best: int
+) -> None:
+    assert scored(GREEDY, choices, [], 1e-6) == (tuple(map(sum, choices)), best)
 
 
 async def test_what_cannot_be_done_is_said(backend: Embedded) -> None:

@@ -34,6 +34,26 @@ def test_an_impossible_value_is_refused_before_any_call(option):
     assert seen.requests == []
 
 
+METHODS = ["greedy_token_selection", "unconditional_likelihood_normalized"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("features", [(), ("choices",), ("regex",)])
+def test_a_way_to_choose_needs_a_backend_that_has_it(method, features):
+    with running(Echo(features=features)) as seen, pytest.raises(Unsupported, match="method="):
+        select(["a", "b"], messages="x", method=method)
+    assert seen.requests == []
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_way_to_choose_is_asked_of_the_backend(method):
+    with running(Scripted(["a"], features=("choices", "choice_methods"))) as seen:
+        assert gen(choices=["a", "b"], messages="x", method=method) == "a"
+        with pytest.raises(InvalidOption, match="greedy_token_selection"):
+            select(["a", "b"], messages="x", method=method, normalize="token")
+    assert seen.requests[0].sampling.normalize == method
+
+
 @pytest.mark.parametrize("option", [{"regex": "a"}, {"grammar": "root ::= 'a'"}])
 def test_a_constraint_needs_a_backend_that_can(option):
     with running(Echo()) as seen, pytest.raises(Unsupported, match="echo"):

@@ -34,6 +34,7 @@ from tests.sglang.conftest import client
 WEIGHTS = Path(__file__).parents[2] / "backends" / "appl_backends" / "embedded" / "weights"
 Make = Callable[..., SGLang]
 GREEDY = Sampling(temperature=0.0, max_tokens=8)
+BY_PROMPT = "unconditional_likelihood_normalized"
 
 
 def asked(*said: tuple[str, str], sampling: Sampling = GREEDY, **fields: Any) -> Request:
@@ -62,7 +63,7 @@ async def test_an_answer_is_the_one_of_the_engine_itself(open_client: Make) -> N
 
 async def test_choices_are_scored_as_by_the_engine_itself(open_client: Make) -> None:
     for said in [(("user", "Is ice cold?"),), (("user", "Is ice cold?"), ("assistant", "It is "))]:
-        for normalize in (None, "token"):
+        for normalize in (None, "token", "greedy_token_selection", BY_PROMPT):
             sampling = Sampling(choices=("yes", "no", "cold, of course"), normalize=normalize)
             question = asked(*said, sampling=sampling)
             embedded = Embedded()

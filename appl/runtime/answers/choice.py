@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 
-from appl.backend import Profile, Response, Sampling
+from appl.backend import GREEDY, UNCONDITIONAL, Profile, Response, Sampling
 from appl.errors import ChoiceError, InvalidOption, Unsupported
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.demand import schema_for, unwrapped
@@ -47,8 +47,14 @@ def sampling_for(
     method: str | None,
 ) -> Sampling:
     """The sampling that makes the backend choose, in the best way that it has."""
+    if method in _METHODS and normalize is None:
+        _check_method(profile, str(method))
+        return dataclasses.replace(sampling, choices=tuple(options), normalize=str(method))
     if method not in (None, "logprob") or normalize not in (None, "token"):
-        raise InvalidOption("select() takes method='logprob' and normalize='token', or neither")
+        raise InvalidOption(
+            f"select(method={method!r}, normalize={normalize!r}): method is 'logprob', with which "
+            f"normalize='token' may stand, or one of {', '.join(map(repr, _METHODS))}"
+        )
     if "choices" in profile.features:
         return dataclasses.replace(sampling, choices=tuple(options), normalize=normalize)
     if method == "logprob":
@@ -61,6 +67,17 @@ def sampling_for(
         return dataclasses.replace(sampling, regex=pattern)
     schema = schema_for(BySchema({"enum": list(options)}), profile)
     return dataclasses.replace(sampling, schema=schema) if schema is not None else sampling
+
+
+_METHODS = (GREEDY, UNCONDITIONAL)
+
+
+def _check_method(profile: Profile, method: str) -> None:
+    if not {"choices", "choice_methods"} <= profile.features:
+        raise Unsupported(
+            f"backend {profile.name!r} cannot choose by {method!r}; choose a backend that scores "
+            "tokens (sglang, embedded), or leave out method="
+        )
 
 
 def choose(call: Call, options: tuple[str, ...]) -> Chosen:

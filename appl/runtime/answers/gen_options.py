@@ -36,7 +36,18 @@ class SelectOptions(CallOptions, total=False):
     normalize: str | None
 
 
-class StepOptions(CallOptions, total=False):
+if TYPE_CHECKING:
+
+    class OpenAIOptions(TypedDict, total=False):
+        """Options in OpenAI's words, which ``gen`` takes too: see ``appl.compat.answers``."""
+
+        top_logprobs: int | None
+        max_completion_tokens: int | None
+else:
+    OpenAIOptions = CallOptions
+
+
+class StepOptions(CallOptions, OpenAIOptions, total=False):
     """Options of each step of ``gen_with_tools``."""
 
     max_tokens: int | None

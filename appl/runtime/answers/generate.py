@@ -79,7 +79,9 @@ def gen(model: str | None = None, *, response_format: Any = None, **options: Any
         max_asks: How often a typed answer is asked in all, each time with what was wrong;
             default 3. Then ``OutputError`` is raised.
         choices: Texts of which the model picks one; see ``select``.
-        method: ``"logprob"`` picks by log-probability only, and fails where that is impossible.
+        method: ``"logprob"`` picks by log-probability only, and fails where that is impossible;
+            ``"greedy_token_selection"`` picks token by token,
+            ``"unconditional_likelihood_normalized"`` by how much the prompt makes each likelier.
         normalize: ``"token"`` divides log-probabilities by the number of tokens.
         regex: Regular expression that the answer matches.
         grammar: Grammar (EBNF) that the answer follows.
@@ -129,7 +131,9 @@ def select(
 
     options: The texts, at least one, each once.
     model: ``BACKEND/MODEL``, a model of the run's backend, or a name of ``[models]``.
-    method: ``"logprob"`` picks by log-probability only, and fails where that is impossible.
+    method: ``"logprob"`` picks by log-probability only, and fails where that is impossible;
+        ``"greedy_token_selection"`` picks token by token,
+        ``"unconditional_likelihood_normalized"`` by how much the prompt makes each likelier.
     normalize: ``"token"`` divides log-probabilities by the number of tokens.
     messages, temperature, seed, timeout, priority, cache, backend_options: as for ``gen``.
     """

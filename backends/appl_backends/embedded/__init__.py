@@ -13,7 +13,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from appl.backend import Chunk, Emit, Profile, Request, Response, Sample, Sampling, check_media
+from appl.backend import (
+    UNCONDITIONAL,
+    Chunk,
+    Emit,
+    Profile,
+    Request,
+    Response,
+    Sample,
+    Sampling,
+    check_media,
+)
 from appl.errors import (
     BackendTimeout,
     InvalidOption,
@@ -22,6 +32,7 @@ from appl.errors import (
     nearest,
 )
 from appl.price import Free
+from appl_backends.choosing import scored
 from appl_backends.embedded.cache import Cache
 from appl_backends.embedded.constraint import Constraints, Wanted
 from appl_backends.embedded.engine import Engine
@@ -40,6 +51,7 @@ WEIGHTS = Path(__file__).parent / "weights"
 FEATURES = frozenset(
     {
         "choices",
+        "choice_methods",
         "regex",
         "grammar",
         "schema",
@@ -135,8 +147,23 @@ class Embedded:
         except TimeoutError:
             raise BackendTimeout(f"no answer within {request.timeout} s") from None
         if request.sampling.choices is not None:
-            response = _chosen(response, request, task)
+            alone = await self._alone(request, task)
+            response = _chosen(response, request, task, alone)
         return _named(response)
+
+    async def _alone(self, request: Request, task: Task) -> list[list[float]]:
+        """The log-probabilities of the options' tokens without a prompt, where they are needed."""
+        if request.sampling.normalize != UNCONDITIONAL:
+            return []
+        return list(await asyncio.gather(*map(self._unprompted, task.options or ())))
+
+    async def _unprompted(self, option: list[int]) -> list[float]:
+        """The log-probabilities of an option's tokens, its end included; 0 for the first one."""
+        if not option:
+            return [0.0]
+        task = Task(option[:1], [Draw(0.0, 1.0, 0, 0)], 1, options=[option[1:]])
+        await self.worker.run(task)
+        return [0.0, *task.live[0].entries]
 
     def count_tokens(self, text: str) -> int:
         """How many tokens *text* has, role and end of a message left out."""
@@ -290,13 +317,11 @@ def _named(response: Response) -> Response:
     )
 
 
-def _chosen(response: Response, request: Request, task: Task) -> Response:
-    """The response whose sample is the best-scored option; ties go to the first."""
-    choices, scores = request.sampling.choices, response.scores
-    assert choices is not None and scores is not None and task.options is not None
-    if request.sampling.normalize == "token":
-        pairs = zip(scores, task.options, strict=True)
-        scores = tuple(score / (len(option) + 1) for score, option in pairs)
-    best = next(at for at, score in enumerate(scores) if score >= max(scores) - TOLERANCE)
+def _chosen(response: Response, request: Request, task: Task, alone: list[list[float]]) -> Response:
+    """The response whose sample is the best option; ties go to the first."""
+    choices = request.sampling.choices
+    assert choices is not None
+    entries = [run.entries for run in task.live]
+    scores, best = scored(request.sampling.normalize, entries, alone, TOLERANCE)
     samples = (Sample(choices[best], "stop"),) * request.n
     return Response(samples, response.usage, scores=scores, choice_method="logprob")

@@ -153,6 +153,11 @@ class Run:
         calls = (offer.call(self.writer.text, number),) if whole else ()
         return Sample("", self.finish, logprobs, calls)
 
+    @property
+    def entries(self) -> list[float]:
+        """The log-probabilities of the tokens that were scored or generated."""
+        return [entry.logprob for entry in self.logprobs]
+
     def begin_call(self) -> None:
         """What follows is a tool call, and no text."""
         assert self.task.offer is not None, "only what was offered is called"

@@ -19,7 +19,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from appl.backend import Emit, Profile, Request, Response, Sample, Usage
+from appl.backend import (
+    UNCONDITIONAL,
+    Emit,
+    Profile,
+    Request,
+    Response,
+    Sample,
+    Sampling,
+    Usage,
+)
 from appl.errors import (
     BackendUnavailable,
     InvalidOption,
@@ -30,6 +39,7 @@ from appl.errors import (
 )
 from appl.price import Free
 from appl.prompt.secret import conceal
+from appl_backends.choosing import scored
 from appl_backends.sglang import answers, asking
 from appl_backends.sglang.heads import Head
 from appl_backends.sglang.probe import Server, probe
@@ -43,6 +53,7 @@ URL = "http://127.0.0.1:30000"
 ENVIRONMENT = ("SGLANG_URL", "SGLANG_API_KEY", "SGLANG_ADMIN_KEY")
 FEATURES = frozenset(
     {
+        "choice_methods",
         "choices",
         "grammar",
         "images",
@@ -390,10 +401,10 @@ class SGLang:
         prompt.computed(start)
         listed = answers.answers(found, len(choices), self._wire.who)
         entries = [answers.scores(each, 1, self._wire.who) for each in listed]
-        scores = tuple(map(sum, entries))
-        if sampling.normalize == "token":
-            scores = tuple(total / len(each) for total, each in zip(scores, entries, strict=True))
-        best = next(at for at, score in enumerate(scores) if score >= max(scores) - TIE)
+        alone: list[list[float]] = []
+        if sampling.normalize == UNCONDITIONAL:
+            alone = await self._alone([ids[start:] for ids in whole], sampling)
+        scores, best = scored(sampling.normalize, entries, alone, TIE)
         cached = answers.usage(listed).cached_tokens
         return Response(
             (Sample(choices[best], "stop"),) * request.n,
@@ -403,6 +414,16 @@ class SGLang:
             choice_method="logprob",
             cost=0,
         )
+
+    async def _alone(
+        self, choices: Sequence[Sequence[int]], sampling: Sampling
+    ) -> list[list[float]]:
+        """The log-probabilities of the tokens of *choices* without a prompt; 0 for each first."""
+        rid = self._rid()
+        body = asking.ask_scores(choices, 0, sampling, rid)
+        found = await self._asked(rid, self._wire.post("/generate", body))
+        listed = answers.answers(found, len(choices), self._wire.who)
+        return [[0.0, *answers.scores(each, 1, self._wire.who)] for each in listed]
 
 
 def _address(

@@ -14,4 +14,5 @@ def answer(question: str, **options: Unpack[GenOptions]) -> str:
 
 
 assert_type(answer("Why?", temperature=0.5), str)
+answer("Why?", logprobs=True, top_logprobs=3, max_completion_tokens=5)
 answer("Why?", temprature=0.5)  # type: ignore[call-arg]
