@@ -287,13 +287,24 @@ class Prompt:
 
 
 class Heard(Prompt):
-    """A prompt that calls *listener* whenever something was said in it; its copies do not."""
+    """The prompt *of* a function, which calls *listener* whenever something is said through this.
 
-    __slots__ = ("_listener",)
+    Its copies do not.
+    """
 
-    def __init__(self, tip: Node | None, listener: Callable[[], None]) -> None:
-        super().__init__(tip)
-        self._listener = listener
+    __slots__ = ("_listener", "_of")
+
+    def __init__(self, of: Prompt, listener: Callable[[], None]) -> None:
+        self._of, self._listener = of, listener
+
+    @property
+    def tip(self) -> Node | None:
+        """The newest node."""
+        return self._of.tip
+
+    @tip.setter
+    def tip(self, tip: Node | None) -> None:
+        self._of.tip = tip
 
     def say(self, voice: Voice, part: Part, starts: bool = True, site: Origin = None) -> Node:
         node = super().say(voice, part, starts, site)

@@ -59,7 +59,7 @@ def enter(
     if beside:
         shelter(frame, caller)
     if manner.listener is not None:
-        frame.prompt, frame.streams = Heard(prompt.tip, manner.listener), True
+        frame.prompt, frame.streams = Heard(prompt, manner.listener), True
     turn = state.turn(caller, frame) if state is not None else None
     if run.watched:
         at = time.monotonic_ns()

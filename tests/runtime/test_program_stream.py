@@ -109,6 +109,22 @@ def test_contexts_of_their_own_do_not_appear_and_the_same_one_does() -> None:
         assert "".join(stream(program)) == "begin\n[ok]\nfresh ok"
 
 
+def test_a_function_that_resumes_remembers_what_was_streamed() -> None:
+    @ppl(ctx="resume")
+    def chat(question: str) -> None:
+        f"{question}"
+        with AIRole():
+            gen()
+
+    with running(Scripted(["one", "two", "three"])) as seen:
+        assert "".join(stream(chat, "a")) == "a\none"
+        assert "".join(stream(chat, "b")) == "b\ntwo"
+        chat("c")
+    assert seen.prompts["/chat.2/gen.0"] == (
+        "user: a\nassistant: one\nuser: b\nassistant: two\nuser: c"
+    )
+
+
 def test_answers_are_streamed_inside_a_list_with_its_indent() -> None:
     @ppl
     def program() -> None:
