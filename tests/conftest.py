@@ -56,6 +56,7 @@ PARTS = {
     "sglang": "kills and faults",
     "examples": "examples",
     "compat": "examples",
+    "journeys": "examples",
     "pythons": "pythons",
     "docs": "docs and browser",
     "viewer": "docs and browser",

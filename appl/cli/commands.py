@@ -25,6 +25,8 @@ else:
     _Choice = click.Choice  # which is generic since click 8.2
 
 F = TypeVar("F", bound=Callable[..., Any])
+SCRIPT_ARGUMENTS = "script_arguments"
+"""The name of the argument that takes the words after ``--``."""
 CONTEXT = {"help_option_names": ["-h", "--help"], "show_default": True, "max_content_width": 100}
 
 
@@ -86,6 +88,15 @@ class Command(click.Command):
         super().__init__(*args, **more)
         self.options_metavar = "[options]"
         self.examples, self.codes = example.splitlines(), codes
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse *args*; the words after ``--`` are those of a recorded script, if it takes some."""
+        if "--" not in args or all(param.name != SCRIPT_ARGUMENTS for param in self.params):
+            return super().parse_args(ctx, args)
+        at = args.index("--")
+        left = super().parse_args(ctx, args[:at])
+        ctx.params[SCRIPT_ARGUMENTS] = (*ctx.params[SCRIPT_ARGUMENTS], *args[at + 1 :])
+        return left
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """The option ``--help``, described as the others are."""

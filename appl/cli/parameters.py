@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from appl.cli.commands import argument, option, several, switch
+from appl.cli.commands import SCRIPT_ARGUMENTS, argument, option, several, switch
 
 
 def late(name: str) -> Callable[..., Any]:
@@ -44,7 +44,7 @@ runs = argument("runs", nargs=-1, required=True, metavar="RUN", help=RUN, shell_
 recorded_program = several(
     run,
     argument(
-        "script_arguments", nargs=-1, metavar="-- ARGUMENT",
+        SCRIPT_ARGUMENTS, nargs=-1, metavar="-- ARGUMENT",
         help="what a script is started with",
     ),
 )  # fmt: skip

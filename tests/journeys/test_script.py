@@ -1,0 +1,30 @@
+"""A first hour with a plain script, on this Python: its exit codes, and its replay."""
+
+from __future__ import annotations
+
+from .place import Newcomer
+
+SCRIPT = """
+import sys
+from appl import gen, ppl
+
+@ppl
+def ask(question: str) -> str:
+    "Facts: Mira Holt is a baker from Tarn. Olaf Brand is a pilot."
+    f"Question: {question} Answer with the name only."
+    return gen()
+
+print(ask("Who is a baker?"))
+sys.exit(len(sys.argv) > 1 and int(sys.argv[1]))
+"""
+
+
+def test_a_script_on_this_python(newcomer: Newcomer) -> None:
+    """``.ci/pythons`` runs this on every supported Python that the machine has."""
+    newcomer.writes("script.py", SCRIPT)
+    out, told = newcomer.types("python script.py")
+    assert out == "Mira Holt\n" and "Traceback" not in told
+    out, told = newcomer.types("python script.py 5", code=5)
+    assert out == "Mira Holt\n" and "Traceback" not in told
+    again, told = newcomer.types("appl trace replay -- 5", code=5)
+    assert again == out and "Traceback" not in told
