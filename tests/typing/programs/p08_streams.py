@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from appl import TextStream, gen
+import appl
+from appl import ProgramPiece, TextStream, gen, ppl
 
 
 class Person:
@@ -24,3 +25,17 @@ async def read() -> None:
 
 
 gen(stream="yes")  # type: ignore[call-overload]
+
+
+@ppl
+def story(about: str) -> int:
+    f"Tell me of {about}. {gen()}"
+    return 5
+
+
+program = appl.stream(story, "dogs")
+assert_type(program.result(), int)
+for part in program:
+    assert_type(part, ProgramPiece)
+    assert_type(part.generated, bool)
+appl.stream(story, 3)  # type: ignore[arg-type]
