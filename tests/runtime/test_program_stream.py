@@ -151,6 +151,21 @@ def test_a_failed_answer_is_raised_after_the_text_that_came() -> None:
     assert seen[-2:] == ["\nSure: ", "a"]
 
 
+def test_a_failure_that_the_program_handles_does_not_end_the_stream() -> None:
+    @ppl
+    def program() -> None:
+        "a"
+        try:
+            f"b {gen()}"
+        except BackendError:
+            "c"
+        "d"
+
+    failing = Scripted([Streamed(("x",), BackendError("gone"))])
+    with running(failing):
+        assert "".join(stream(program)) == "a\nb x\nc\nd"
+
+
 def test_an_error_of_the_program_is_raised_at_the_end() -> None:
     @ppl
     def program() -> None:

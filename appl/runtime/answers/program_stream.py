@@ -105,7 +105,14 @@ class ProgramStream(Generic[R]):
             fresh = _since(last, tip)
             for node in fresh:
                 voice = node.voice if move is None else move(node.voice)
-                yield from teller.tell(node.after(None, voice=voice))
+                try:
+                    yield from teller.tell(node.after(None, voice=voice))
+                except Exception:
+                    yield task
+                    if isinstance(task.outcome, Error):
+                        raise task.seen() from None
+                    if node in _since(frame.origin, frame.tip()):  # else the program handled it
+                        raise
             last = tip
             if over and not fresh:
                 break
