@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from appl.prompt import digest_of, tagged
+from appl.prompt.secret import shown_words
 from appl.version import version
 
 _OWN_MODULES = 200
@@ -44,7 +45,7 @@ class Entry:
             "kind": self.kind,
             "file": self.file,
             "function": self.function,
-            "argv": list(self.argv),
+            "argv": shown_words(self.argv),
             "argc": self.argc,
             "directory": str(Path.cwd()),
         }

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.prompt.secret import LONG_ENOUGH as MIN_LENGTH
-from appl.prompt.secret import concealed, forms, is_likely
+from appl.prompt.secret import concealed, forms, values_in
 from appl.tracing.format import codec
 from appl.tracing.format.allowance import unlimited
 
@@ -62,9 +62,10 @@ class Masker:
             given
             | of_program
             | {
-                name: value
+                shown: each
                 for name, value in decoded
-                if len(value) >= MIN_LENGTH and is_likely(name)
+                if not _is_path(value)
+                for shown, each in values_in(name, value).items()
             }
         )
         pairs = [
