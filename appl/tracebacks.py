@@ -10,6 +10,7 @@ import dis
 import os
 import sys
 import sysconfig
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +38,11 @@ def is_full() -> bool:
 def is_ours(file: str) -> bool:
     """Whether *file* belongs to the package, or to what switches between its programs."""
     return file.startswith(_OURS) or _BACKENDS in file
+
+
+def is_library(file: str) -> bool:
+    """Whether *file* is no file of the user's own: it is ours, Python's, or installed."""
+    return is_ours(file) or file.startswith(_PYTHON) or f"{os.sep}site-packages{os.sep}" in file
 
 
 def shown(error: BaseException) -> list[TracebackType]:
@@ -70,10 +76,11 @@ def advise(error: BaseException) -> None:
 
 
 def install() -> None:
-    """Have Python and IPython trim an error before they show it, each in its own way."""
+    """Have Python, its threads and IPython trim an error before they show it."""
     hook = sys.excepthook
     if not getattr(hook, "appl", False):
         sys.excepthook = _trimming(hook)
+        threading.excepthook = _trimming_in_threads(threading.excepthook)
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is not None and not shell.custom_exceptions:
@@ -86,6 +93,18 @@ def _trimming(hook: Hook) -> Hook:
         hook(kind, error, error.__traceback__)
 
     show.appl = True  # type: ignore[attr-defined]
+    return show
+
+
+def _trimming_in_threads(hook: Callable[[threading.ExceptHookArgs], Any]) -> Callable[..., None]:
+    def show(ended: threading.ExceptHookArgs) -> None:
+        error = ended.exc_value
+        if error is not None:
+            trim(error)
+            parts = (type(error), error, error.__traceback__, ended.thread)
+            ended = threading.ExceptHookArgs(parts)
+        hook(ended)
+
     return show
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import shlex
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,8 +43,10 @@ def bind(
     left out. Raises ``UsageError``.
     """
     parameters = _parameters(function)
+    if words and words[0] == "--":
+        words = words[1:]
     if words and not words[0].startswith("-"):
-        raise UsageError(f"give arguments by name, as --name value; got {words[0]!r}")
+        raise UsageError(_unnamed(words[0], parameters))
     given = _parsed(_command(function, parameters, common, prog), words)
     written = {
         name: "off" if given.get(_off(name)) else given.pop(_dest(name)) for name in parameters
@@ -87,9 +90,18 @@ def _parsed(made: Program, words: Sequence[str]) -> dict[str, Any]:
         context = made.make_context(made.name, list(words))
     except click.NoSuchOption as error:
         raise UsageError(_unknown(made, error.option_name)) from None
+    except click.BadOptionUsage as error:
+        raise UsageError(f"{error.option_name} needs a value") from None
     except click.UsageError as error:
         raise UsageError(error.format_message()) from None
     return context.params
+
+
+def _unnamed(word: str, parameters: Parameters) -> str:
+    """What to write for *word*, which stands where ``--name`` should."""
+    flag = next((_flag(name) for name in parameters), "")
+    example = f"; write {flag} {shlex.quote(word)}" if flag else ""
+    return f"give arguments by name, as --name value; got {word!r}{example}"
 
 
 def _unknown(made: Program, word: str) -> str:

@@ -159,9 +159,17 @@ class Group(Command, click.Group):
         name, *rest = args
         found = self.get_command(ctx, name)
         if found is None and not ctx.resilient_parsing:
-            hint = nearest(name, self.list_commands(ctx))
-            ctx.fail(f"there is no command {name!r}{hint}")
+            ctx.fail(f"there is no command {name!r}{self._hint(ctx, name)}")
         return name, found, rest
+
+    def _hint(self, ctx: click.Context, name: str) -> str:
+        """What was probably meant by *name*, which is no command."""
+        options = [word for param in self.get_params(ctx) for word in param.opts]
+        if f"--{name}" in options:
+            return f"; write `{ctx.command_path} --{name}`"
+        if ".py" in name and "run" in self.list_commands(ctx):
+            return f"; write `{ctx.command_path} run {name}`"
+        return nearest(name, self.list_commands(ctx))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, then the options."""
@@ -290,6 +298,8 @@ def _problem(error: click.UsageError) -> str:
         return f"{_path(error)} needs {_names(error.param)}"
     if isinstance(error, click.BadParameter):
         return f"{_names(error.param)}: {error.message}"
+    if isinstance(error, click.BadOptionUsage):
+        return f"{error.option_name} needs a value"
     return error.message
 
 
@@ -301,7 +311,11 @@ def _nearest_option(error: click.NoSuchOption) -> str:
     if error.ctx is None:
         return ""
     params = error.ctx.command.get_params(error.ctx)
-    return nearest(error.option_name, [name for param in params for name in param.opts])
+    known = [name for param in params for name in param.opts]
+    if error.option_name.startswith("--"):
+        return nearest(error.option_name, known)
+    letter = f"--{error.option_name[1:2].lower()}"
+    return nearest(letter, [name for name in known if name.startswith(letter)], 0.0)
 
 
 def _names(param: click.Parameter | None) -> str:

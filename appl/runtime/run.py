@@ -20,7 +20,7 @@ from typing import Any, cast
 from greenlet import getcurrent
 
 from appl.backend import Backend, PrefixCaching
-from appl.errors import RunClosed
+from appl.errors import ConfigError, RunClosed
 from appl.prompt import Prompt, digest_of
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.models import Model, Models
@@ -141,7 +141,7 @@ class Run:
         self.recent = Recent()
         self.closed = False  # nothing can be started any more
         self.over = False  # and all has ended
-        self.refusal: Exception | None = None  # why nothing may be started, if so
+        self.refusal = ""  # why nothing may be started, if so
         self.on_over: Callable[[], None] | None = None
         self.began = time.monotonic()
         self.serial = SerialWaits()
@@ -331,8 +331,8 @@ class Run:
         """Refuse what comes after the end."""
         if self.closed:
             raise RunClosed("this run is over: nothing can be started in it any more")
-        if self.refusal is not None:
-            raise self.refusal
+        if self.refusal:
+            raise ConfigError(self.refusal)
 
     # -- scopes
 

@@ -7,13 +7,17 @@ cancels it.
 from __future__ import annotations
 
 import atexit
+import functools
 import importlib
+import inspect
+import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from appl import threads
 from appl.runtime.concurrency.crossing import io_thread
+from appl.tracebacks import is_library
 
 if TYPE_CHECKING:
     from appl.session.opening import Session
@@ -23,6 +27,7 @@ _open: dict[int, Session] = {}
 _closing: list[threading.Thread] = []
 _registered = False
 _LONGEST_S = 5.0
+_LOOK_S = 0.05
 
 
 def at_exit(action: Callable[[], None]) -> None:
@@ -32,7 +37,39 @@ def at_exit(action: Callable[[], None]) -> None:
         threads.reserve()
         threads.start(io_thread().reserve, "appl-helper").join()  # whose threads are daemons too
     register = getattr(threading, "_register_atexit", atexit.register)
-    register(action)
+    try:
+        register(action)
+    except RuntimeError:  # the main thread is done already, and Python waits for the others
+        atexit.register(action)
+
+
+def join_users_threads() -> None:
+    """Wait for the threads that the user's own code started, as Python does before it exits.
+
+    Those of libraries, as of executors, may wait for the end themselves.
+    """
+    while running := [each for each in threading.enumerate() if _is_users(each)]:
+        running[0].join(_LOOK_S)
+
+
+def _is_users(thread: threading.Thread) -> bool:
+    if thread.daemon or thread in (threading.main_thread(), threading.current_thread()):
+        return False
+    work: Any = getattr(thread, "_target", None) or getattr(thread, "function", None)
+    while isinstance(work, functools.partial):
+        work = work.func
+    code = getattr(inspect.unwrap(work or type(thread).run), "__code__", None)
+    return code is not None and not is_library(code.co_filename) and not _waits_for_main(thread)
+
+
+def _waits_for_main(thread: threading.Thread) -> bool:
+    """Whether *thread* itself waits for the end of the main thread."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None:
+        if frame.f_code is threading.Thread.join.__code__:
+            return frame.f_locals.get("self") is threading.main_thread()
+        frame = frame.f_back
+    return False
 
 
 def linger(session: Session) -> None:

@@ -16,12 +16,12 @@ from appl.runtime.run import Run
 
 def show_trace_below_cells(run: Run, path: Path) -> None:
     """Show a collapsed line with *path* below each cell that makes calls in *run*."""
-    shell = _kernel_shell()
+    shell = kernel_shell()
     if shell is not None:
         shell.events.register("post_run_cell", _Line(run, path))
 
 
-def _kernel_shell() -> Any:
+def kernel_shell() -> Any:
     """The shell of the notebook's kernel that runs this; ``None`` elsewhere."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None

@@ -22,7 +22,8 @@ from appl.runtime.run import Run
 from appl.session.continuing import resume_session
 from appl.session.entry import script
 from appl.session.first_run import after_run
-from appl.session.lingering import at_exit
+from appl.session.lingering import at_exit, join_users_threads
+from appl.session.notebook import kernel_shell
 from appl.session.opening import Session, make_session, shown, tell
 from appl.tracing import Trace, resolve
 from appl.tracing.replaying.resumer import Resumer
@@ -86,18 +87,28 @@ def _refusing(run: Run, began: str) -> settings.TooLate:
 
     def refuse(call: str | None) -> None:
         if call is None:
-            run.refusal = None
+            run.refusal = ""
             return
         at = "" if hosted else f" {_users_place()}"
         message = (
-            f"{call}{at} comes too late: this run began {began}, with the settings of then; write "
-            "it above that, at the top of the file"
+            f"{call}{at} comes too late: this run began {began}, with the settings of then; "
+            f"{_remedy()}"
         )
         if hosted:
             raise ConfigError(message)
-        run.refusal = ConfigError(message)
+        run.refusal = message
 
     return refuse
+
+
+def _remedy() -> str:
+    """What to write in place of settings that come too late."""
+    if kernel_shell() is None:
+        return "write it above that, at the top of the file"
+    return (
+        "restart the kernel and run it before the first call, or put the calls that it is for into "
+        "a block `with appl.record():`"
+    )
 
 
 def _users_place() -> str:
@@ -146,6 +157,8 @@ def _close_process() -> None:
         return
     failed = _unhandled()
     try:
+        if failed is None:
+            join_users_threads()
         _finish(session, failed)
     except BaseException as error:
         if failed is None:

@@ -102,10 +102,18 @@ def test_a_missing_or_unknown_name_is_told() -> None:
         (["--question", "q", "--x"], "f has no parameter --x"),
         (["--qestion", "q", "--question", "q"], "did you mean '--question'?"),
         (["stray"], "give arguments by name"),
+        (["two words"], "write --question 'two words'"),
+        (["--question"], "--question needs a value"),
     ):
         with pytest.raises(UsageError) as wrong:
             bound(f, *argv)
         assert said in str(wrong.value)
+
+
+def test_two_dashes_may_stand_before_the_arguments_of_the_program() -> None:
+    def f(question: str): ...
+
+    assert bound(f, "--", "--question", "q") == {"question": "q"}
 
 
 def test_help_shows_the_parameters() -> None:

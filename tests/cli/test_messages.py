@@ -34,6 +34,26 @@ def test_a_command_that_is_left_out_is_answered_with_those_there_are(
 
 
 @pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("program.py", "--n", "2"), "write `appl run program.py`"),
+        (("program.py:ask",), "write `appl run program.py:ask`"),
+        (("version",), "write `appl --version`"),
+        (("help",), "write `appl --help`"),
+        (("-V",), "did you mean '--version'?"),
+        (("trace", "help"), "write `appl trace --help`"),
+        (("run", "--model"), "--model needs a value"),
+        (("run", "-m", "x", "program.py"), "did you mean '--m"),
+    ],
+)
+def test_what_is_no_command_or_option_is_answered_with_what_was_probably_meant(
+    project: Project, words: tuple[str, ...], hint: str
+) -> None:
+    told = project.appl(*words)
+    assert told.code == 2 and hint in told.err
+
+
+@pytest.mark.parametrize(
     ("target", "problem"),
     [
         (".", "write the program as file.py:function, got '.'"),

@@ -84,3 +84,26 @@ def test_a_map_or_a_program_that_is_not_awaited_is_run_to_be_shown(cells: Any) -
     assert re.fullmatch(rf"\['{ANSWER}', '{ANSWER}'\]", many[0]["text/plain"])
     assert re.fullmatch(f"'{ANSWER}'", ran[0]["text/plain"])
     assert typed[0]["text/plain"] == "Ticket(priority=3)"
+
+
+LATE = """
+from traceback import extract_tb
+appl.init(temperature=0.5)
+told = []
+for _ in range(2):
+    try:
+        answer("a")
+    except appl.ConfigError as error:
+        told.append((str(error), len(extract_tb(error.__traceback__))))
+told
+"""
+
+
+def test_settings_that_come_too_late_say_what_to_do_in_a_notebook(cells: Any) -> None:
+    _, told, own = cells(
+        "answer('Which?')", LATE, "with appl.record():\n    said = answer('a')\nsaid"
+    )
+    (first, depth), (_, again) = eval(told[0]["text/plain"])
+    assert "restart the kernel" in first and "with appl.record():" in first
+    assert depth == again  # each refusal is an error of its own
+    assert re.fullmatch(f"'{ANSWER}'", own[0]["text/plain"])

@@ -36,6 +36,13 @@ async def later():
 def child():
     str(say("child"))
 
+def last():
+    threading.main_thread().join()
+
+def two_more():
+    str(say("one"))
+    str(say("two"))
+
 """
 ENDS = {
     "without an answer": ("nothing()", 0, 0),
@@ -56,6 +63,18 @@ ENDS = {
     "at once": ("str(say('a')); os._exit(4)", 4, 1),
     "beside a thread": ("threading.Thread(target=child, daemon=True).start(); say('a')", 0, None),
     "after a thread": ("t = threading.Thread(target=child); t.start(); t.join()", 0, 1),
+    "before a thread": ("str(say('a')); threading.Timer(0.2, two_more).start()", 0, 3),
+    "before a thread that makes the first call": (
+        "threading.Timer(0.2, two_more).start()",
+        0,
+        2,
+    ),
+    "before a thread that waits for the main one": (
+        "say('a'); threading.Thread(target=threading.main_thread().join).start(); "
+        "threading.Thread(target=last).start()",
+        0,
+        1,
+    ),
     "after a block": ("with appl.record():\n    say('a')", 0, 1),
     "in an answer's midst": ("print(next(iter(appl.run(say, 'a'))))", 0, 1),
     "beside a forked child": ("say('a'); os.fork() or os._exit(5)", 0, 1),

@@ -39,6 +39,7 @@ ENDS = {
 }
 HOSTS = {
     "script": [sys.executable, "script.py"],
+    "thread": [sys.executable, "thread.py"],
     "pytest": [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"],
     "notebook": [sys.executable, "shell.py"],
 }
@@ -55,6 +56,8 @@ def shown(folder: Path, host: str, kind: str, **environment: str) -> str:
     """What *host* shows where a program fails in the way *kind*."""
     (folder / "program.py").write_text(PROGRAM, "utf-8")
     (folder / "script.py").write_text(f"from program import outer\nouter({kind!r})\n", "utf-8")
+    thread = f"import threading\nfrom program import outer\nthreading.Thread(target=outer, args=({kind!r},)).start()\n"
+    (folder / "thread.py").write_text(thread, "utf-8")
     test = f"from program import outer\ndef test_it():\n    outer({kind!r})\n"
     (folder / "test_it.py").write_text(test, "utf-8")
     (folder / "shell.py").write_text(SHELL.format(kind=kind), "utf-8")

@@ -40,6 +40,20 @@ def think(question: object) -> str:
     return str(gen())
 
 
+@ppl
+def think_twice(question: object) -> str:
+    f"{question}"
+    idea = str(gen())
+    return think(f"Is this right? {idea}")
+
+
+@ppl
+def think_twice_of(former: str) -> str:
+    idea = think("a new idea")
+    f"Compare {idea} with {former}"
+    return str(gen())
+
+
 @ppl(parallel=True)
 def beside(question: object) -> str:
     f"{question}"
@@ -64,6 +78,12 @@ def chain() -> None:
     answer = "start"
     for _ in range(COUNT):
         answer = think(f"What follows from {answer}?")
+
+
+def chain_of_two_steps() -> None:
+    answer = "start"
+    for _ in range(COUNT):
+        answer = think_twice_of(answer)
 
 
 async def in_turn() -> None:
@@ -91,6 +111,7 @@ FINE: dict[str, Callable[[], Any]] = {
     "parallel": lambda: [beside(number) for number in range(COUNT)],
     "conversation": talks,
     "chain through plain text": chain,
+    "chain through the second of two calls": chain_of_two_steps,
     "gather": lambda: asyncio.run(gathered()),
     "one": lambda: think(1),
 }
@@ -107,3 +128,8 @@ def test_calls_that_wait_one_after_the_other_are_named(program: Callable[[], Any
 @pytest.mark.parametrize("program", FINE.values(), ids=FINE)
 def test_what_has_to_wait_or_does_not_is_not_told(program: Callable[[], Any]) -> None:
     assert line(program) == ""
+
+
+def test_a_function_whose_own_calls_need_each_other_is_named_too() -> None:
+    said = line(lambda: [think_twice(number) for number in range(COUNT)])
+    assert f"{COUNT} calls of think_twice " in said and "write appl.map(think_twice, items)" in said

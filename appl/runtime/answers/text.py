@@ -174,8 +174,13 @@ class Text(str):
         def __getattr__(self, name: str) -> Any:
             found = of_answer(self, self, name)
             if found is MISSING:
-                raise AttributeError(f"an answer has no attribute {name!r}")
+                raise AttributeError(_no_attribute(name, self.response_obj))
             return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (str.__str__(self),)
+
+
+def _no_attribute(name: str, typed: object) -> str:
+    hint = "; for an answer with attributes, write gen(response_format=…)" if typed is None else ""
+    return f"an answer has no attribute {name!r}{hint}"

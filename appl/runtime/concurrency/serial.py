@@ -20,11 +20,22 @@ _MOST = 10_000  # functions that are kept apart
 
 @dataclass(slots=True)
 class Turns:
-    """The calls of one function in one caller: seconds of each, and the line of a call in it."""
+    """The calls of one function in one caller: seconds of each, and the line of a call in it.
+
+    ``said`` is the last answer inside of call ``number``, ``said_before`` that of the one before.
+    """
 
     where: str
     seconds: dict[str, float] = field(default_factory=dict)
     depends: bool = False
+    number: str = ""
+    said: str = ""
+    said_before: str = ""
+
+    def enter(self, number: str) -> None:
+        """From now on it is the call *number* that is waited for."""
+        if number != self.number:
+            self.number, self.said_before, self.said = number, self.said, ""
 
     @property
     def lost(self) -> float:
@@ -45,6 +56,8 @@ class SerialWaits:
         """The run has waited *seconds* for *call*, and nothing else was under way."""
         new, before = call is not self._call, self._call
         self._call = call
+        if new and before is not None:
+            self._keep_answer(before)
         for parent, name, number in _levels(call.address):
             turns = self._found.get((parent, name))
             if turns is None:
@@ -53,9 +66,17 @@ class SerialWaits:
                 where = f"{call.file}:{call.line}" if call.file else ""
                 turns = self._found[parent, name] = Turns(where)
             turns.seconds[number] = turns.seconds.get(number, 0.0) + seconds
+            turns.enter(number)
             if new and not turns.depends:
-                own = f"{parent}/{name}."
-                turns.depends = _needs(call, before, own, f"{own}{number}")
+                siblings = f"{parent}/{name}."
+                turns.depends = _needs(call, turns.said_before, siblings, f"{siblings}{number}")
+
+    def _keep_answer(self, call: Call) -> None:
+        """*call* has been answered: the prompts of later calls may hold what was said."""
+        for parent, name, number in _levels(call.address):
+            turns = self._found.get((parent, name))
+            if turns is not None and turns.number == number:
+                turns.said = _answer(call)
 
     def worst(self) -> tuple[str, Turns] | None:
         """The function that lost most, by name."""
@@ -92,19 +113,18 @@ def _levels(address: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def _needs(call: Call, before: Call | None, siblings: str, own: str) -> bool:
+def _needs(call: Call, said_before: str, siblings: str, own: str) -> bool:
     """Whether the prompt of *call* has what a sibling of its own answered before, as far as known.
 
     An answer that went through plain Python is found by its text.
     """
-    prompt = call.request.messages if call.request is not None else None
     for address in call.edges():
         if address.startswith(siblings) and not f"{address}/".startswith(f"{own}/"):
             return True
-    if before is None or prompt is None or not before.address.startswith(siblings):
+    prompt = call.request.messages if call.request is not None else None
+    if prompt is None or len(said_before) < _SHORT:
         return False
-    said = _answer(before)
-    return len(said) >= _SHORT and any(said in message.content for message in prompt)
+    return any(said_before in message.content for message in prompt)
 
 
 def _answer(call: Call) -> str:

@@ -32,6 +32,7 @@ from appl.errors import (
     nearest,
 )
 from appl.price import Free
+from appl.threads import start as start_thread
 from appl_backends.choosing import scored
 from appl_backends.embedded.cache import Cache
 from appl_backends.embedded.constraint import Constraints, Wanted
@@ -171,7 +172,15 @@ class Embedded:
 
     async def aclose(self) -> None:
         """Stop the engine; what it still had to answer fails."""
-        await asyncio.to_thread(self.worker.stop)
+        loop = asyncio.get_running_loop()
+        stopped = loop.create_future()
+
+        def stop() -> None:
+            self.worker.stop()
+            loop.call_soon_threadsafe(stopped.set_result, None)
+
+        start_thread(stop, "appl-closing")  # no executor works at the end of a process
+        await stopped
 
     def cache_report(self) -> dict[str, int]:
         """Tokens, blocks and hits of the cache, and what the engine has computed."""
