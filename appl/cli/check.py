@@ -59,7 +59,7 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
     default="embedded",
     metavar="NAME",
     section=_AUDIT,
-    help="who answers when it is recorded; the embedded model does it for nothing",
+    help="the backend for the recording; by default the embedded model, for nothing",
 )
 @option(
     "--seconds",

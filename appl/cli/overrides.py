@@ -36,9 +36,7 @@ def settings(names: Iterable[str], section: str = "Options") -> Callable[[F], F]
     )
 
 
-with_settings = several(
-    settings(SETTINGS, "Settings, where the recorded ones are not meant"), budget
-)
+with_settings = several(settings(SETTINGS, "Settings in place of the recorded ones"), budget)
 
 
 def settings_of(given: Options) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def finding_at(file: str, rule: str, node: Any, message: str, hint: str) -> Find
 
 
 def serial_wait(subject: Subject) -> Iterator[Finding]:
-    """An answer is waited for in a loop, though no round needs that of an earlier one."""
+    """A loop waits for each answer, although no call needs an earlier answer."""
     for wait in subject.graph.nodes:
         if wait.op != "wait" or wait.label.startswith("leaving "):
             continue
@@ -172,7 +172,7 @@ def serial_wait(subject: Subject) -> Iterator[Finding]:
 
 
 def region_wait(subject: Subject) -> Iterator[Finding]:
-    """Leaving a ``try`` or ``with`` waits for calls, and holds up others that do not need them."""
+    """The end of a ``try`` or ``with`` waits for calls, and so delays others that do not need them."""
     graph = subject.graph
     for wait in graph.nodes:
         if wait.op != "wait" or not wait.label.startswith("leaving "):
@@ -257,7 +257,7 @@ def _why(wait: Node) -> str:
 
 
 def late_constant(subject: Subject) -> Iterator[Finding]:
-    """A long constant text comes after a part that differs from call to call."""
+    """A long constant text stands after a part that varies, so calls cannot share it as a prefix."""
     told: set[int] = set()
     for call in subject.graph.nodes:
         if call.op not in ("gen", "select") or not call.prompt:
@@ -312,7 +312,7 @@ def _constant_size(node: Node) -> int:
 
 
 def empty_prompt(subject: Subject) -> Iterator[Finding]:
-    """A model is asked with an empty prompt, whose text stands where no prompt holds it."""
+    """The prompt of a call is empty, because its text stands where no prompt gets it."""
     found = subject.found
     if not _starts_empty(subject):
         return
@@ -352,7 +352,7 @@ def _asks_own_prompt(subject: Subject, node: Node) -> bool:
 
 
 def unsaid_text(subject: Subject) -> Iterator[Finding]:
-    """A text or a message is made, and neither said nor used."""
+    """A text or a message is made, but never said or used."""
     for statement, name in unread_texts(subject.found.node):
         yield subject.at(
             "unsaid-text", statement, f"nothing says or reads `{name}`",
@@ -386,7 +386,7 @@ def unprompted(found: Found, callees: Callees) -> Iterator[Finding]:
 
 
 def not_text(subject: Subject) -> Iterator[Finding]:
-    """What a statement says has no text: a function, a class, a module, a role not entered."""
+    """A statement says a value without text: a function, a class, a module, a role not entered."""
     bound = survey(subject.found.node).bound
     for statement in own_statements(subject.found.node):
         if not isinstance(statement, ast.Expr):
@@ -441,7 +441,7 @@ def _textless(subject: Subject, node: ast.expr, bound: Container[str]) -> tuple[
 
 
 def lost_answer(subject: Subject) -> Iterator[Finding]:
-    """The last statement asks a model, and nothing returns the answer."""
+    """The last statement asks a model, but the function does not return the answer."""
     node = subject.found.node
     call = last_call(node)
     if call is None or subject.callees.kind(call.func) not in ("gen", "select"):
@@ -493,7 +493,7 @@ def _returns_text(subject: Subject, func: ast.expr) -> str:
 
 
 def unused_result(subject: Subject) -> Iterator[Finding]:
-    """A call's answer is kept under a name that nothing reads."""
+    """A variable holds an answer that nothing reads."""
     node = subject.found.node
     read = read_names(node)
     for statement in own_statements(node):
@@ -535,7 +535,7 @@ _UNDECLARED = {
 
 
 def undeclared_input(subject: Subject) -> Iterator[Finding]:
-    """A clock, dice or the environment is asked, and a replay would not see the same."""
+    """A clock, dice or the environment is read, so that a replay may see another value."""
     imported = subject.facts.imported
     for call in _calls(subject.found.node):
         path = _dotted(call.func, imported)
@@ -604,7 +604,7 @@ def _direct_calls(node: ast.AST) -> Iterator[ast.Call]:
 
 
 def set_order(subject: Subject) -> Iterator[Finding]:
-    """Calls are made in the order of a set, which differs from process to process."""
+    """Calls are made in the order of a set, which differs between processes."""
     for node in ast.walk(subject.found.node):
         if isinstance(node, ast.For | ast.comprehension) and _is_set(subject, node.iter):
             yield subject.at(
