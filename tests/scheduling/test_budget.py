@@ -186,6 +186,8 @@ def test_a_budget_of_nothing_in_particular_is_refused() -> None:
         appl.budget()
     with pytest.raises(InvalidOption, match="at least 0"):
         appl.budget(tokens=-1)
+    with pytest.raises(InvalidOption, match=r"budget.cost must be a number, got '1\$'"):
+        appl.budget(cost="1$")  # type: ignore[arg-type]
 
 
 @settings(max_examples=60, deadline=None)

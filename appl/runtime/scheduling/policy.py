@@ -19,6 +19,8 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def _check(name: str, value: Any, least: float = 0) -> None:
+    if value is not None and not isinstance(value, int | float):
+        raise InvalidOption(f"{name} must be a number, got {value!r:.80}")
     if value is not None and not value >= least:
         raise InvalidOption(f"{name} must be at least {least}, got {value!r}")
 
