@@ -172,7 +172,7 @@ def serial_wait(subject: Subject) -> Iterator[Finding]:
 
 
 def region_wait(subject: Subject) -> Iterator[Finding]:
-    """The end of a ``try`` or ``with`` waits for calls, and so delays others that do not need them."""
+    """The end of a ``try`` or ``with`` waits for calls, which delays others without need."""
     graph = subject.graph
     for wait in graph.nodes:
         if wait.op != "wait" or not wait.label.startswith("leaving "):
@@ -257,7 +257,7 @@ def _why(wait: Node) -> str:
 
 
 def late_constant(subject: Subject) -> Iterator[Finding]:
-    """A long constant text stands after a part that varies, so calls cannot share it as a prefix."""
+    """A long constant text after a part that varies: calls cannot share it as a prefix."""
     told: set[int] = set()
     for call in subject.graph.nodes:
         if call.op not in ("gen", "select") or not call.prompt:

@@ -13,7 +13,7 @@ from appl.compiler.ir import OPS, Graph
 from appl.compiler.rules import Finding
 
 NAME = "serial-calls"
-ABOUT = "A loop calls a prompt function that waits inside, although no call needs another's result"
+ABOUT = "A loop calls a prompt function that waits inside, although no call needs another result"
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)
 _EAGER = ("list", "tuple", "set", "sorted", "sum", "max", "min", "dict")
 _CHANGES = (
