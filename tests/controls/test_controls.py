@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TESTS = ("tracing", "traces", "hostile")
+TESTS = ("tracing", "traces", "hostile", "tools", "canaries")
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,36 @@ CONTROLS = {
         "        self.refresh()\n        if not self._bytes:\n            return items\n",
         "        if self._given is not None:\n            return items\n",
         "tracing/test_secrets.py::test_several_secrets_in_one_text_are_all_masked",
+    ),
+    "no secret in base64 and hexadecimal": Control(
+        "prompt/secret.py",
+        "    coded = _coded(data) if len(data) >= _CODED else set[str]()\n",
+        "    coded = set[str]()\n",
+        "canaries/test_names.py::test_no_secret_passes_in_any_encoding",
+    ),
+    "no password of a URL": Control(
+        "prompt/secret.py",
+        "    found = [unquote(each) for each in _PASSWORD.findall(value)] + _PASSWORD.findall(value)\n",
+        "    found = list[str]()\n",
+        "canaries/test_names.py::test_the_password_alone_is_taken_out_of_a_url",
+    ),
+    "unknown kinds of records pass": Control(
+        "tracing/recording/privacy.py",
+        "        _check(fields)\n",
+        "",
+        "tracing/test_unknown_kinds.py::test_what_is_not_known_is_not_shared",
+    ),
+    "patterns are not looked at before they are used": Control(
+        "runtime/answers/schema.py",
+        "        _check_patterns(schema)\n",
+        "",
+        "tools/test_patterns.py::test_a_pattern_that_cannot_be_matched_so_is_refused_at_once",
+    ),
+    "one MCP tool stands for another": Control(
+        "mcp.py",
+        "            if tool.name in found:\n",
+        "            if not tool.name:\n",
+        "tools/test_mcp.py::test_two_tools_whose_names_become_one_are_an_error",
     ),
     "no gate before the next call": Control(
         "tracing/recording/recorder.py",

@@ -40,19 +40,21 @@ def test_what_the_filter_does_not_know_is_refused(fields: list[Any], mode: Any) 
 
 
 @pytest.mark.parametrize("mode", ["redacted", "digests"])
-def test_a_private_run_ends_when_it_would_record_what_is_not_known(here: Path, mode: Any) -> None:
-    recorder = Recorder(here / "one.trace", privacy=mode)
+def test_a_private_run_ends_when_it_would_record_what_is_not_known(
+    tmp_path: Path, mode: Any
+) -> None:
+    recorder = Recorder(tmp_path / "one.trace", privacy=mode, home=tmp_path)
     recorder._writer.append(codec.pack(NEW[0]))
     with pytest.raises(TraceWriteError, match="not known"):
         recorder.close()
-    assert SAID.encode() not in (here / "one.trace").read_bytes()
+    assert SAID.encode() not in (tmp_path / "one.trace").read_bytes()
 
 
 @pytest.mark.parametrize("content", [False, True])
-def test_what_is_not_known_is_not_shared(here: Path, content: bool) -> None:
-    made = here / "one.trace"
+def test_what_is_not_known_is_not_shared(tmp_path: Path, content: bool) -> None:
+    made = tmp_path / "one.trace"
     records = b"".join(codec.pack(each) for each in (["H", {"format": 1}], NEW[0]))
     made.write_bytes(block.MAGIC + block.Encoder().block(records))
     with pytest.raises(TraceCorrupt, match="not known"):
-        share(made, here / "two.trace", content=content)
-    assert not (here / "two.trace").exists()
+        share(made, tmp_path / "two.trace", content=content)
+    assert not (tmp_path / "two.trace").exists()
