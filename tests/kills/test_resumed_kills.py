@@ -114,11 +114,16 @@ def bill(path: Path) -> list[tuple[str, int, str]]:
 
 
 def killed_until_done(
-    server: Server, folder: Path, kills: int, seed: int, resumer: str = "whole"
+    server: Server, folder: Path, kills: int, seed: int, resumer: str = "whole", answers: int = 0
 ) -> Verdict:
-    """Kill lives at points drawn from *seed* until there are *kills*, and judge each."""
+    """Kill lives at points drawn from *seed* until there are *kills*, and judge each.
+
+    A slow machine has fewer answers before each kill: it goes on until there are *answers*.
+    """
     dice, verdict, number = random.Random(seed), Verdict(), 0
-    while verdict.kills < kills and (resumer == "whole" or not verdict.wrong):
+    while (verdict.kills < kills or verdict.finished <= answers) and (
+        resumer == "whole" or not verdict.wrong
+    ):
         number += 1
         path = folder / f"{number}.trace"
         verdict.runs += 1
@@ -193,7 +198,7 @@ def replays(number: int, path: Path, values: str, verdict: Verdict) -> None:
 def test_nothing_finished_is_paid_again_and_what_comes_of_it_replays(
     server: Server, tmp_path: Path
 ) -> None:
-    verdict = killed_until_done(server, tmp_path, KILLS, seed=1)
+    verdict = killed_until_done(server, tmp_path, KILLS, seed=1, answers=10 * KILLS)
     print(verdict)
     assert not verdict.wrong, verdict.wrong[:3]
     assert verdict.kills >= KILLS and verdict.again == 0 and verdict.parted < 5, verdict
