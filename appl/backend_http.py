@@ -31,6 +31,21 @@ from appl.prompt.secret import forms, of_environment
 EXCERPT = 200
 """The most characters of a body that an error shows."""
 
+ANSWER_BYTES = 16 << 20
+"""The most bytes of one answer, and of one event of a stream."""
+
+STREAM_BYTES = 256 << 20
+"""The most bytes of all events of a stream."""
+
+ERROR_BYTES = 1 << 14
+"""The bytes of an error's body that are read; the others are not waited for."""
+
+PARTS = 1_000_000
+"""The most brackets and commas of one JSON text: what it takes in memory goes by them."""
+
+LEVELS = 100
+"""How deep the JSON of a server may be nested."""
+
 Headers = Mapping[str, str]
 
 
@@ -49,7 +64,9 @@ def errors_of_http(
     besides all that looks like a key. *now* is the time in seconds since the epoch, against which
     dates in headers are read.
     """
-    text = _text(body)
+    if 300 <= status < 400:
+        return redirected(status, _named(headers, "location"), who)
+    text = _text(body)[:ERROR_BYTES]
     said = said_in(text, secrets)
     wait = retry_after(headers, text, now) if status in _WAITS or status >= 500 else None
     kind, advice = _meaning(status, text, wait)
@@ -85,6 +102,75 @@ def not_json(
     shown = excerpt(text, secrets)
     advice = "; a proxy or the wrong base_url may stand in between" if page else ""
     return MalformedResponse(f"{who} answered 200 with {what}: {shown!r}{advice}", status=200)
+
+
+def redirected(status: int, location: str, who: str) -> BackendRefused:
+    """The error for an answer that sends elsewhere: keys and prompts are for who was named."""
+    return BackendRefused(f"{who} answered {status}: {redirection(location)}", status=status)
+
+
+def redirection(location: str) -> str:
+    """The sentence about a redirect to *location*, without what may be secret in it."""
+    where = f"it redirects to {masked(address(location[:EXCERPT]))}" if location else "it redirects"
+    return f"{where}, and redirects are not followed: check the URL in the settings"
+
+
+def too_long(who: str, most: int = ANSWER_BYTES) -> MalformedResponse:
+    """The error for an answer of more than *most* bytes."""
+    return MalformedResponse(f"{who} sent an answer of more than {most >> 20} MiB", status=200)
+
+
+def read_json(body: bytes | str) -> Any:
+    """The JSON value in *body*; ``ValueError`` for what is none, or is too deep or too large."""
+    data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
+    sizes = [data.count(each) for each in (b"[", b"{", b",")]
+    if len(data) > ANSWER_BYTES or sum(sizes) > PARTS:
+        raise ValueError(f"JSON of more than {ANSWER_BYTES >> 20} MiB or {PARTS} parts")
+    try:
+        value = json.loads(body)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
+    if sizes[0] + sizes[1] > LEVELS and _is_deep(value):
+        raise ValueError(f"JSON that is nested more than {LEVELS} levels deep")
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether *value* has more than ``LEVELS`` levels; without recursion."""
+    level = [value]
+    for _ in range(LEVELS):
+        inner = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [each for many in inner for each in many if isinstance(each, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+class Lines:
+    """The lines of a stream of bytes, however it is cut. Raises ``MalformedResponse``."""
+
+    __slots__ = ("_rest", "_size", "_who")
+
+    def __init__(self, who: str = "the server") -> None:
+        self._rest: list[bytes] = []
+        self._size, self._who = 0, who
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The lines that *piece* completes, without their ends."""
+        first, *others = piece.split(b"\n")
+        self._size += len(first)
+        if self._size > ANSWER_BYTES:
+            raise too_long(self._who)
+        self._rest.append(first)
+        if not others:
+            return []
+        lines = [b"".join(self._rest), *others[:-1]]
+        self._rest, self._size = [others[-1]], len(others[-1])
+        return lines
+
+    def rest(self) -> bytes:
+        """What came after the last line."""
+        return b"".join(self._rest)
 
 
 def unreachable(
@@ -210,7 +296,7 @@ def _date(text: str) -> datetime | None:
     for read in (parsedate_to_datetime, datetime.fromisoformat):
         try:
             date = read(text)
-        except ValueError:
+        except (ValueError, TypeError, IndexError, OverflowError):
             continue
         return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
     return None
@@ -280,8 +366,6 @@ def _meaning(status: int, body: str, wait: float | None) -> _Meaning:
         return BackendBusy, _come_again(wait)
     if status in (408, 409, 425) or status >= 500:
         return _failed_inside(status, body, wait)
-    if 300 <= status < 400:
-        return BackendRefused, "it is somewhere else: check the URL"
     if status < 300:
         return MalformedResponse, ""
     return _refused(status, body)
@@ -330,7 +414,7 @@ def _status_in(payload: object) -> int:
         return 500
     for key in ("status_code", "status", "code", "type"):
         value = inner.get(key)
-        if isinstance(value, str) and value.isdigit():
+        if isinstance(value, str) and re.fullmatch("[0-9]{3}", value):
             value = int(value)
         if isinstance(value, int) and 400 <= value < 600:
             return value
@@ -378,7 +462,7 @@ def excerpt(body: str | bytes, secrets: Iterable[str] = ()) -> str:
 def said_in(body: str, secrets: Iterable[str] = ()) -> str:
     """What a server says in the body of an error: its message where it has one, else the text."""
     try:
-        value = json.loads(body)
+        value = read_json(body)
     except ValueError:
         return excerpt(body, secrets)
     return excerpt(_message(value) or body, secrets)
@@ -397,6 +481,10 @@ def _message(value: Any) -> str:
     return ""
 
 
+def _named(headers: Headers, wanted: str) -> str:
+    return next((value for name, value in headers.items() if name.lower() == wanted), "")
+
+
 def _text(body: object) -> str:
     if isinstance(body, str):
         return body
@@ -404,5 +492,5 @@ def _text(body: object) -> str:
         return bytes(body).decode("utf-8", "replace")
     try:
         return json.dumps(body, ensure_ascii=False) if body is not None else ""
-    except (TypeError, ValueError):
-        return repr(body)
+    except (TypeError, ValueError, RecursionError):
+        return f"a {type(body).__name__}"

@@ -52,6 +52,7 @@ PARTS = {
     "faults": "kills and faults",
     "cluster": "kills and faults",
     "providers": "kills and faults",
+    "servers": "kills and faults",
     "serving": "kills and faults",
     "sglang": "kills and faults",
     "examples": "examples",

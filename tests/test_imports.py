@@ -27,6 +27,7 @@ MAY = {
     "version": [],
     "prompt": ["errors", "compat.older", "compat.messages"],
     "backend": ["prompt", "errors", "extras"],
+    "backend_check": ["prompt", "backend", "errors"],
     "backend_http": ["prompt", "errors"],
     "price": ["prompt", "backend", "errors"],
     "price_table": ["price", "backend_http"],
@@ -34,6 +35,7 @@ MAY = {
     "runtime": [
         "prompt",
         "backend",
+        "backend_check",
         "compiler.ir",
         "compiler",
         "price",
@@ -58,6 +60,7 @@ MAY = {
     "serving": [],
     "appl_backends": [
         "backend",
+        "backend_check",
         "backend_http",
         "prompt",
         "price",

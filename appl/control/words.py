@@ -20,7 +20,7 @@ _QUEUE = {
     "rate": "a call waits for the rate, and those behind it with it",
     "gate": "the backend asked to be left alone",
     "circuit": "the backend is taken for dead",
-    "connect": "the backend is being connected with",
+    "connect": "the backend is asked what it is before the first call (the probe of its server)",
 }
 _WORKER = {
     "connect": "connects with {backend}",

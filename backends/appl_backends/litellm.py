@@ -21,7 +21,15 @@ from functools import partial
 from typing import Any
 
 from appl.backend import Emit, Profile, Request, Response, Sampling, check_media
-from appl.backend_http import asked_of, check_url, errors_of_http, excerpt, unreachable
+from appl.backend_http import (
+    ERROR_BYTES,
+    asked_of,
+    check_url,
+    errors_of_http,
+    excerpt,
+    read_json,
+    unreachable,
+)
 from appl.errors import (
     BackendError,
     BackendRefused,
@@ -36,6 +44,7 @@ from appl.price import Price, millionths
 from appl.price_table import row_of, seller_at
 from appl.prompt import Messages
 from appl.prompt.secret import conceal
+from appl_backends.guard import GuardedTransport, question
 from appl_backends.openai.answer import Assembly, response_of_data
 from appl_backends.openai.body import OPTIONS, asks_for_any_object, strictly
 
@@ -116,17 +125,14 @@ class LiteLLM:
         who = asked_of(self._profile.name, request.model, self._url)
         litellm = await self._ready()
         try:
-            if emit is None:
-                response = await self._whole(litellm, request, who)
-            else:
-                response = await self._streamed(litellm, request, emit, who)
-            return response
+            with question(who):
+                if emit is None:
+                    return await self._whole(litellm, request, who)
+                return await self._streamed(litellm, request, emit, who)
         except BackendError:
             raise
         except Exception as error:
             failed = _typed(error, who, self._secrets)
-            if failed is None:
-                raise
         raise failed from None
 
     async def aclose(self) -> None:
@@ -254,11 +260,44 @@ _importing = threading.Lock()
 def _imported() -> Any:
     with _importing, _environment(_IMPORT), needed_by_backend("litellm"):
         litellm: Any = importlib.import_module("litellm")
+    _guard(litellm)
     litellm.telemetry = False
     litellm.suppress_debug_info = True
     if "LITELLM_LOG" not in os.environ:  # its log shows prompts, and failures that are raised too
         logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     return litellm
+
+
+def _guard(litellm: Any) -> None:
+    """Have all connections that litellm makes go through a :class:`GuardedTransport`."""
+    handler = importlib.import_module("litellm.llms.custom_httpx.http_handler").AsyncHTTPHandler
+    if hasattr(handler, "_unguarded"):
+        return
+    for name in ("_logging", "litellm_core_utils.exception_mapping_utils"):
+        module = importlib.import_module(f"litellm.{name}")
+        if hasattr(module, "redact_string"):
+            module.redact_string = _quick(module.redact_string)  # type: ignore[attr-defined]
+    handler._unguarded = handler._create_async_transport
+
+    def guarded(*args: Any, **options: Any) -> GuardedTransport:
+        made = handler._unguarded(*args, **options)
+        if made is None:
+            made = importlib.import_module("httpx").AsyncHTTPTransport()
+        return GuardedTransport(made)
+
+    handler._create_async_transport = staticmethod(guarded)
+
+
+def _quick(redact: Callable[[str], str]) -> Callable[[str], str]:
+    """*redact* for the beginning of a text: a megabyte would take it half a minute."""
+
+    def redacted(text: str) -> str:
+        return redact(text[:_REDACTED] if isinstance(text, str) else text)
+
+    return redacted
+
+
+_REDACTED = 4096
 
 
 @contextmanager
@@ -280,7 +319,7 @@ _ENDS = (("choices", "finish_reason"), ("candidates", "finishReason"))
 def _is_cut(raw: object) -> bool:
     """Whether what the provider sent, as text, lacks the reason why an answer ended."""
     try:
-        data = json.loads(raw) if isinstance(raw, str) else None
+        data = read_json(raw) if isinstance(raw, str) else None
     except ValueError:
         return False
     if not isinstance(data, dict):
@@ -408,8 +447,8 @@ _KINDS: tuple[tuple[str, type[BackendError]], ...] = (
 )
 
 
-def _typed(error: Exception, who: str, secrets: tuple[str, ...]) -> BackendError | None:
-    """What litellm raised, as one of ours; ``None`` for an error that is not about the call."""
+def _typed(error: Exception, who: str, secrets: tuple[str, ...]) -> BackendError:
+    """What litellm raised, as one of ours: what it cannot read is no answer."""
     names = [kind.__name__ for kind in type(error).__mro__]
     said = excerpt(_said(error), secrets)
     for name, kind in _KINDS:
@@ -419,11 +458,12 @@ def _typed(error: Exception, who: str, secrets: tuple[str, ...]) -> BackendError
         return BackendTimeout(f"{who} took too long", deadline="first token")
     if "APIConnectionError" in names or isinstance(error, OSError) or said == "Connection error.":
         return unreachable(ConnectionError(said), who, begun=True, secrets=secrets)
-    if "LLM Provider NOT provided" in str(error):
+    if "LLM Provider NOT provided" in _said(error):
         return ModelNotFound(f"{who}: begin the model's name with its provider: PROVIDER/MODEL")
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
-        return None
+        kind_of = type(error).__name__
+        return MalformedResponse(f"{who}: litellm cannot read the answer ({kind_of}: {said})")
     return errors_of_http(status, _headers(error), _said(error), who, secrets=secrets)
 
 
@@ -432,7 +472,7 @@ _WRAPPING = re.compile(r"(?:litellm\.)?\w+(?:Error|Exception)(?::| -) ")
 
 def _said(error: Exception) -> str:
     """What the provider said, without litellm's names for its exceptions before it."""
-    text = str(getattr(error, "message", "") or error)
+    text = str(getattr(error, "message", "") or error)[:ERROR_BYTES]
     while (wrapping := _WRAPPING.match(text)) is not None:
         text = text[wrapping.end() :]
     return text

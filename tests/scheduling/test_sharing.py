@@ -15,7 +15,7 @@ import pytest
 
 from appl import AIRole, Generation, gen, ppl
 from appl.backend import Request, Response
-from appl.errors import BackendUnavailable
+from appl.errors import BackendUnavailable, MalformedResponse
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.run import Run
@@ -499,7 +499,7 @@ def test_what_is_no_answer_ends_its_call_and_gives_back_its_room(samples: Any) -
     server, policy = Odd(clock, 12 * SEEN), Policy(clock=clock)
     server.samples = samples
     with Run(server, policy=policy) as run:
-        with pytest.raises((TypeError, AttributeError)):
+        with pytest.raises(MalformedResponse, match="gave an answer that is none"):
             str(single("mine"))
         ahead = ahead_of(run.scheduler)
     assert ahead.admitted == 0 and not ahead._prints

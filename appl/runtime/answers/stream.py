@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
 
 from appl.backend import Chunk, Response
+from appl.backend_check import check_chunk
 from appl.runtime.concurrency.fiber import Hub, arrive, hub_here, strand_here, wait
 from appl.runtime.concurrency.pending import Error, Pending, Proxy, Value
 from appl.runtime.event import ChunkArrived, ChunksDelivered
@@ -78,6 +79,7 @@ class Feed:
 
     def __call__(self, chunk: Chunk) -> None:
         """Take *chunk*, unless it comes too late; on the I/O loop."""
+        check_chunk(chunk)
         if self._again:
             chunk = replace(chunk, text=self._beyond(chunk))
         if self._closed or not chunk.text:

@@ -7,6 +7,7 @@ ends.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from appl.backend import Backend, Emit, PrefixCaching, Request, Response
+from appl.backend_check import check_response
 from appl.errors import BackendBusy, BackendError, CircuitOpen
 from appl.price import Overridden
 from appl.runtime.answers.samples import Samples
@@ -28,9 +30,9 @@ from appl.runtime.scheduling.hedging import Hedge
 from appl.runtime.scheduling.holding import Holding, Load, Why
 from appl.runtime.scheduling.lending import Lender, Loan, Permit
 from appl.runtime.scheduling.metering import Meter, tokens_of
-from appl.runtime.scheduling.policy import Policy
+from appl.runtime.scheduling.policy import ATTEMPT_S, Policy
 from appl.runtime.scheduling.retry import wait_s
-from appl.runtime.scheduling.timers import sleep_until
+from appl.runtime.scheduling.timers import LoopClock, sleep_until
 from appl.runtime.scheduling.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ class Attempts:
         traffic = traffic or Traffic(policy, backend.profile.name, most)
         traffic.join(self)
         self._traffic, self._clock, self._slots = traffic, traffic.clock, traffic.slots
-        self._connecting = Connecting(backend, traffic.breaker)
+        self._connecting = Connecting(backend, traffic.breaker, self._clock, policy.deadlines)
         caching = backend if isinstance(backend, PrefixCaching) else None
         self.prices = Overridden(policy.prices, getattr(backend, "prices", None) or {})
         self._meter = Meter(backend.profile, self.prices, caching)
@@ -79,6 +81,7 @@ class Attempts:
         self._late = self._late and "stream" in backend.profile.features
         self._present = self._resting = self._stuck = 0
         self._asking: dict[Call, Asking] = {}
+        self._began: dict[Call, float] = {}
         self._timeless = bool(getattr(backend, "timeless", False))
 
     @property
@@ -127,10 +130,10 @@ class Attempts:
         if self._timeless:
             dispatched(call, 1)
             return await self.backend.complete(request, call.emit)
-        total = call.timeout if call.timeout is not None else self.policy.deadlines.total_s
+        total = self._left_for(call)
         self._present += 1
         try:
-            if total is None:
+            if total == math.inf:
                 return await self._answer(call, request)
             with Deadline(self._clock) as late:
                 late.set("total", total)
@@ -228,6 +231,18 @@ class Attempts:
         return response
 
     async def _once(self, asking: Asking) -> Response:
+        """One answer of the backend, which was checked."""
+        call, request = asking.call, asking.request
+        if call.timeout is not None or self.policy.deadlines.total_s is not None:
+            response = await self._streamed(asking)
+        else:
+            with Deadline(LoopClock()) as late:  # a test's clock may jump past it
+                late.set("total", ATTEMPT_S)
+                response = await self._streamed(asking)
+        check_response(response, request, self.name)
+        return response
+
+    async def _streamed(self, asking: Asking) -> Response:
         if not self._late:
             return await self.backend.complete(asking.request, asking.emit)
         deadlines = self.policy.deadlines
@@ -236,9 +251,28 @@ class Attempts:
             emit = watching(late, deadlines.between_tokens_s, asking.emit)
             return await self.backend.complete(asking.request, emit)
 
+    def expect(self, call: Call) -> None:
+        """*call* is ready: its time runs from now on, also while the backend is probed."""
+        if self._connecting.needed:
+            self._began[call] = self._clock.now()
+
+    def _total(self, call: Call) -> float:
+        found = call.timeout if call.timeout is not None else self.policy.deadlines.total_s
+        return math.inf if found is None else found
+
+    def _left_for(self, call: Call) -> float:
+        """The seconds that are left for *call*."""
+        began = self._began.pop(call, None)
+        total = self._total(call)
+        return total if began is None else max(total - (self._clock.now() - began), 0.0)
+
     async def probed(self) -> None:
-        """Wait until the backend was probed; if that fails, calls find it out for themselves."""
-        await self._connecting.settled()
+        """Wait until the backend was probed, or the time of a call that waits for it is over.
+
+        If the probe fails, calls find it out for themselves.
+        """
+        ends = (at + self._total(call) for call, at in self._began.items())
+        await self._connecting.settled(min(ends, default=math.inf))
 
     # -- attempts in other processes
 
@@ -376,7 +410,7 @@ class Attempts:
                 return None
         else:
             asking.failed += 1
-            if asking.failed >= retries.attempts:
+            if asking.failed >= retries.attempts or (error.retry_after or 0) > retries.patience_s:
                 return None
             if not asking.shared and not self._traffic.retries.spend():
                 return None

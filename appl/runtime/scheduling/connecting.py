@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import math
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,15 +16,21 @@ from appl.backend import Backend
 from appl.errors import BackendError
 from appl.runtime.scheduling.admission import Waiting
 from appl.runtime.scheduling.circuit import Breaker
+from appl.runtime.scheduling.deadlines import Deadline
+from appl.runtime.scheduling.policy import ATTEMPT_S, Deadlines
+from appl.runtime.scheduling.timers import Clock, LoopClock, ring, wait_for
 
 
 class Connecting:
     """The connecting with *backend*, whose circuit is *breaker*; ``needed`` until it succeeded."""
 
-    def __init__(self, backend: Backend, breaker: Breaker) -> None:
+    def __init__(
+        self, backend: Backend, breaker: Breaker, clock: Clock, deadlines: Deadlines
+    ) -> None:
         self._connect: Callable[[], Coroutine[Any, Any, None]] | None
         self._connect = getattr(backend, "connect", None)
-        self._breaker = breaker
+        self._breaker, self._clock = breaker, clock
+        self._seconds = deadlines.total_s
         self._task: asyncio.Task[None] | None = None
         self._present = 0
         self.needed = self._connect is not None
@@ -43,11 +50,14 @@ class Connecting:
         finally:
             self._breaker.left(probe)
 
-    async def settled(self) -> None:
-        """Wait until it was tried; if that fails, calls find it out for themselves."""
-        if self.needed:
-            with self._there():
-                await asyncio.wait([self._trying()])
+    async def settled(self, until: float) -> None:
+        """Wait until it was tried, at most *until* then; calls find a failure out themselves."""
+        if not self.needed:
+            return
+        bell = asyncio.get_running_loop().create_future()
+        with self._there():
+            self._trying().add_done_callback(lambda _: ring(bell))
+            await (bell if until == math.inf else wait_for(self._clock, until, bell))
 
     async def _connected(self, probe: bool) -> None:
         task = self._trying()
@@ -75,10 +85,17 @@ class Connecting:
 
     def _trying(self) -> asyncio.Task[None]:
         if self._task is None or self._task.cancelled():
-            assert self._connect is not None
-            self._task = asyncio.ensure_future(self._connect())
+            self._task = asyncio.ensure_future(self._connect_in_time())
             self._task.add_done_callback(self._tried)
         return self._task
+
+    async def _connect_in_time(self) -> None:
+        assert self._connect is not None
+        by_default = self._seconds is None
+        with Deadline(LoopClock() if by_default else self._clock) as late:
+            if self._seconds != math.inf:
+                late.set("connect", ATTEMPT_S if by_default else self._seconds)
+            await self._connect()
 
     def _tried(self, task: asyncio.Task[None]) -> None:
         """A failure that nobody has waited for says nothing to who comes later."""

@@ -62,6 +62,8 @@ class Deadline:
     def _text(self) -> str:
         if self._name == "total":
             return f"no answer within {self._seconds} s"
+        if self._name == "connect":
+            return f"the backend was not connected with within {self._seconds} s"
         what = "first token" if self._name == "first token" else "next token"
         return f"no {what} within {self._seconds} s"
 

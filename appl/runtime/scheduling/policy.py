@@ -69,13 +69,18 @@ class Retries:
             _check(f"retries.{name}", getattr(self, name))
 
 
+ATTEMPT_S = 1800.0
+"""The seconds for one attempt where nobody sets a deadline: enough for a long reasoning answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Deadlines:
     """How long an answer may take, in seconds; ``None`` is as long as it likes.
 
     ``first_token_s`` and ``between_tokens_s`` hold for each attempt, and where the backend streams:
     it is made to, also for programs that do not. ``total_s`` holds for the call with all its
-    attempts, where ``gen(timeout=…)`` says nothing.
+    attempts, where ``gen(timeout=…)`` says nothing. Where neither says anything, each attempt and
+    each connecting has ``ATTEMPT_S``; ``total_s=math.inf`` lifts that.
     """
 
     first_token_s: float | None = None

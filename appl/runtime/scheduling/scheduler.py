@@ -91,6 +91,7 @@ class Scheduler:
 
     def ready(self, call: Call) -> None:
         """A call has its request, and is sent when it is its turn."""
+        self._attempts.expect(call)
         self.order.add(call)
         self._foreseen.discard(call)
         if self._ahead is None:
@@ -188,6 +189,8 @@ class Scheduler:
         """Why number *number* of the queue is not sent."""
         if self._attempts.paused:
             return "paused"
+        if self._ahead is not None and self._ahead.probing:
+            return "connect"
         if self._ahead is not None and self._ahead.gathering:
             return "gathering"
         limit = self._attempts.limit

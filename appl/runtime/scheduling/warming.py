@@ -46,7 +46,8 @@ class PrefixFirst:
     the calls of programs that began first go first, those of other runs that ask *whose* server
     among them. *go* is called when ``next`` may have something again, and says whether it will be
     asked; *probe* is awaited once, before the first prompt is looked at. ``looking`` says that some
-    calls that arrived were not looked at yet, ``gathering`` that none is handed out meanwhile.
+    calls that arrived were not looked at yet, ``gathering`` that none is handed out meanwhile,
+    ``probing`` that the server is being asked what it is.
     ``admitted`` are the calls that have room; while ``paused`` none is handed out.
     """
 
@@ -79,7 +80,7 @@ class PrefixFirst:
         self._next_look: Timer | None = None
         self.admitted = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.looking = self.gathering = False
+        self.looking = self.gathering = self.probing = False
 
     @property
     def busy(self) -> bool:
@@ -224,9 +225,11 @@ class PrefixFirst:
 
     async def _learn(self, probing: Coroutine[Any, Any, None]) -> None:
         """Ask the server what it is first."""
+        self.probing = True
         try:
             await probing
         finally:
+            self.probing = False
             self._look()
 
     def _look(self, looks: int = 0) -> None:

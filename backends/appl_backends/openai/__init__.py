@@ -109,9 +109,9 @@ class OpenAI:
     async def _streamed(self, request: Request, body: bytes, model: str, emit: Emit) -> Response:
         who = self._who(model)
         async with self._connection.stream(body, model, who) as (content_type, pieces):
-            events, assembly = Events(), Assembly(request, emit, who, self._secrets)
+            events, assembly = Events(who), Assembly(request, emit, who, self._secrets)
             if "text/event-stream" not in content_type:
-                whole = b"".join([piece async for piece in pieces])
+                whole = b"".join([piece async for piece in pieces])  # bounded by its connection
                 if not whole.startswith(b"data:"):  # it did not stream, or it is no answer
                     return response_of(
                         whole, request, who, content_type=content_type, secrets=self._secrets

@@ -6,13 +6,15 @@ is an error.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Iterator
 from typing import Any, TypeGuard
 
 from appl.backend import Chunk, Emit, Request, Response, Sample, TokenLogprob, Usage
-from appl.backend_http import error_of_payload, not_json
+from appl.backend_check import TEXT, WrongField, count_in, number_in, text_in
+from appl.backend_http import Lines, error_of_payload, not_json, read_json, too_long
 from appl.errors import BackendError, BackendRefused, BackendUnavailable, MalformedResponse
 from appl.price import millionths
 from appl.prompt import ToolCall
@@ -38,8 +40,8 @@ def response_of(
 
 def _object(body: bytes | str, who: str, content_type: str, secrets: tuple[str, ...]) -> Any:
     try:
-        data = json.loads(body)
-    except (ValueError, RecursionError):
+        data = read_json(body)
+    except ValueError:
         data = None
     if not isinstance(data, dict):
         raise not_json(body, who, content_type=content_type, secrets=secrets)
@@ -55,9 +57,10 @@ def response_of_data(
     try:
         return _response(data, request, who, secrets)
     except BackendError as error:
-        used, _ = usage_of(data.get("usage"))
-        if used != Usage():
-            error.usage = (used.prompt_tokens, used.completion_tokens, used.cached_tokens)
+        with contextlib.suppress(ValueError):
+            used, _ = usage_of(data.get("usage"))
+            if used != Usage():
+                error.usage = (used.prompt_tokens, used.completion_tokens, used.cached_tokens)
         raise
 
 
@@ -69,17 +72,27 @@ def _response(
         got = len(choices) if isinstance(choices, list) else "none"
         raise MalformedResponse(f"{who} answered 200 with {got} of {request.n} choices", status=200)
     try:
-        ordered = sorted(choices[: request.n], key=lambda choice: choice.get("index", 0))
+        ordered = sorted(choices[: request.n], key=_index)
         samples = tuple(_sample(choice, data, who, secrets) for choice in ordered)
         usage, cost = usage_of(data.get("usage"))
+        model = text_in(data.get("model") or "", "model")
     except BackendError:
         raise
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise MalformedResponse(
-            f"{who} answered 200 with JSON of another form ({type(error).__name__}: {error})",
-            status=200,
-        ) from None
-    return Response(samples, usage, str(data.get("model") or ""), cost=cost)
+    except _OTHER_FORM as error:
+        raise _another_form(f"{who} answered 200 with", error) from None
+    return Response(samples, usage, model, cost=cost)
+
+
+_OTHER_FORM = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
+
+
+def _another_form(what: str, error: Exception) -> MalformedResponse:
+    said = str(error) if isinstance(error, WrongField) else type(error).__name__
+    return MalformedResponse(f"{what} JSON of another form ({said})", status=200)
+
+
+def _index(choice: dict[str, Any]) -> int:
+    return count_in(choice.get("index"), "index") or 0
 
 
 def _sample(
@@ -88,14 +101,13 @@ def _sample(
     if choice.get("error"):
         raise error_of_payload(choice["error"], who, secrets=secrets)
     message = choice["message"]
-    calls = tuple(_calls(message.get("tool_calls") or (), str(data.get("id") or "")))
-    text = _content(message.get("content")) or message.get("refusal") or ""
+    calls = tuple(_calls(message.get("tool_calls") or (), text_in(data.get("id") or "", "id")))
+    text = _content(message.get("content")) or text_in(message.get("refusal") or "", "refusal")
     finish = _finish(choice.get("finish_reason"), bool(calls), who)
     reasoning = message.get("reasoning_content") or message.get("reasoning") or None
-    return Sample(
-        text, finish, _logprobs(choice.get("logprobs")), calls,
-        reasoning if isinstance(reasoning, str) else None,
-    )  # fmt: skip
+    if reasoning is not None:
+        text_in(reasoning, "reasoning")
+    return Sample(text, finish, _logprobs(choice.get("logprobs")), calls, reasoning)
 
 
 def _finish(reason: Any, calls: bool, who: str) -> str:
@@ -116,21 +128,18 @@ def _finish(reason: Any, calls: bool, who: str) -> str:
 def _content(content: Any) -> str:
     """The text of a message, which some servers send as a list of parts."""
     if isinstance(content, list):
-        return "".join(str(part.get("text") or "") for part in content)
-    if content is not None and not isinstance(content, str):
-        raise TypeError(f"content is {content!r:.40}")
-    return content or ""
+        return "".join(text_in(part.get("text") or "", "text") for part in content)
+    return text_in(content or "", "content")
 
 
 def _calls(calls: Any, answer: str) -> Iterator[ToolCall]:
     for number, call in enumerate(calls):
         function = call["function"]
+        name = text_in(call.get("id") or f"call_{answer or 'a'}_{number}", "id of a tool call")
         arguments = function.get("arguments")
         if not isinstance(arguments, str):  # some servers send the object itself
             arguments = json.dumps(arguments if arguments is not None else {})
-        yield ToolCall(
-            call.get("id") or f"call_{answer or 'a'}_{number}", function["name"], arguments
-        )
+        yield ToolCall(name, text_in(function["name"], "name of a tool call"), arguments)
 
 
 def _logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
@@ -139,30 +148,46 @@ def _logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
         return None
     return tuple(
         TokenLogprob(
-            each["token"], float(each["logprob"]),
-            tuple((top["token"], float(top["logprob"])) for top in each.get("top_logprobs") or ()),
+            *_token(each), tuple(_token(top) for top in each.get("top_logprobs") or ()),
         )
         for each in content
     )  # fmt: skip
 
 
+def _token(found: dict[str, Any]) -> tuple[str, float]:
+    return text_in(found["token"], "token"), number_in(found["logprob"], "logprob")
+
+
 def usage_of(usage: Any) -> tuple[Usage, int | None]:
     """The tokens that a server reports, and what it says they cost, in millionths.
 
-    What it does not report is unknown: cached tokens are 0 only where it says so.
+    What it does not report is unknown: cached tokens are 0 only where it says so. Raises
+    ``WrongField``.
     """
-    if not isinstance(usage, dict):
+    if usage is None:
         return Usage(), None
+    if not isinstance(usage, dict):
+        raise WrongField(f"usage must be an object, got {type(usage).__name__}")
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     if cached is None:
         cached = usage.get("prompt_cache_hit_tokens", usage.get("cached_tokens"))
     cost = usage.get("cost")
     return (
-        Usage(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")),
-              _count(cached)),
-        millionths(cost) if _is_amount(cost) else None,
+        Usage(count_in(usage.get("prompt_tokens"), "prompt_tokens"),
+              count_in(usage.get("completion_tokens"), "completion_tokens"),
+              count_in(cached, "cached_tokens")),
+        None if cost is None else _cost(cost),
     )  # fmt: skip
+
+
+def _cost(cost: Any) -> int | None:
+    """A cost in millionths. Raises ``WrongField``."""
+    if not _is_amount(cost):
+        raise WrongField(f"cost must be an amount of money, got {type(cost).__name__}")
+    if cost > _DEAREST:
+        raise WrongField("cost is larger than any amount of money")
+    return count_in(millionths(cost), "cost")
 
 
 def _is_amount(value: Any) -> TypeGuard[float]:
@@ -170,31 +195,37 @@ def _is_amount(value: Any) -> TypeGuard[float]:
     return number and 0 <= value < math.inf
 
 
-def _count(value: Any) -> int | None:
-    number = isinstance(value, int) and not isinstance(value, bool)
-    return value if number and value >= 0 else None
+_DEAREST = 1e12
+_EACH = 32
+"""What a piece counts for besides its characters: many small ones take memory, too."""
 
 
 class Events:
     """Server-sent events from bytes as they come: the ``data`` of each that is complete."""
 
-    __slots__ = ("_data", "_rest")
+    __slots__ = ("_data", "_lines", "_size", "_who")
 
-    def __init__(self) -> None:
-        self._rest = b""
+    def __init__(self, who: str = "the server") -> None:
+        self._lines, self._who = Lines(who), who
         self._data: list[str] = []
+        self._size = 0
 
     def feed(self, piece: bytes) -> Iterator[str]:
         """The events that *piece* completes."""
-        *lines, self._rest = (self._rest + piece).split(b"\n")
-        for line in lines:
+        for line in self._lines.feed(piece):
             line = line.removesuffix(b"\r")
             if line[:5] == b"data:":
-                self._data.append(line[5:].removeprefix(b" ").decode("utf-8", "replace"))
+                self._take(line[5:].removeprefix(b" ").decode("utf-8", "replace"))
             elif not line and self._data:
-                event = "\n".join(self._data)
+                event, self._size = "\n".join(self._data), 0
                 self._data.clear()
                 yield event
+
+    def _take(self, line: str) -> None:
+        self._size += len(line) + _EACH
+        if self._size > TEXT:
+            raise too_long(self._who)
+        self._data.append(line)
 
 
 class Assembly:
@@ -204,6 +235,7 @@ class Assembly:
         self._request, self._emit, self._who, self._secrets = request, emit, who, secrets
         self._samples: dict[int, _Growing] = {}
         self._data: dict[str, Any] = {}
+        self._size = 0
 
     def take(self, event: str) -> bool:
         """Add *event*, and pass on its text; whether it was the last one."""
@@ -228,21 +260,23 @@ class Assembly:
         except BackendError as error:
             error.worked = bool(self._samples) or error.worked
             raise
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise MalformedResponse(
-                f"{self._who} streamed JSON of another form ({type(error).__name__}: {error})",
-                status=200,
-            ) from None
+        except _OTHER_FORM as error:
+            raise _another_form(f"{self._who} streamed", error) from None
 
     def _add(self, choice: dict[str, Any]) -> None:
         if choice.get("error"):
             raise error_of_payload(choice["error"], self._who, secrets=self._secrets)
-        index = choice.get("index", 0)
-        if not 0 <= index < self._request.n:
-            raise ValueError(f"choice {index} of {self._request.n}")
+        index = _index(choice)
+        if index >= self._request.n:
+            raise WrongField(f"a choice beyond the {self._request.n} that were asked for")
         sample = self._samples.setdefault(index, _Growing(index))
+        before = sample.unseen
         for chunk in sample.add(choice):
+            self._size += len(chunk.text) + _EACH
             self._emit(Chunk(self._request.sample + index, chunk.text, chunk.kind))
+        self._size += sample.unseen - before
+        if self._size > TEXT:
+            raise too_long(self._who)
 
     @property
     def complete(self) -> bool:
@@ -267,7 +301,9 @@ class Assembly:
 class _Growing:
     """One sample of a stream."""
 
-    __slots__ = ("calls", "finish", "index", "logprobs", "reasoning", "refusal", "text")
+    __slots__ = (
+        "calls", "finish", "index", "logprobs", "reasoning", "refusal", "text", "unseen",
+    )  # fmt: skip
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -277,6 +313,7 @@ class _Growing:
         self.calls: dict[int, dict[str, Any]] = {}
         self.logprobs: list[Any] | None = None
         self.finish: str | None = None
+        self.unseen = 0  # about how much it holds that no chunk tells: calls, log-probabilities
 
     def add(self, choice: dict[str, Any]) -> Iterator[Chunk]:
         """Take more of it; what of that is text."""
@@ -287,7 +324,7 @@ class _Growing:
             yield Chunk(self.index, reasoning, "reasoning")
         for into, text in (
             (self.text, _content(delta.get("content"))),
-            (self.refusal, delta.get("refusal") or ""),
+            (self.refusal, text_in(delta.get("refusal") or "", "refusal")),
         ):
             if text:
                 into.append(text)
@@ -296,20 +333,23 @@ class _Growing:
             self._call(call)
         logprobs = choice.get("logprobs")
         if isinstance(logprobs, dict) and logprobs.get("content") is not None:
-            self.logprobs = [*(self.logprobs or ()), *logprobs["content"]]
+            self.logprobs = self.logprobs or []
+            self.logprobs += logprobs["content"]
+            self.unseen += sum(_EACH + 4 * len(each) for each in map(str, logprobs["content"]))
         self.finish = choice.get("finish_reason") or self.finish
 
     def _call(self, delta: dict[str, Any]) -> None:
-        index = delta.get("index")
-        at = index if isinstance(index, int) else len(self.calls)
+        index = count_in(delta.get("index"), "index of a tool call")
+        at = len(self.calls) if index is None else index
         call = self.calls.setdefault(at, {"id": "", "function": {"name": "", "arguments": ""}})
         call["id"] = call["id"] or delta.get("id") or ""
         function = delta.get("function") or {}
-        call["function"]["name"] += function.get("name") or ""
+        call["function"]["name"] += text_in(function.get("name") or "", "name of a tool call")
         arguments = function.get("arguments")
         if arguments is not None and not isinstance(arguments, str):
             arguments = json.dumps(arguments)
         call["function"]["arguments"] += arguments or ""
+        self.unseen += len(arguments or "") + _EACH
 
     def choice(self) -> dict[str, Any]:
         """It as an answer that was not streamed has it."""

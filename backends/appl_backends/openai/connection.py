@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from appl.backend_http import errors_of_http, excerpt, unreachable
+from appl.backend_check import text_in
+from appl.backend_http import errors_of_http, excerpt, read_json, unreachable
 from appl.errors import (
     AuthenticationFailed,
     BackendError,
@@ -27,6 +28,7 @@ from appl.errors import (
 )
 from appl.extras import absent, advice, needed_by_backend
 from appl.price_table import seller_at
+from appl_backends.guard import guarded_send, question
 
 IDLE_S = 4.0
 """How long a connection is kept: less than the 5 s after which most servers close it."""
@@ -97,9 +99,10 @@ class Connection:
         client = await self._ready(who)
         path = _path(self._address, "chat/completions", model)
         try:
-            response = await client.sdk.post(
-                path, cast_to=client.response, content=body, options=client.options
-            )
+            with question(who):
+                response = await client.sdk.post(
+                    path, cast_to=client.response, content=body, options=client.options
+                )
             return Answer(response.content, response.headers.get("content-type", ""))
         except Exception as error:
             failed = self._typed(error, who, begun=False)
@@ -115,10 +118,11 @@ class Connection:
         failed: BackendError | None = None
         response: Any = None
         try:
-            response = await client.sdk.post(
-                path, cast_to=client.response, content=body, options=client.options,
-                stream=True, stream_cls=client.stream,
-            )  # fmt: skip
+            with question(who):
+                response = await client.sdk.post(
+                    path, cast_to=client.response, content=body, options=client.options,
+                    stream=True, stream_cls=client.stream,
+                )  # fmt: skip
             yield response.headers.get("content-type", ""), response.aiter_bytes()
         except Exception as error:
             failed = self._typed(error, who, begun=response is not None)
@@ -132,8 +136,12 @@ class Connection:
         """The models that the server lists. Raises ``BackendError``."""
         client = await self._ready(who)
         try:
-            page = await client.sdk.get("/models", cast_to=client.response, options=client.options)
-            return [str(each["id"]) for each in page.json()["data"]]
+            with question(who):
+                page = await client.sdk.get(
+                    "/models", cast_to=client.response, options=client.options
+                )
+            listed = read_json(page.content)["data"]
+            return [text_in(each["id"], "id") for each in listed]
         except (KeyError, TypeError, ValueError):
             return []
         except Exception as error:
@@ -251,16 +259,18 @@ async def _made(address: Address, who: str) -> _Client:
 
 def _client(openai: Any, address: Address) -> _Client:
     http = importlib.import_module("httpx" if openai.__version__[:2] == "2." else "httpx2")
+    connections = openai.DefaultAioHttpClient(
+        limits=http.Limits(max_connections=0, keepalive_expiry=IDLE_S),
+        timeout=openai.Timeout(None, connect=address.connect_s),
+    )
+    connections.send = guarded_send(connections.send)
     common: dict[str, Any] = {
         "organization": address.organization,
         "project": address.project,
         "default_headers": dict(address.headers),
         "max_retries": 0,
         "timeout": openai.Timeout(None, connect=address.connect_s),
-        "http_client": openai.DefaultAioHttpClient(
-            limits=http.Limits(max_connections=0, keepalive_expiry=IDLE_S),
-            timeout=openai.Timeout(None, connect=address.connect_s),
-        ),
+        "http_client": connections,
     }
     headers = {"Content-Type": "application/json"}
     if address.is_azure:

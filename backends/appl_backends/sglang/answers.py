@@ -5,11 +5,13 @@ Invariant: a sample comes from an answer that says how it ended.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from appl.backend import Sample, TokenLogprob, Usage
-from appl.backend_http import error_of_payload
+from appl.backend_check import WrongField, count_in, number_in, text_in
+from appl.backend_http import error_of_payload, excerpt
 from appl.errors import BackendUnavailable, MalformedResponse
 
 
@@ -29,20 +31,46 @@ def check(answer: Any, who: str) -> None:
         ended = answer["meta_info"]["finish_reason"]
         kind = ended["type"]
         answer["text"], answer["output_ids"]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, IndexError):
         raise _no_answer(answer, who) from None
     if kind == "abort":
         if isinstance(ended.get("status_code"), int):
             raise error_of_payload({"error": ended}, who)
-        said = ended.get("message") or "it does not say why"
+        said = excerpt(str(ended.get("message") or "it does not say why"))
         raise BackendUnavailable(f"{who} broke the answer off: {said}")
+    try:
+        _fields(answer, kind)
+    except (WrongField, AttributeError, TypeError) as error:
+        said = str(error) if isinstance(error, WrongField) else "its form is another"
+        raise MalformedResponse(f"{who} gave an answer that is none: {said}") from None
+
+
+def _fields(answer: Mapping[str, Any], kind: Any) -> None:
+    """Check the types of what is read of an *answer* later. Raises ``WrongField``."""
+    text_in(answer["text"], "text")
+    text_in(kind, "finish_reason.type")
+    ids = answer["output_ids"]
+    if not isinstance(ids, list) or any(type(each) is not int for each in ids):
+        raise WrongField("output_ids must be a list of whole numbers")
+    for each in (min(ids, default=0), max(ids, default=0)):
+        count_in(each, "a token id")
+    meta = answer["meta_info"]
+    for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
+        count_in(meta.get(name), name)
+    for name in ("output_token_logprobs", "output_top_logprobs"):
+        if not isinstance(meta.get(name) or [], list):
+            raise WrongField(f"{name} must be a list")
 
 
 def _no_answer(answer: Any, who: str) -> Exception:
     if isinstance(answer, Mapping) and "error" in answer:
         return error_of_payload(answer, who)
     missing = "an answer without a finish reason" if _is_half(answer) else "no answer"
-    return MalformedResponse(f"{who} gave {missing}: {answer!r:.200}")
+    return MalformedResponse(f"{who} gave {missing}: {_shown(answer)}")
+
+
+def _shown(found: Any) -> str:
+    return excerpt(json.dumps(found)) if found is not None else "nothing"
 
 
 def _is_half(answer: Any) -> bool:
@@ -50,19 +78,27 @@ def _is_half(answer: Any) -> bool:
 
 
 def sample(answer: Mapping[str, Any]) -> Sample:
-    """The sample in a complete *answer*."""
+    """The sample in a complete *answer*. Raises ``MalformedResponse``."""
     meta = answer["meta_info"]
     logprobs = meta.get("output_token_logprobs")
-    said = None if logprobs is None else _logprobs(logprobs, meta.get("output_top_logprobs"))
+    try:
+        said = None if logprobs is None else _logprobs(logprobs, meta.get("output_top_logprobs"))
+    except (TypeError, ValueError) as error:
+        reason = str(error) if isinstance(error, WrongField) else "their form is another"
+        raise MalformedResponse(f"the log-probabilities of an answer are none: {reason}") from None
     return Sample(answer["text"], meta["finish_reason"]["type"], said)
 
 
 def _logprobs(found: Sequence[Any], tops: Sequence[Any] | None) -> tuple[TokenLogprob, ...]:
     several = tops or [None] * len(found)
     return tuple(
-        TokenLogprob(text or "", value, tuple((t or "", v) for v, _, t in top or ()))
+        TokenLogprob(*_token(text, value), tuple(_token(t, v) for v, _, t in top or ()))
         for (value, _, text), top in zip(found, several, strict=False)
     )
+
+
+def _token(text: Any, value: Any) -> tuple[str, float]:
+    return text_in(text or "", "a token"), number_in(value, "a log-probability")
 
 
 def generated(answer: Mapping[str, Any]) -> list[int]:
@@ -91,6 +127,10 @@ def usage(found: Sequence[Mapping[str, Any]]) -> Usage:
 def scores(answer: Mapping[str, Any], skipped: int, who: str) -> list[float]:
     """The log-probabilities of the input's tokens, the first *skipped* of them left out."""
     found = answer["meta_info"].get("input_token_logprobs")
-    if not isinstance(found, list) or any(entry[0] is None for entry in found[skipped:]):
-        raise MalformedResponse(f"{who} gave no log-probabilities of the input: {found!r:.200}")
-    return [entry[0] for entry in found[skipped:]]
+    try:
+        listed = found[skipped:] if isinstance(found, list) else None
+        return [number_in(entry[0], "a log-probability") for entry in listed]  # type: ignore[union-attr]
+    except (TypeError, ValueError, LookupError):
+        raise MalformedResponse(
+            f"{who} gave no log-probabilities of the input: {_shown(found)}"
+        ) from None

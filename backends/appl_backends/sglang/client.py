@@ -47,7 +47,7 @@ from appl_backends.sglang.reading import Growing, Reader
 from appl_backends.sglang.ready import Ready, check_tokenizer, load
 from appl_backends.sglang.tokens import Run, begun
 from appl_backends.sglang.tools import Offer, offer_of
-from appl_backends.sglang.wire import Wire
+from appl_backends.sglang.wire import STOP_S, Wire
 
 URL = "http://127.0.0.1:30000"
 ENVIRONMENT = ("SGLANG_URL", "SGLANG_API_KEY", "SGLANG_ADMIN_KEY")
@@ -336,7 +336,8 @@ class SGLang:
         if self._closed:
             return
         for wire in self._workers or (self._wire,):
-            stopping = wire.post("/abort_request", asking.ask_to_stop(rid))
+            path = "/abort_request"
+            stopping = wire.within(STOP_S, wire.post(path, asking.ask_to_stop(rid)), path)
             task = asyncio.ensure_future(stopping)
             self._aborts.add(task)
             task.add_done_callback(self._abort_over)

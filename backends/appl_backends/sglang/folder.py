@@ -5,6 +5,7 @@ Invariant: nothing is downloaded.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -15,8 +16,12 @@ _SAMPLED = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 def folder_of(name: str) -> Path | None:
     """The folder of the model *name*: a path, or a repository in the cache of Hugging Face."""
-    if not name:
-        return None
+    with contextlib.suppress(OSError):  # no file can have such a name
+        return _found(name) if name else None
+    return None
+
+
+def _found(name: str) -> Path | None:
     if Path(name).expanduser().is_dir():
         return Path(name).expanduser()
     kept = _hub() / f"models--{name.replace('/', '--')}"

@@ -23,6 +23,10 @@ class NotHttp(Exception):
     """What came is no HTTP/1.1 answer."""
 
 
+class TooLong(NotHttp):
+    """The body of the answer is longer than it may be."""
+
+
 class Broken(ConnectionError):
     """The connection ended before the answer did; ``begun`` when some of it was there."""
 
@@ -110,6 +114,7 @@ class Connection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._failed: Exception | None = None
         self._busy = self._streams = False
+        self._size = self._most = 0
         self._waiter: asyncio.Future[None] | None = None
 
     # -- what the loop calls
@@ -129,6 +134,10 @@ class Connection(asyncio.Protocol):
             return
         if piece:
             self._body.append(piece)
+            self._size += len(piece)
+            if self._most and self._size > self._most:
+                self._fail(TooLong(f"more than {self._most} bytes"))
+                return
         if self._streams or self.answer.complete:
             self._wake()
 
@@ -146,9 +155,13 @@ class Connection(asyncio.Protocol):
         """Whether another request can go out on it."""
         return self.transport is not None and not self.transport.is_closing()
 
-    async def ask(self, data: bytes) -> Answer:
-        """Send *data*, and wait for the whole answer, whose body is :meth:`body`."""
+    async def ask(self, data: bytes, most: int = 0) -> Answer:
+        """Send *data*, and wait for the whole answer, whose body is :meth:`body`.
+
+        Its body has *most* bytes at most, where that is not 0.
+        """
         self._begin(data, streams=False)
+        self._most = most
         while not self.answer.complete:
             await self._news()
         return self.answer
@@ -190,7 +203,7 @@ class Connection(asyncio.Protocol):
 
     def _begin(self, data: bytes, *, streams: bool) -> None:
         self.answer, self._body, self._failed = Answer(), [], None
-        self._busy, self._streams = True, streams
+        self._busy, self._streams, self._size, self._most = True, streams, 0, 0
         if self.transport is None:
             raise Broken("the server closed it", begun=False)
         self.transport.write(data)

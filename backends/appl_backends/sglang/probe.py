@@ -13,8 +13,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from appl.backend import canonical
+from appl.backend_check import MOST
 from appl.errors import BackendError, BackendRefused, Unsupported
-from appl_backends.sglang.wire import Wire
+from appl_backends.sglang.wire import PROBE_S, Wire
+
+_LONGEST = 4096
+"""The most characters of a name or path that a server says."""
 
 OLDEST = (0, 5, 4)
 """The oldest version whose native interface is the one that the client speaks."""
@@ -90,15 +94,16 @@ async def probe(wire: Wire) -> Server:
 async def tokens_of(wire: Wire, text: str) -> list[int] | None:
     """The ids that the server encodes *text* to; ``None`` where it does not say."""
     try:
-        found = await wire.post("/tokenize", canonical({"prompt": text}).encode("ascii"))
-        return list(found["tokens"])
+        asked = wire.post("/tokenize", canonical({"prompt": text}).encode("ascii"))
+        found = (await wire.within(PROBE_S, asked, "/tokenize"))["tokens"]
+        return [each for each in found if type(each) is int]
     except (BackendError, KeyError, TypeError):
         return None
 
 
 def check_version(version: str, who: str) -> None:
     """Refuse what is too old. Raises ``Unsupported``."""
-    numbers = tuple(map(int, re.findall(r"\d+", version)[:3]))
+    numbers = tuple(map(int, re.findall(r"[0-9]{1,9}", version)[:3]))
     if numbers and numbers < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise Unsupported(
@@ -110,13 +115,13 @@ def check_version(version: str, who: str) -> None:
 def _server(model: Mapping[str, Any], facts: Mapping[str, Any], context: int | None) -> Server:
     inner = _first(facts.get("internal_states"))
     off = facts.get("disable_radix_cache")
-    name = str(facts.get("served_model_name") or model.get("model_path") or "")
+    name = _word(facts.get("served_model_name")) or _word(model.get("model_path"))
     return Server(
-        version=str(facts.get("version") or ""),
+        version=_word(facts.get("version")),
         model=name,
         short=PurePath(name).name,
-        tokenizer=str(model.get("tokenizer_path") or model.get("model_path") or ""),
-        policy=facts.get("schedule_policy"),
+        tokenizer=_word(model.get("tokenizer_path")) or _word(model.get("model_path")),
+        policy=_word(facts.get("schedule_policy")) or None,
         radix=None if off is None else not off,
         cache_tokens=_number(facts.get("max_total_num_tokens")) if off is False else None,
         context=context or _number(facts.get("context_length")),
@@ -156,7 +161,7 @@ async def _workers(wire: Wire) -> tuple[str, ...]:
     """The servers behind a router; none where it does not say, or is none."""
     try:
         found = await wire.get("/workers")
-        urls = [str(each["url"]) for each in found["workers"]]
+        urls = [_word(each["url"]) for each in found["workers"]]
         return tuple(url for url in urls if urlsplit(url).hostname == urlsplit(wire.url).hostname)
     except (BackendError, KeyError, TypeError, ValueError):
         return ()
@@ -167,5 +172,11 @@ def _first(found: Any) -> Mapping[str, Any]:
     return first if isinstance(first, Mapping) else {}
 
 
+def _word(found: Any) -> str:
+    """A name or version that a server says; nothing where it is no short text."""
+    is_short = isinstance(found, str) and len(found) <= _LONGEST
+    return found if is_short and found.isprintable() else ""
+
+
 def _number(found: Any) -> int | None:
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    return found if type(found) is int and 0 <= found <= MOST else None

@@ -5,11 +5,14 @@ Invariant: what is shown of an unfinished answer is a beginning of what the fini
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from appl.backend import Chunk, Sample
+from appl.backend_check import TEXT
+from appl.backend_http import PARTS, excerpt, too_long
 from appl.errors import MalformedResponse
 from appl_backends.sglang import answers
 from appl_backends.sglang.tools import CALLED, Offer
@@ -111,11 +114,21 @@ class Growing:
 
     def _index(self, event: Any) -> int:
         index = event.get("index", 0) if isinstance(event, Mapping) else None
-        if not isinstance(index, int) or not 0 <= index < len(self._raw):
-            raise MalformedResponse(f"{self._who} streamed what is no answer: {event!r:.200}")
-        if not isinstance(event.get("text"), str) or "meta_info" not in event:
-            raise MalformedResponse(f"{self._who} streamed what is no answer: {event!r:.200}")
+        if type(index) is not int or not 0 <= index < len(self._raw):
+            raise self._no_answer(event)
+        meta, ids = event.get("meta_info"), event.get("output_ids", [])
+        if not isinstance(event.get("text"), str) or not isinstance(meta, dict):
+            raise self._no_answer(event)
+        lists = [meta.get(name) or [] for name in _LISTS]
+        if not all(isinstance(each, list) for each in (ids, *lists)):
+            raise self._no_answer(event)
+        if type(meta.get("completion_tokens", 0)) not in (int, type(None)):
+            raise self._no_answer(event)
         return index
+
+    def _no_answer(self, event: Any) -> MalformedResponse:
+        shown = excerpt(json.dumps(event))
+        return MalformedResponse(f"{self._who} streamed what is no answer: {shown}")
 
     def _joined(self, before: dict[str, Any] | None, event: dict[str, Any]) -> dict[str, Any]:
         if before is None or not (_adds(event) if self._deltas is None else self._deltas):
@@ -123,8 +136,10 @@ class Growing:
         meta = {**event["meta_info"]}
         for name in _LISTS:
             if name in meta:
-                meta[name] = [*before["meta_info"].get(name, ()), *meta[name]]
-        ids = [*before["output_ids"], *event.get("output_ids", ())]
+                meta[name] = [*(before["meta_info"].get(name) or ()), *(meta[name] or ())]
+        ids = [*before.get("output_ids", ()), *event.get("output_ids", ())]
+        if len(before["text"]) + len(event["text"]) > TEXT or len(ids) > PARTS:
+            raise too_long(self._who)
         return {**event, "text": before["text"] + event["text"], "output_ids": ids,
                 "meta_info": meta}  # fmt: skip
 

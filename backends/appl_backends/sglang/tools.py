@@ -169,7 +169,7 @@ def _objects(text: str) -> list[dict[str, Any]]:
     while at >= 0:
         try:
             value, end = decoder.raw_decode(text, at)
-        except ValueError:
+        except (ValueError, RecursionError):
             break
         found.append(value)
         at = text.find("{", end)
@@ -188,5 +188,5 @@ def _untagged(name: str, inner: str, tools: Mapping[str, Mapping[str, Any]]) -> 
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

@@ -6,23 +6,39 @@ was not read to its end is closed.
 
 from __future__ import annotations
 
-import json
+import asyncio
+import contextlib
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from appl.backend_http import (
+    ANSWER_BYTES,
+    ERROR_BYTES,
+    Lines,
     address,
     asked_of,
     check_url,
     error_of_payload,
     errors_of_http,
+    excerpt,
     not_json,
+    read_json,
+    too_long,
     unreachable,
 )
 from appl.errors import BackendError, BackendTimeout, ConfigError, MalformedResponse
-from appl_backends.sglang.http import Connection, NotHttp, Pool
+from appl_backends.sglang.http import Connection, NotHttp, Pool, TooLong
+
+_DRAIN_S = 0.5
+"""Seconds in which the end of a stream comes whose last event has come."""
+
+PROBE_S = 30.0
+"""Seconds in which a server must say what it is: these questions need no model."""
+
+STOP_S = 5.0
+"""Seconds in which a server must take the word that a request is to be stopped."""
 
 KEEP_S = 4.0
 """Seconds for which an idle connection is kept: a little less than the server keeps its end."""
@@ -61,8 +77,20 @@ class Wire:
         self.who = asked_of("sglang", model, self.url)
 
     def get(self, path: str) -> Awaitable[Any]:
-        """The JSON at *path*. Raises ``BackendError``."""
-        return self.exchange("GET", path, b"")
+        """The JSON at *path*, within ``PROBE_S``. Raises ``BackendError``."""
+        return self.within(PROBE_S, self.exchange("GET", path, b""), path)
+
+    async def within(self, seconds: float, answer: Awaitable[Any], path: str) -> Any:
+        """The *answer* of *path*, if it comes in so many *seconds*. Raises ``BackendTimeout``."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await answer
+        except TimeoutError as error:
+            if isinstance(error, BackendError):
+                raise
+        raise BackendTimeout(
+            f"{self.who} did not answer {path} within {seconds} s", deadline="connect"
+        )
 
     def post(self, path: str, body: bytes) -> Awaitable[Any]:
         """The JSON that the server answers to *body*. Raises ``BackendError``."""
@@ -75,8 +103,12 @@ class Wire:
         """
         connection = await self._taken()
         try:
-            answer = await connection.ask(self._request(method, path, body))
+            answer = await connection.ask(self._request(method, path, body), ANSWER_BYTES)
             data = connection.body()
+        except TooLong:
+            answer, data = connection.answer, connection.body()[:ERROR_BYTES]
+            if answer.status == 200:
+                raise too_long(self.who) from None
         except _FAILS as error:
             raise self._failed(error) from error
         finally:
@@ -84,7 +116,7 @@ class Wire:
         if answer.status != 200:
             raise self._refused(answer.status, answer.headers, data)
         try:
-            return json.loads(data.decode("utf-8")) if data else None
+            return read_json(data) if data else None
         except ValueError:
             kind = answer.headers.get("content-type", "")
             raise not_json(data, self.who, content_type=kind, secrets=self._secrets) from None
@@ -95,7 +127,7 @@ class Wire:
         try:
             answer = await connection.head(self._request("POST", path, body))
             if answer.status != 200:
-                data = b"".join([piece async for piece in connection.pieces()])
+                data = await _beginning(connection)
                 raise self._refused(answer.status, answer.headers, data)
             kind = answer.headers.get("content-type", "")
             async for event in self._events(connection, kind):
@@ -112,7 +144,7 @@ class Wire:
         self._pool.close()
 
     async def _events(self, connection: Connection, kind: str) -> AsyncIterator[Any]:
-        async for line in _lines(connection):
+        async for line in _lines(connection, self.who):
             if line[:1] == b"<":
                 raise not_json(line, self.who, content_type=kind, secrets=self._secrets)
             if not line.startswith(b"data:"):
@@ -121,14 +153,13 @@ class Wire:
             if data != b"[DONE]":
                 yield self._event(data)
                 continue
-            async for _ in connection.pieces():
-                pass  # the end of the body, so that the connection can be used again
+            await _drained(connection)
             return
         raise MalformedResponse(f"{self.who} ended its stream before the answer was complete")
 
     def _event(self, data: bytes) -> Any:
         try:
-            found = json.loads(data.decode("utf-8"))
+            found = read_json(data)
         except ValueError:
             raise not_json(data, self.who, secrets=self._secrets) from None
         if isinstance(found, Mapping) and "error" in found:
@@ -157,8 +188,11 @@ class Wire:
         return errors_of_http(status, headers, data, self.who, secrets=self._secrets)
 
     def _failed(self, error: BaseException) -> BackendError:
+        if isinstance(error, TooLong):
+            return too_long(self.who)
         if isinstance(error, NotHttp):
-            return MalformedResponse(f"{self.who} does not answer as HTTP does: {error}")
+            said = excerpt(str(error), self._secrets)
+            return MalformedResponse(f"{self.who} does not answer as HTTP does: {said}")
         return unreachable(error, self.who, begun=True, secrets=self._secrets)
 
 
@@ -184,13 +218,30 @@ def _around(url: str, key: str | None) -> str:
     )
 
 
-async def _lines(connection: Connection) -> AsyncIterator[bytes]:
-    """The lines of a body, however long they are."""
-    rest = b""
+async def _beginning(connection: Connection) -> bytes:
+    """The first bytes of the body of an error."""
+    data = b""
     async for piece in connection.pieces():
-        *lines, rest = (rest + piece).split(b"\n")
-        for line in lines:
+        data += piece
+        if len(data) >= ERROR_BYTES:
+            break
+    return data[:ERROR_BYTES]
+
+
+async def _drained(connection: Connection) -> None:
+    """Read the end of a body, for a short time, so that the connection can be used again."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_S):
+            async for _ in connection.pieces():
+                pass
+
+
+async def _lines(connection: Connection, who: str) -> AsyncIterator[bytes]:
+    """The lines of a body that are not empty."""
+    lines = Lines(who)
+    async for piece in connection.pieces():
+        for line in lines.feed(piece):
             if line.strip():
                 yield line
-    if rest.strip():
+    if rest := lines.rest().strip():
         yield rest

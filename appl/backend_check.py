@@ -1,0 +1,137 @@
+"""Answers of backends are checked where they enter: each field has its type and its size.
+
+Invariant: what passes can be counted, priced and recorded; nothing here changes a value.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from appl.backend import Chunk, Request, Response, Sample, TokenLogprob, Usage
+from appl.errors import MalformedResponse
+from appl.prompt import ToolCall
+
+MOST = (1 << 63) - 1
+"""The largest number of tokens, and the largest cost: what 64 bits hold."""
+
+TEXT = 16 << 20
+"""The most characters of one text of an answer."""
+
+
+class WrongField(ValueError):
+    """A field of an answer is of another type or size than it must be."""
+
+
+def text_in(value: Any, name: str) -> str:
+    """*value*, which is a text. Raises ``WrongField``, as all of these do."""
+    if type(value) is not str:
+        raise WrongField(f"{name} must be a text, got {type(value).__name__}")
+    if len(value) > TEXT:
+        raise WrongField(f"{name} has more than {TEXT} characters")
+    return value
+
+
+def text_or_none(value: Any, name: str) -> str | None:
+    """*value*, which is a text or absent."""
+    return None if value is None else text_in(value, name)
+
+
+def count_in(value: Any, name: str) -> int | None:
+    """*value*, which is a whole number of at most 64 bits, or absent."""
+    if value is None:
+        return None
+    if type(value) is not int:
+        raise WrongField(f"{name} must be a whole number, got {type(value).__name__}")
+    if not 0 <= value <= MOST:
+        raise WrongField(f"{name} must be from 0 to {MOST}, got {'less' if value < 0 else 'more'}")
+    return value
+
+
+def number_in(value: Any, name: str) -> float:
+    """*value*, which is a number: a log-probability."""
+    if type(value) not in (float, int):
+        raise WrongField(f"{name} must be a number, got {type(value).__name__}")
+    try:
+        found = float(value)
+    except OverflowError:
+        raise WrongField(f"{name} is too large a number") from None
+    if math.isnan(found) or found == math.inf:
+        raise WrongField(f"{name} must be a number, got {found}")
+    return found
+
+
+def check_response(response: Any, request: Request, who: str) -> None:
+    """Raise ``MalformedResponse`` for what is no answer to *request*; *who* gave it.
+
+    Every backend's answers pass here, also those of backends that users write.
+    """
+    try:
+        _response(response, request)
+    except WrongField as error:
+        raise MalformedResponse(f"{who} gave an answer that is none: {error}") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        kind = type(error).__name__
+        raise MalformedResponse(
+            f"{who} gave an answer that is none: its form is another ({kind})"
+        ) from None
+
+
+def check_chunk(chunk: Any) -> None:
+    """Raise ``MalformedResponse`` for what is no piece of a streamed answer."""
+    if type(chunk) is not Chunk or type(chunk.text) is not str or type(chunk.sample) is not int:
+        raise MalformedResponse(f"the backend streamed what is no text: {type(chunk).__name__}")
+
+
+def _response(response: Any, request: Request) -> None:
+    if not isinstance(response, Response):
+        raise WrongField(f"it must be a Response, got {type(response).__name__}")
+    samples = response.samples
+    if not isinstance(samples, tuple) or not samples:
+        raise WrongField("it has no samples")
+    for sample in samples:
+        _sample(sample)
+    _usage(response.usage)
+    text_in(response.model, "model")
+    count_in(response.cost, "cost")
+    if type(response.reused) is not int:
+        raise WrongField("reused must be a whole number")
+    for score in response.scores or ():
+        number_in(score, "scores")
+    text_or_none(response.choice_method, "choice_method")
+
+
+def _sample(sample: Any) -> None:
+    if not isinstance(sample, Sample):
+        raise WrongField(f"a sample must be a Sample, got {type(sample).__name__}")
+    text_in(sample.text, "text")
+    text_in(sample.finish_reason, "finish_reason")
+    text_or_none(sample.reasoning, "reasoning")
+    for call in sample.tool_calls:
+        _tool_call(call)
+    for token in sample.logprobs or ():
+        _logprob(token)
+
+
+def _tool_call(call: Any) -> None:
+    if not isinstance(call, ToolCall):
+        raise WrongField(f"a tool call must be a ToolCall, got {type(call).__name__}")
+    for name in ("id", "name", "arguments"):
+        text_in(getattr(call, name), f"{name} of a tool call")
+
+
+def _logprob(token: Any) -> None:
+    if not isinstance(token, TokenLogprob):
+        raise WrongField(f"a log-probability must be a TokenLogprob, got {type(token).__name__}")
+    text_in(token.token, "a token")
+    number_in(token.logprob, "a log-probability")
+    for text, value in token.top:
+        text_in(text, "a token")
+        number_in(value, "a log-probability")
+
+
+def _usage(usage: Any) -> None:
+    if not isinstance(usage, Usage):
+        raise WrongField(f"usage must be a Usage, got {type(usage).__name__}")
+    for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
+        count_in(getattr(usage, name), name)

@@ -1,0 +1,324 @@
+"""Hostile servers: whatever one answers, a call has an answer or a typed error, and nothing else.
+
+The parsing of OpenAI's answers, whole and streamed, and of HTTP errors is fed bytes in this process;
+SGLang's client, its probe and litellm are asked over real sockets. Redirects, silence and long
+bodies go over sockets with every client.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appl import gen, ppl
+from appl.backend import Chunk, Request, Response, Usage
+from appl.backend_check import check_response
+from appl.backend_http import errors_of_http
+from appl.errors import BackendError, BackendRefused, BackendTimeout, MalformedResponse
+from appl.testing import Fake, Fault, FaultServer, running
+from appl_backends.embedded import WEIGHTS
+from appl_backends.openai.answer import Assembly, Events, response_of
+from appl_backends.sglang.probe import probe, tokens_of
+from appl_backends.sglang.wire import Wire
+from tests.faults.storm import CLIENTS
+from tests.providers.asking import JSON, KEY, STREAM, closing, request
+from tests.servers.mutations import damaged, mutated, written
+
+LOGPROBS = {"content": [{"token": "a", "logprob": -0.5, "bytes": [97],
+                         "top_logprobs": [{"token": "b", "logprob": -1}]}]}  # fmt: skip
+CALL = {"index": 0, "id": "c", "type": "function",
+        "function": {"name": "f", "arguments": "{}"}}  # fmt: skip
+USAGE = {"prompt_tokens": 8, "completion_tokens": 2, "cost": 0.1,
+         "prompt_tokens_details": {"cached_tokens": 0}}  # fmt: skip
+CHAT = {"id": "c1", "model": "m", "usage": USAGE, "choices": [{
+    "index": 0, "finish_reason": "stop", "logprobs": LOGPROBS, "message": {
+        "role": "assistant", "content": "ok", "refusal": None, "reasoning_content": "so",
+        "tool_calls": [CALL]}}]}  # fmt: skip
+EVENTS = (
+    {"id": "c1", "model": "m", "choices": [{"index": 0, "delta": {
+        "role": "assistant", "content": "ok", "reasoning_content": "so", "refusal": "",
+        "tool_calls": [CALL]}, "logprobs": LOGPROBS, "finish_reason": None}]},
+    {"id": "c1", "choices": [{"index": 0, "delta": {"content": "!"}, "finish_reason": "stop"}]},
+    {"id": "c1", "choices": [], "usage": USAGE},
+)  # fmt: skip
+NATIVE = {"text": "ok", "output_ids": [1, 2], "index": 0, "meta_info": {
+    "id": "1", "prompt_tokens": 8, "completion_tokens": 2, "cached_tokens": 0,
+    "finish_reason": {"type": "stop", "matched": 2},
+    "output_token_logprobs": [[-0.5, 1, "a"]], "output_top_logprobs": [[[-1, 2, "b"]]]}}  # fmt: skip
+FACTS: dict[str, Any] = {
+    "/model_info": {"model_path": "m", "tokenizer_path": "t", "is_generation": True,
+                    "has_image_understanding": False},
+    "/server_info": {"version": "0.5.17", "served_model_name": "m", "disable_radix_cache": False,
+                     "max_total_num_tokens": 9, "schedule_policy": "lpm", "context_length": 9,
+                     "max_req_input_len": 9, "incremental_streaming_output": False,
+                     "internal_states": [{"effective_max_running_requests_per_dp": 4}]},
+    "/v1/models": {"data": [{"id": "m", "max_model_len": 9}]},
+    "/tokenize": {"tokens": [1, 2]},
+}  # fmt: skip
+HEADERS = (
+    {}, {"Retry-After": "9" * 400}, {"Retry-After": "-1"}, {"Retry-After": "nan"},
+    {"Retry-After": "Mon, 99999999999999999999 Jan 2000 00:00:00 GMT"}, {"Retry-After": "1e999"},
+    {"x-ratelimit-reset": "9" * 500 + "s"}, {"Location": "http://u:p@[::bad/?k=v"},
+    {"retry-after-ms": "x"}, {"Content-Type": "text/html"},
+)  # fmt: skip
+CANARY = "cccc-canary-0123456789"
+counted = {"parsed": 0, "socket": 0}
+
+
+def verdict(made: Callable[[], Response], asked: Request) -> str:
+    """What came of one answer: ``ok``, or the name of a typed error."""
+    counted["parsed"] += 1
+    try:
+        check_response(made(), asked, "server")
+    except BackendError as error:
+        return type(error).__name__
+    return "ok"
+
+
+def streamed(events: bytes, asked: Request) -> Response:
+    """The answer in the bytes of a stream, cut into pieces."""
+    chunks: list[Chunk] = []
+    found, assembly = Events("server"), Assembly(asked, chunks.append, "server", ())
+    for at in range(0, len(events), 1 << 16):
+        if any([assembly.take(event) for event in found.feed(events[at : at + (1 << 16)])]):
+            break
+    return assembly.response()
+
+
+def streams_with_one_wrong_event() -> Iterator[bytes]:
+    """The stream of ``EVENTS``, of which one event is wrong in one way."""
+    right = [written(event) for event in EVENTS]
+    for number, event in enumerate(EVENTS):
+        for wrong in mutated(event):
+            yield sse([*right[:number], wrong, *right[number + 1 :]])
+
+
+def sse(events: list[bytes]) -> bytes:
+    """Server-sent events."""
+    return b"".join(b"data: %b\n\n" % each for each in [*events, b"[DONE]"])
+
+
+def parsed(size: int) -> int:
+    """Feed the clients' parsing of bytes with all mutations and *size* damaged answers each."""
+    before, asked, seen = counted["parsed"], request("q"), set()
+    for body in (*mutated(CHAT), *damaged(written(CHAT), 1, size)):
+        seen.add(verdict(lambda body=body: response_of(body, asked, "server"), asked))
+    events = sse([written(event) for event in EVENTS])
+    for body in (*streams_with_one_wrong_event(), *damaged(events, 2, size)):
+        seen.add(verdict(lambda body=body: streamed(body, asked), asked))
+    assert {"ok", "MalformedResponse"} <= seen
+    return counted["parsed"] - before
+
+
+def errors(bodies: tuple[bytes, ...]) -> int:
+    """Make errors of all statuses, with hostile headers; how many."""
+    number = 0
+    for status in range(300, 600):
+        for headers in HEADERS:
+            body = bodies[number % len(bodies)]
+            error = errors_of_http(status, headers, body, "server", secrets=(CANARY,))
+            assert isinstance(error, BackendError) and CANARY not in str(error)
+            number += 1
+    return number
+
+
+def test_bytes_of_hostile_servers_are_answers_or_typed_errors() -> None:
+    bodies = (b"", b"[" * 50_000, CANARY.encode(), b'{"error": {"code": "\xb2", "message": {}}}')
+    total = parsed(8_000) + errors(bodies)
+    assert total >= 20_000, total
+
+
+@pytest.mark.long
+def test_many_more_bytes_of_hostile_servers() -> None:
+    assert parsed(100_000) >= 200_000
+
+
+async def outcomes(client: str, faults: list[Fault], stream: bool) -> list[str]:
+    """What comes of each fault, asked over a socket."""
+    model = "openai/fault" if client == "litellm" else "fault"
+    asked, found = request("q", model=model), []
+    with FaultServer(faults, model_path=str(WEIGHTS)) as server:
+        async with closing(CLIENTS[client](server)) as backend:
+            for _ in faults:
+                try:
+                    emit = (lambda chunk: None) if stream else None
+                    check_response(await backend.complete(asked, emit), asked, "server")
+                    found.append("ok")
+                except BackendError as error:
+                    found.append(type(error).__name__)
+    counted["socket"] += len(found)
+    return found
+
+
+def wholes(bodies: Iterator[bytes]) -> list[Fault]:
+    return [Fault("wrong", 200, JSON, body) for body in bodies]
+
+
+async def test_sglang_answers_over_a_socket_are_typed() -> None:
+    found = await outcomes("sglang", wholes(mutated(NATIVE)), False)
+    found += await outcomes("sglang", wholes(damaged(written(NATIVE), 3, 500)), False)
+    events = (sse([each]) for each in mutated(NATIVE))
+    found += await outcomes("sglang", [Fault("wrong", 200, STREAM, each) for each in events], True)
+    assert len(found) >= 1_400 and {"ok", "MalformedResponse"} <= set(found)
+
+
+async def test_litellm_answers_over_a_socket_are_typed() -> None:
+    bodies = [*mutated(CHAT)]
+    found = await outcomes("litellm", wholes(iter(bodies[::5])), False)
+    assert len(found) >= 200 and {"ok", "MalformedResponse"} <= set(found)
+
+
+class Facts(FaultServer):
+    """Says of itself what it is given, and nothing at all at *silent* paths."""
+
+    said: Any = FACTS
+    silent: frozenset[str] = frozenset()
+
+    def _asked(self, link: Any, method: str, path: str, headers: Any, body: bytes) -> None:
+        if path in self.silent:
+            return
+        if path in FACTS and path in self.said:
+            head = f"HTTP/1.1 200 X\r\nContent-Length: {len(self.said[path])}\r\n\r\n"
+            link.send(head.encode() + self.said[path], "whole")
+            return
+        super()._asked(link, method, path, headers, body)
+
+
+async def test_what_a_server_says_of_itself_is_read_or_a_typed_error() -> None:
+    right = {path: written(value) for path, value in FACTS.items()}
+    number = 0
+    with Facts() as server:
+        wire = Wire(server.url, None, None, 4, 5.0)
+        for path, value in FACTS.items():
+            for body in mutated(value):
+                server.said, number = {**right, path: body}, number + 1
+                try:
+                    await probe(wire)
+                    await tokens_of(wire, "x")
+                except BackendError:
+                    pass
+        await wire.aclose()
+    assert number >= 600
+
+
+# -- redirects
+
+
+@pytest.mark.parametrize("client", ["openai", "litellm", "sglang"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_no_client_follows_a_redirect(client: str, stream: bool) -> None:
+    with FaultServer() as other:
+        for status in (301, 302, 303, 307, 308):
+            for target in (f"{other.url}/v1/chat/completions?key={CANARY}", "/elsewhere"):
+                fault = Fault("moved", status, {"Location": target}, b"")
+                with FaultServer([fault], model_path=str(WEIGHTS)) as server:
+                    async with closing(CLIENTS[client](server)) as backend:
+                        model = "openai/fault" if client == "litellm" else "fault"
+                        with pytest.raises(BackendRefused, match="not followed") as caught:
+                            emit = (lambda chunk: None) if stream else None
+                            await backend.complete(request("q", model=model), emit)
+                said, port = str(caught.value), server.url.rpartition(":")[2]
+                assert CANARY not in said and KEY not in said and port in said
+                assert target.partition("?")[0] in said and len(server.asks) == 1
+        assert not other.asks and not other.connections
+
+
+# -- silence
+
+
+@pytest.mark.parametrize("path", ["/model_info", "/server_info", "/tokenize", "/v1/models"])
+def test_a_silent_probe_ends_at_the_deadline_of_the_call(path: str) -> None:
+    @ppl
+    def ask() -> str:
+        "hello"
+        return str(gen(timeout=1.0))
+
+    with Facts(model_path=str(WEIGHTS)) as server:
+        server.said, server.silent = {}, frozenset({path})
+        with running(CLIENTS["sglang"](server)):
+            since = time.monotonic()
+            with pytest.raises(BackendTimeout):
+                str(ask())
+            assert time.monotonic() - since < 2.0
+
+
+# -- the seam
+
+
+class Odd(Fake):
+    """A backend of a user, whose answers have a wrong field."""
+
+    wrong: Any = None
+
+    async def complete(self, request: Request, emit: Any = None) -> Any:
+        found = await super().complete(request, emit)
+        return self.wrong(found) if callable(self.wrong) else self.wrong
+
+
+def changed(**fields: Any) -> Callable[[Response], Response]:
+    def change(found: Response) -> Response:
+        for name, value in fields.items():
+            holder = found if hasattr(found, name) and name != "text" else found.samples[0]
+            object.__setattr__(holder, name, value)
+        return found
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        None, 5, "text", changed(text=5), changed(samples=()), changed(samples=None),
+        changed(usage=Usage(1, 1, 2**70)), changed(usage=Usage("1", 1)),  # type: ignore[arg-type]
+        changed(usage=None), changed(cost=2**70), changed(model=5), changed(logprobs=5),
+        changed(scores=(float("nan"),)), changed(finish_reason=None), changed(tool_calls=(5,)),
+    ],
+)  # fmt: skip
+def test_no_backend_stops_a_run_by_its_answer(wrong: Any) -> None:
+    @ppl
+    def ask(word: str) -> str:
+        f"{word}"
+        return str(gen())
+
+    backend = Odd(lambda request: "fine")
+    with running(backend):
+        backend.wrong = wrong
+        with pytest.raises(MalformedResponse, match="an answer that is none"):
+            str(ask("one"))
+        backend.wrong = lambda found: found
+        assert str(ask("two")) == "fine"
+
+
+# -- size
+
+
+def peak_mb() -> float:
+    """The most memory of this process since ``clear_refs``."""
+    found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+@pytest.mark.parametrize("client", ["openai", "litellm", "sglang"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_a_long_body_is_refused_within_bounded_memory(client: str, stream: bool) -> None:
+    long = b'{"choices": "' + b"x" * (20 << 20)
+    many = b"[" + b"[]," * 3_000_000 + b"1]"
+    failed = json.dumps({"error": {"message": f"{CANARY} " * 100_000}}).encode()
+    kind = STREAM if stream else JSON
+    faults = [
+        Fault("first", 500, JSON, b"{}"), Fault("long", 200, kind, long),
+        Fault("many", 200, kind, many), Fault("failed", 400, JSON, failed),
+    ]  # fmt: skip
+    await outcomes(client, faults[:1], stream)
+    Path("/proc/self/clear_refs").write_text("5")
+    idle = peak_mb()
+    found = await outcomes(client, faults[1:], stream)
+    assert found == ["MalformedResponse", "MalformedResponse", "BackendRefused"]
+    assert peak_mb() - idle < 200
