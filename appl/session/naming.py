@@ -27,7 +27,6 @@ from typing import Any
 
 from appl.backend import installed
 from appl.config import Config, Secret
-from appl.config.aliases import USUAL
 from appl.errors import MissingBackendExtra, ModelNotFound
 from appl.extras import EXTRAS, absent, advice
 from appl.session.taken import EMBEDDED, TYPE, UNINSTALLED
@@ -205,14 +204,12 @@ def named(name: str, config: Config) -> NameableModel | None:
 
 
 def _aliases(config: Config) -> Iterator[NameableModel]:
-    for name in (*USUAL, *sorted(config.models.keys() - {*USUAL})):
-        alias = config.models.get(name)
-        target = alias.model if alias is not None else None
+    for name, alias in sorted(config.models.items()):
+        target = alias.model
         place = locate(target, config) if target else None
         backend, model = (place.backend, place.model) if place else (config.backend or "", target)
-        meaning = str(alias) if alias is not None else "the default model"
         missing = _missing(backend, place, config)
-        yield NameableModel(name, backend, model, "models", meaning, *missing)
+        yield NameableModel(name, backend, model, "models", str(alias), *missing)
 
 
 def _of_backends(config: Config) -> Iterator[NameableModel]:
