@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from appl.threads import REFUSES
 from appl.tracing import Trace
 
 HEAD = """\
@@ -64,11 +65,6 @@ ENDS = {
     "beside a thread": ("threading.Thread(target=child, daemon=True).start(); say('a')", 0, None),
     "after a thread": ("t = threading.Thread(target=child); t.start(); t.join()", 0, 1),
     "before a thread": ("str(say('a')); threading.Timer(0.2, two_more).start()", 0, 3),
-    "before a thread that makes the first call": (
-        "threading.Timer(0.2, two_more).start()",
-        0,
-        2,
-    ),
     "before a thread that waits for the main one": (
         "say('a'); threading.Thread(target=threading.main_thread().join).start(); "
         "threading.Thread(target=last).start()",
@@ -79,6 +75,10 @@ ENDS = {
     "in an answer's midst": ("print(next(iter(appl.run(say, 'a'))))", 0, 1),
     "beside a forked child": ("say('a'); os.fork() or os._exit(5)", 0, 1),
 }
+if not REFUSES:  # CPython 3.12.0 and 3.12.1 start no thread there, so no run can be opened
+    ENDS["before a thread that makes the first call"] = (
+        "threading.Timer(0.2, two_more).start()", 0, 2,
+    )  # fmt: skip
 TRACEBACKS = ("with an error", "by Ctrl-C")  # a call that nobody waits for is named by its line
 CHILD = """
 if __name__ == "__main__":

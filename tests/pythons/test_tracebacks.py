@@ -56,7 +56,10 @@ def shown(folder: Path, host: str, kind: str, **environment: str) -> str:
     """What *host* shows where a program fails in the way *kind*."""
     (folder / "program.py").write_text(PROGRAM, "utf-8")
     (folder / "script.py").write_text(f"from program import outer\nouter({kind!r})\n", "utf-8")
-    thread = f"import threading\nfrom program import outer\nthreading.Thread(target=outer, args=({kind!r},)).start()\n"
+    thread = (
+        "import threading\nfrom program import outer\n"
+        f"thread = threading.Thread(target=outer, args=({kind!r},))\nthread.start()\nthread.join()\n"
+    )
     (folder / "thread.py").write_text(thread, "utf-8")
     test = f"from program import outer\ndef test_it():\n    outer({kind!r})\n"
     (folder / "test_it.py").write_text(test, "utf-8")
