@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -26,10 +26,13 @@ from appl.errors import BackendError, MalformedResponse
 
 
 class Question:
-    """A question on its way to *who*; ``error`` is why its answer was refused."""
+    """A question on its way to *who*; ``error`` is why its answer was refused.
 
-    def __init__(self, who: str) -> None:
-        self.who = who
+    *secrets* are sent with it, and are taken out of what is said of its answer.
+    """
+
+    def __init__(self, who: str, secrets: Sequence[str]) -> None:
+        self.who, self.secrets = who, secrets
         self.error: BackendError | None = None
 
     def refuse(self, error: BackendError) -> BackendError:
@@ -42,9 +45,9 @@ _question: ContextVar[Question | None] = ContextVar("question", default=None)
 
 
 @contextmanager
-def question(who: str) -> Iterator[Question]:
+def question(who: str, secrets: Sequence[str] = ()) -> Iterator[Question]:
     """The block asks *who*. Raises why the answer was refused, whatever the library made of it."""
-    asked = Question(who)
+    asked = Question(who, secrets)
     token = _question.set(asked)
     try:
         yield asked
@@ -138,7 +141,9 @@ async def _read(response: Any) -> Any:
         if not isinstance(read_json(body), dict | list):
             raise ValueError
     except ValueError:
-        raise asked.refuse(not_json(body, asked.who, content_type=kind)) from None
+        raise asked.refuse(
+            not_json(body, asked.who, content_type=kind, secrets=asked.secrets)
+        ) from None
     headers = [each for each in response.headers.items() if each[0] not in _OF_BODY]
     return type(response)(
         response.status_code, headers=headers, content=body, request=response.request

@@ -125,7 +125,7 @@ class LiteLLM:
         who = asked_of(self._profile.name, request.model, self._url)
         litellm = await self._ready()
         try:
-            with question(who):
+            with question(who, self._secrets):
                 if emit is None:
                     return await self._whole(litellm, request, who)
                 return await self._streamed(litellm, request, emit, who)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from appl.prompt.secret import LONG_ENOUGH as MIN_LENGTH
@@ -21,7 +20,7 @@ MASKED = "!"
 
 
 def _is_path(value: str) -> bool:
-    return value.startswith("/") and Path(value).exists()
+    return value.startswith("/") and os.path.exists(value)  # false where it may not be read
 
 
 def _environment() -> dict[bytes, bytes]:
