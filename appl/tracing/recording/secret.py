@@ -20,7 +20,7 @@ MASKED = "!"
 
 
 def _is_path(value: str) -> bool:
-    return value.startswith("/") and os.path.exists(value)  # false where it may not be read
+    return value.startswith("/") and os.access(value, os.F_OK)  # false where it may not be read
 
 
 def _environment() -> dict[bytes, bytes]:
