@@ -146,16 +146,18 @@ class Disguise:
 
     def __init__(self, key: bytes) -> None:
         self._key, self._masker = key, Masker()
-        self._words: dict[bytes, bytes] = {}
+        self._words: dict[bytes, bytes] = {}  # the longest first: a short one may stand in it
 
     def news(self) -> dict[str, str]:
         """The words that were not told yet, by the name of the variable."""
         fresh: dict[str, str] = {}
-        for form, name in self._masker.forms():
+        for form, name in reversed(self._masker.forms()):  # plain is the shortest: first by name
             data = form.encode("utf-8", "surrogatepass")
             if data not in self._words:
                 word = self._words[data] = self._word(data)
                 fresh[f"{name} {len(fresh)}" if name in fresh else name] = word.decode("ascii")
+        if fresh:
+            self._words = dict(sorted(self._words.items(), key=lambda pair: -len(pair[0])))
         return fresh
 
     def _word(self, data: bytes) -> bytes:

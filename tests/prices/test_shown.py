@@ -181,7 +181,7 @@ def test_a_server_of_ones_own_is_not_priced_as_the_provider_of_the_same_name(
 ) -> None:
     with FaultServer() as server:
         said, trace = script(tmp_path, lan(server.openai_url))
-    assert said.splitlines()[-1] == "appl: 1 call, cost unknown"
+    assert "appl: 1 call, cost unknown" in said.splitlines()
     assert "cost unknown" in command(tmp_path, "trace", "show")
     assert "unknown" in command(tmp_path, "trace", "cost") and of(trace).spent.known("cost") is None
     assert json.loads(command(tmp_path, "trace", "show", "--json"))["totals"]["cost"] is None
@@ -197,7 +197,7 @@ def test_what_was_paid_stays_what_it_was_when_prices_change(tmp_path: Path) -> N
     paid = Decimal(usage.prompt_tokens) * 1000 / 10**6
     paid += Decimal(usage.completion_tokens) * 5000 / 10**6
     shown = money(int(paid * 10**6))
-    assert said.splitlines()[-1] == f"appl: 1 call, cost {shown}"
+    assert f"appl: 1 call, cost {shown}" in said.splitlines()
     before = command(tmp_path, "trace", "cost")
     (tmp_path / "appl.toml").write_text(lan("http://127.0.0.1:9", prices.replace("1000", "9")))
     command(tmp_path, "trace", "replay")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from appl.compiler.unsaid import Caller, bare_text, caller_at, cause_of
 from appl.errors import InvalidOption
 from appl.runtime.frame import Frame
+from appl.runtime.prompts.conversation import Conversation
 from appl.runtime.prompts.given import PromptContext
 
 
@@ -54,7 +55,7 @@ def check_given(kind: str, frame: Frame, place: tuple[str, int] | None, messages
     A prompt as an object may be filled later, and may be meant to be empty: that is told once.
     """
     what = f"{kind}() was given an empty prompt: put a message into it first"
-    if not isinstance(messages, PromptContext):
+    if not isinstance(messages, PromptContext | Conversation):
         raise InvalidOption(
             f"{what}, or leave it out to continue the prompt of the running function"
         )
