@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from appl import Conversation, PromptContext, gen, ppl
@@ -42,17 +44,23 @@ def test_an_empty_prompt_is_refused_before_any_call() -> None:
             gen()
         with pytest.raises(InvalidOption, match=r"gen\(messages=\[\]\) says nothing"):
             gen(messages=[])
-        with pytest.raises(InvalidOption, match=r"gen\(\) was given an empty prompt"):
-            gen(messages=Conversation())
         assert not backend.requests
 
 
-def test_an_empty_prompt_that_is_an_object_may_be_meant() -> None:
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: gen(_ctx=PromptContext()),
+        lambda: gen(messages=PromptContext().messages),
+        lambda: gen(messages=Conversation()),
+    ],
+)
+def test_an_empty_prompt_that_is_an_object_may_be_meant(ask: Callable[[], object]) -> None:
     told: list[str] = []
     with Run(Echo()) as run:
         run.tell = told.append
         for _ in range(2):
-            str(gen(_ctx=PromptContext()))
+            str(ask())
     assert len(told) == 1 and "gen() was given an empty prompt" in told[0]
 
 
@@ -62,7 +70,7 @@ def test_an_empty_prompt_that_may_be_meant_is_told_once() -> None:
         run.tell = told.append
         assert str(silent()) and str(silent())
     [line] = told
-    assert "test_empty_prompts.py:21: the prompt of silent() is empty" in line
+    assert "test_empty_prompts.py:23: the prompt of silent() is empty" in line
 
 
 @pytest.mark.parametrize("program", [meant, waiting])

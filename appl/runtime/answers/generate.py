@@ -24,7 +24,7 @@ from appl.runtime.answers.stream import open_stream
 from appl.runtime.concurrency.fiber import hub_here, wait
 from appl.runtime.concurrency.future import Generation, TypedGeneration, finished
 from appl.runtime.frame import Frame
-from appl.runtime.prompts.empty import check_empty, check_given
+from appl.runtime.prompts.empty import check_empty, tell_given
 from appl.runtime.prompts.explicit import said_to
 from appl.runtime.resolve import taking_futures
 from appl.runtime.run import here
@@ -158,7 +158,7 @@ def _call(frame: Frame, kind: str, asked: Asked, sampling: Sampling) -> Call:
     place = _source() or frame.asked_at
     if node is None and given is None:
         if asked.messages is not None:
-            check_given(kind, frame, place, asked.messages)
+            tell_given(kind, frame, place)
         else:
             check_empty(kind, frame, place)
     check_media(frame.run.models.profile_of(asked.model or ""), node or given)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from appl.compiler.unsaid import Caller, bare_text, caller_at, cause_of
 from appl.errors import InvalidOption
 from appl.runtime.frame import Frame
-from appl.runtime.prompts.conversation import Conversation
-from appl.runtime.prompts.given import PromptContext
 
 
 def check_empty(kind: str, frame: Frame, place: tuple[str, int] | None) -> None:
@@ -49,15 +47,9 @@ def _outside(kind: str, caller: Caller | None) -> str:
     )
 
 
-def check_given(kind: str, frame: Frame, place: tuple[str, int] | None, messages: object) -> None:
-    """Refuse messages with nothing in them.
-
-    A prompt as an object may be filled later, and may be meant to be empty: that is told once.
-    """
-    what = f"{kind}() was given an empty prompt: put a message into it first"
-    if not isinstance(messages, PromptContext | Conversation):
-        raise InvalidOption(
-            f"{what}, or leave it out to continue the prompt of the running function"
-        )
+def tell_given(kind: str, frame: Frame, place: tuple[str, int] | None) -> None:
+    """Say once that *kind* was given a prompt or conversation with nothing in it, which may be
+    meant. A list with nothing in it is refused before."""
     at = "{}:{}: ".format(*place) if place is not None else ""
+    what = f"{kind}() was given an empty prompt: put a message into it first"
     frame.run.tell_once(("empty prompt", place), f"{at}{what}")
