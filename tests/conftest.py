@@ -6,6 +6,8 @@ traceback, so all of them are imported before the first test, where no test has 
 
 Examples of random tests have no deadline: how long they take is the machine's.
 
+The state of the user is that of the session: a folder of its own, which goes at the end.
+
 Tests that run side by side share the time: what each part took is divided by their processes.
 """
 
@@ -15,6 +17,8 @@ import contextlib
 import importlib
 import os
 import pkgutil
+import shutil
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,6 +81,17 @@ def modules(package: ModuleType) -> Iterator[str]:
             yield found.name
             if found.ispkg:
                 yield from modules(module)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the session, its workers and their processes a state folder of their own."""
+    if not hasattr(config, "workerinput"):
+        os.environ["XDG_STATE_HOME"] = os.environ["LOCALAPPDATA"] = tempfile.mkdtemp("-appl-state")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 
 @pytest.hookimpl(trylast=True)  # hypothesis complains before it has begun the session itself

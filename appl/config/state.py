@@ -1,0 +1,133 @@
+"""The state of a user: a private folder outside of every project.
+
+Invariant: a folder that a project holds, or that others may write to, is never read or written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from appl.errors import ConfigError
+
+
+def state_folder() -> Path:
+    """The folder of the user's state. It may not exist yet.
+
+    Raises ``ConfigError`` when it lies inside of a project or others may write to it.
+    """
+    folder = _base() / "appl" / ("state" if sys.platform == "win32" else "")
+    _outside_of_projects(folder)
+    _of_this_user(folder)
+    return folder
+
+
+def read_private(name: str) -> bytes | None:
+    """The bytes of the file *name* below the state folder; ``None`` when there is none."""
+    with _told(f"{name} in the state folder cannot be read"):
+        try:
+            return (state_folder() / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+
+def write_private(name: str, data: bytes) -> None:
+    """Write the file *name* below the state folder at once and for this user only."""
+    file = state_folder() / name
+    with _told(f"{file} cannot be written"):
+        _private_folder(file.parent)
+        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".new-")
+        try:
+            with os.fdopen(handle, "wb") as opened:
+                opened.write(data)
+                opened.flush()
+                os.fsync(opened.fileno())
+            Path(temporary).replace(file)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink()
+            raise
+
+
+def remove_private(name: str) -> bool:
+    """Remove the file *name* below the state folder; false when there was none."""
+    file = state_folder() / name
+    with _told(f"{file} cannot be removed"):
+        try:
+            file.unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+
+def private_names(folder: str) -> list[str]:
+    """The names of the files in *folder* below the state folder, sorted."""
+    with _told(f"{folder} in the state folder cannot be read"):
+        try:
+            names = [file.name for file in (state_folder() / folder).iterdir()]
+        except FileNotFoundError:
+            return []
+    return sorted(f"{folder}/{name}" for name in names if not name.startswith("."))
+
+
+def _base() -> Path:
+    """The folder of all programs' state. A relative variable counts as unset, as XDG says."""
+    variable = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_STATE_HOME"
+    named = Path(os.environ.get(variable, ""))
+    if named.is_absolute():
+        return named
+    try:
+        home = Path.home()
+    except RuntimeError:
+        raise ConfigError(f"there is no home folder for your state; set {variable}") from None
+    return home / ("AppData/Local" if sys.platform == "win32" else ".local/state")
+
+
+def _outside_of_projects(folder: Path) -> None:
+    """Refuse *folder* inside of the repository, or the working directory where there is none."""
+    with contextlib.suppress(OSError, RuntimeError):
+        real, home, here = folder.resolve(), Path.home().resolve(), Path.cwd()
+        held = (each for each in (here, *here.parents) if os.path.lexists(each / ".git"))
+        project = next(held, here)
+        if real.is_relative_to(project) and not home.is_relative_to(project):
+            raise ConfigError(
+                f"your state folder {real} lies inside of the project {project}, which could "
+                "fill it; let XDG_STATE_HOME name a folder outside of every project"
+            )
+
+
+def _of_this_user(folder: Path) -> None:
+    """Refuse *folder* when somebody else owns it or may write to it."""
+    if sys.platform == "win32" or not folder.exists():
+        return
+    found = folder.stat()
+    if found.st_uid != os.geteuid():
+        raise ConfigError(
+            f"your state folder {folder} belongs to another user; "
+            "let XDG_STATE_HOME name a folder of your own"
+        )
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ConfigError(
+            f"others may write to your state folder {folder}; write chmod 700 '{folder}'"
+        )
+
+
+def _private_folder(folder: Path) -> None:
+    """Make *folder* and what it lies in, each for this user only."""
+    if not folder.is_dir():
+        _private_folder(folder.parent)
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+
+
+@contextlib.contextmanager
+def _told(problem: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{problem}: {error.strerror or error}") from None
