@@ -65,7 +65,7 @@ _OURS = frozenset({"openai", "litellm", "sglang", "embedded"})
 _OPENAI = {"openai": None, "custom_openai": None, "openai_like": None, "hosted_vllm": "vllm"}
 """Providers that speak OpenAI's interface, and the kind of their server where it is known."""
 
-PROVIDERS = _OURS | {
+PREFIXES = _OURS | {
     "ai21", "anthropic", "anyscale", "azure", "azure_ai", "bedrock", "cerebras", "cloudflare",
     "codestral", "cohere", "cohere_chat", "custom_openai", "dashscope", "databricks", "deepinfra",
     "deepseek", "empower", "fireworks_ai", "friendliai", "galadriel", "gemini", "github", "groq",
@@ -110,7 +110,7 @@ def _is_table(value: object) -> TypeGuard[Mapping[str, Any]]:
 def full_name(model: str) -> str:
     """A model's name in APPL, which is litellm's, as ``backend/model``; bare names are kept."""
     head, slash, _ = model.partition("/")
-    return f"litellm/{model}" if slash and head in PROVIDERS - _OURS else model
+    return f"litellm/{model}" if slash and head in PREFIXES - _OURS else model
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class _Server:
         key = "custom_llm_provider" if "custom_llm_provider" in self.table else "provider"
         provider = self._text(key, "")
         head, _, rest = model.partition("/")
-        if not provider and head in (*PROVIDERS, "custom") and rest:
+        if not provider and head in (*PREFIXES, "custom") and rest:
             provider, model = head, rest
         if provider.partition("/")[0] == "custom":
             self._check_address()
