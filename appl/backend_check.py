@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from appl.backend import Chunk, Request, Response, Sample, TokenLogprob, Usage
+from appl.backend import Chunk, Response, Sample, TokenLogprob, Usage
 from appl.errors import MalformedResponse
 from appl.prompt import ToolCall
 
@@ -30,11 +30,6 @@ def text_in(value: Any, name: str) -> str:
     if len(value) > TEXT:
         raise WrongField(f"{name} has more than {TEXT} characters")
     return value
-
-
-def text_or_none(value: Any, name: str) -> str | None:
-    """*value*, which is a text or absent."""
-    return None if value is None else text_in(value, name)
 
 
 def count_in(value: Any, name: str) -> int | None:
@@ -61,13 +56,13 @@ def number_in(value: Any, name: str) -> float:
     return found
 
 
-def check_response(response: Any, request: Request, who: str) -> None:
-    """Raise ``MalformedResponse`` for what is no answer to *request*; *who* gave it.
+def check_response(response: Any, who: str) -> None:
+    """Raise ``MalformedResponse`` for what is no answer; *who* gave it.
 
     Every backend's answers pass here, also those of backends that users write.
     """
     try:
-        _response(response, request)
+        _response(response)
     except WrongField as error:
         raise MalformedResponse(f"{who} gave an answer that is none: {error}") from None
     except (TypeError, ValueError, AttributeError) as error:
@@ -83,7 +78,7 @@ def check_chunk(chunk: Any) -> None:
         raise MalformedResponse(f"the backend streamed what is no text: {type(chunk).__name__}")
 
 
-def _response(response: Any, request: Request) -> None:
+def _response(response: Any) -> None:
     if not isinstance(response, Response):
         raise WrongField(f"it must be a Response, got {type(response).__name__}")
     samples = response.samples
@@ -98,7 +93,8 @@ def _response(response: Any, request: Request) -> None:
         raise WrongField("reused must be a whole number")
     for score in response.scores or ():
         number_in(score, "scores")
-    text_or_none(response.choice_method, "choice_method")
+    if response.choice_method is not None:
+        text_in(response.choice_method, "choice_method")
 
 
 def _sample(sample: Any) -> None:
@@ -106,7 +102,8 @@ def _sample(sample: Any) -> None:
         raise WrongField(f"a sample must be a Sample, got {type(sample).__name__}")
     text_in(sample.text, "text")
     text_in(sample.finish_reason, "finish_reason")
-    text_or_none(sample.reasoning, "reasoning")
+    if sample.reasoning is not None:
+        text_in(sample.reasoning, "reasoning")
     for call in sample.tool_calls:
         _tool_call(call)
     for token in sample.logprobs or ():
@@ -133,5 +130,9 @@ def _logprob(token: Any) -> None:
 def _usage(usage: Any) -> None:
     if not isinstance(usage, Usage):
         raise WrongField(f"usage must be a Usage, got {type(usage).__name__}")
-    for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
-        count_in(getattr(usage, name), name)
+    for name in _COUNTS:
+        if (count := getattr(usage, name)) is not None:
+            count_in(count, name)
+
+
+_COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")

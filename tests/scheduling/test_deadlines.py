@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from appl import gen, ppl
 from appl.backend import Request
 from appl.errors import BackendTimeout, BackendUnavailable, CallCancelled
+from appl.runtime.scheduling.deadlines import CommonDeadline
 from appl.runtime.scheduling.policy import Deadlines, Policy, Retries
 from appl.testing import Answer, Late, Streamed, VirtualClock, running
 
@@ -113,3 +115,47 @@ def test_a_cancelled_call_is_not_taken_for_a_late_one() -> None:
     with running(backend, policy=policy(backend, first_token_s=60)), pytest.raises(CallCancelled):
         cancelled()
     assert len(backend.requests) <= 1
+
+
+def test_the_default_deadline_ends_what_takes_too_long_and_nothing_else() -> None:
+    clock = VirtualClock()
+    deadline = CommonDeadline(clock, 10)
+    ended: dict[str, float] = {}
+
+    async def sleep(seconds: float, name: str) -> str:
+        await clock.sleep(seconds)
+        return name
+
+    async def attempt(name: str, begins: float, takes: float) -> str:
+        await clock.sleep(begins)
+        try:
+            return await deadline.hold(sleep(takes, name))
+        finally:
+            ended[name] = clock.now()
+
+    async def main() -> list[object]:
+        every = [("a", 0, 9), ("b", 1, 50), ("c", 2, 9), ("d", 5, 50), ("e", 12, 9.5)]
+        waiting = [attempt(*each) for each in every]
+        return list(await asyncio.gather(*waiting, return_exceptions=True))
+
+    results = clock.run(main())
+    assert [each if isinstance(each, str) else type(each) for each in results] == [
+        "a", BackendTimeout, "c", BackendTimeout, "e",
+    ]  # fmt: skip
+    assert ended == {"a": 9, "b": 11, "c": 11, "d": 15, "e": 21.5}
+    assert str(results[1]) == "no answer within 10 s"
+
+
+def test_what_is_cancelled_from_elsewhere_is_not_taken_for_late() -> None:
+    clock = VirtualClock()
+    deadline = CommonDeadline(clock, 10)
+
+    async def main() -> None:
+        for at in (3, 10):  # before the deadline, and at the same moment
+            task = asyncio.ensure_future(deadline.hold(clock.sleep(50)))
+            await clock.sleep(at)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    clock.run(main())

@@ -25,7 +25,7 @@ from appl.runtime.scheduling.accounts import ONE, Account, Amounts, Desk
 from appl.runtime.scheduling.admission import Admission, Wanted, unseen
 from appl.runtime.scheduling.asking import Asking, dispatched
 from appl.runtime.scheduling.connecting import Connecting
-from appl.runtime.scheduling.deadlines import Deadline, watching
+from appl.runtime.scheduling.deadlines import CommonDeadline, Deadline, watching
 from appl.runtime.scheduling.hedging import Hedge
 from appl.runtime.scheduling.holding import Holding, Load, Why
 from appl.runtime.scheduling.lending import Lender, Loan, Permit
@@ -82,6 +82,7 @@ class Attempts:
         self._present = self._resting = self._stuck = 0
         self._asking: dict[Call, Asking] = {}
         self._began: dict[Call, float] = {}
+        self._default = CommonDeadline(LoopClock(), ATTEMPT_S)  # a test's clock may jump past it
         self._timeless = bool(getattr(backend, "timeless", False))
 
     @property
@@ -232,14 +233,11 @@ class Attempts:
 
     async def _once(self, asking: Asking) -> Response:
         """One answer of the backend, which was checked."""
-        call, request = asking.call, asking.request
-        if call.timeout is not None or self.policy.deadlines.total_s is not None:
+        if asking.call.timeout is not None or self.policy.deadlines.total_s is not None:
             response = await self._streamed(asking)
         else:
-            with Deadline(LoopClock()) as late:  # a test's clock may jump past it
-                late.set("total", ATTEMPT_S)
-                response = await self._streamed(asking)
-        check_response(response, request, self.name)
+            response = await self._default.hold(self._streamed(asking))
+        check_response(response, self.name)
         return response
 
     async def _streamed(self, asking: Asking) -> Response:

@@ -7,11 +7,15 @@ clock, and told which deadline it was.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from types import TracebackType
+from typing import Any, TypeVar, cast
 
 from appl.backend import Chunk, Emit
 from appl.errors import BackendTimeout
 from appl.runtime.scheduling.timers import Clock, Timer
+
+T = TypeVar("T")
 
 
 class Deadline:
@@ -66,6 +70,49 @@ class Deadline:
             return f"the backend was not connected with within {self._seconds} s"
         what = "first token" if self._name == "first token" else "next token"
         return f"no {what} within {self._seconds} s"
+
+
+class CommonDeadline:
+    """Ends whatever takes longer than *seconds*, with one timer for all that is under way.
+
+    It costs a tenth of a :class:`Deadline`, so that every attempt can have it.
+    """
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock, self._seconds = clock, seconds
+        self._began: dict[asyncio.Task[Any], float] = {}  # the oldest first
+        self._passed: dict[asyncio.Task[Any], int] = {}  # how often each was cancelled before
+        self._timer: Timer | None = None
+
+    async def hold(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of *work*. Raises ``BackendTimeout`` when it is not there in time."""
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._began[task] = self._clock.now()
+        if self._timer is None:
+            self._arm()
+        try:
+            return await work
+        except asyncio.CancelledError as error:
+            if task in self._passed and task.uncancel() <= self._passed[task]:
+                text = f"no answer within {self._seconds} s"
+                raise BackendTimeout(text, deadline="total") from error
+            raise
+        finally:
+            self._began.pop(task, None)
+            self._passed.pop(task, None)
+
+    def _arm(self) -> None:
+        oldest = next(iter(self._began.values()), None)
+        due = None if oldest is None else oldest + self._seconds
+        self._timer = None if due is None else self._clock.at(due, self._strike)
+
+    def _strike(self) -> None:
+        now = self._clock.now()
+        for task in [each for each, at in self._began.items() if at + self._seconds <= now]:
+            del self._began[task]
+            self._passed[task] = task.cancelling()
+            task.cancel()
+        self._arm()
 
 
 def watching(late: Deadline, between_s: float | None, emit: Emit | None) -> Emit:
