@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from appl.backend_http import (
@@ -28,12 +29,16 @@ from appl.errors import BackendError, MalformedResponse
 class Question:
     """A question on its way to *who*; ``error`` is why its answer was refused.
 
-    *secrets* are sent with it, and are taken out of what is said of its answer.
+    *secrets* are sent with it, and are taken out of what is said of its answer. With *reads*, JSON
+    is read before the library gets it. ``over`` says that nobody waits any more, ``status`` is that
+    of the last error.
     """
 
-    def __init__(self, who: str, secrets: Sequence[str]) -> None:
-        self.who, self.secrets = who, secrets
+    def __init__(self, who: str, secrets: Sequence[str], reads: bool) -> None:
+        self.who, self.secrets, self.reads = who, secrets, reads
         self.error: BackendError | None = None
+        self.over = False
+        self.status: int | None = None
 
     def refuse(self, error: BackendError) -> BackendError:
         """Remember *error*, which the library may hide in one of its own, and return it."""
@@ -45,9 +50,9 @@ _question: ContextVar[Question | None] = ContextVar("question", default=None)
 
 
 @contextmanager
-def question(who: str, secrets: Sequence[str] = ()) -> Iterator[Question]:
+def question(who: str, secrets: Sequence[str] = (), *, reads: bool = False) -> Iterator[Question]:
     """The block asks *who*. Raises why the answer was refused, whatever the library made of it."""
-    asked = Question(who, secrets)
+    asked = Question(who, secrets, reads)
     token = _question.set(asked)
     try:
         yield asked
@@ -55,123 +60,168 @@ def question(who: str, secrets: Sequence[str] = ()) -> Iterator[Question]:
         if asked.error is None:
             raise
     finally:
+        asked.over = True
         _question.reset(token)
     if asked.error is not None:
         raise asked.error from None
 
 
 def guarded_send(send: Callable[..., Any]) -> Callable[..., Any]:
-    """The method ``send`` of an httpx client, by the rule."""
+    """The method ``send`` of an asynchronous httpx client, by the rule."""
 
     async def sent(request: Any, *, stream: bool = False, **options: Any) -> Any:
-        if _question.get() is None:
+        asked = _question.get()
+        if asked is None:
             return await send(request, stream=stream, **options)
-        request.headers["Accept-Encoding"] = "identity"
-        options["follow_redirects"] = False
-        response = await _judged(await send(request, stream=True, **options))
-        if not stream:
-            await response.aread()
+        _begin(request, options, asked)
+        response = await send(request, stream=True, **options)
+        refused = _refusal(response, asked)
+        if refused is not None or asked.status is not None:
+            return await _failed(response, refused)
+        response.stream = _bounded(response, asked, "AsyncByteStream")
+        if not stream or asked.reads:
+            await _read(response, asked, stream)
         return response
 
     return sent
 
 
-class GuardedTransport:
-    """An httpx transport around another one, by the rule."""
+def guarded_blocking_send(send: Callable[..., Any]) -> Callable[..., Any]:
+    """The method ``send`` of a blocking httpx client, by the rule."""
 
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-
-    async def handle_async_request(self, request: Any) -> Any:
-        """The answer to *request*."""
-        if _question.get() is None:
-            return await self.inner.handle_async_request(request)
-        request.headers["Accept-Encoding"] = "identity"
-        response = await self.inner.handle_async_request(request)
-        response.request = request
-        return await _read(await _judged(response))
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self.inner.aclose()
-
-    async def __aenter__(self) -> GuardedTransport:
-        await self.inner.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: Any) -> None:
-        await self.inner.__aexit__(*error)
-
-
-async def _judged(response: Any) -> Any:
-    """*response* with a bounded body. Raises ``BackendError`` for what sends elsewhere."""
-    asked = _question.get()
-    assert asked is not None
-    status, headers = response.status_code, response.headers
-    if 300 <= status < 400:
-        await response.aclose()
-        raise asked.refuse(redirected(status, headers.get("location", ""), asked.who))
-    if status >= 400:
-        return await _failed(response)
-    encoding = headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("", "identity"):
-        await response.aclose()
-        raise asked.refuse(
-            MalformedResponse(
-                f"{asked.who} sent an answer that is compressed ({encoding[:20]!r}), which was not "
-                "asked for; a proxy may stand in between",
-                status=200,
-            )
-        )
-    streams = "event-stream" in headers.get("content-type", "")
-    most = STREAM_BYTES if streams else ANSWER_BYTES
-    base: Any = sys.modules[type(response).__module__.partition(".")[0]].AsyncByteStream
-    bounded = type("BoundedStream", (_Bounded, base), {})
-    response.stream = bounded(response.stream, most, asked)
-    return response
-
-
-async def _read(response: Any) -> Any:
-    """*response*, whose JSON was read once: a library may take minutes to say what is wrong."""
-    asked, kind = _question.get(), response.headers.get("content-type", "").lower()
-    if response.status_code >= 400 or asked is None or not _JSON.search(kind):
+    def sent(request: Any, *, stream: bool = False, **options: Any) -> Any:
+        asked = _question.get()
+        if asked is None:
+            return send(request, stream=stream, **options)
+        _begin(request, options, asked)
+        response = send(request, stream=True, **options)
+        refused = _refusal(response, asked)
+        if refused is not None or asked.status is not None:
+            return _failed_blocking(response, refused)
+        response.stream = _bounded(response, asked, "SyncByteStream")
+        if not stream:
+            response.read()
         return response
+
+    return sent
+
+
+def guard_clients(library: Any) -> None:
+    """Have all clients of *library*, httpx or one like it, keep the rule of a question."""
+    for kind, guarded in (
+        (library.AsyncClient, guarded_send),
+        (library.Client, guarded_blocking_send),
+    ):
+        if not hasattr(kind, "_unguarded_send"):
+            kind._unguarded_send = kind.send
+            kind.send = _method(kind.send, guarded)
+
+
+def _method(send: Any, guarded: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Any:
+    def sent(client: Any, request: Any, **options: Any) -> Any:
+        return guarded(partial(send, client))(request, **options)
+
+    return sent
+
+
+def _begin(request: Any, options: dict[str, Any], asked: Question) -> None:
+    """Prepare *request*. Raises why its first attempt was refused: retries are not a library's."""
+    if request.headers.get("x-stainless-retry-count", "0") != "0":
+        raise asked.error or ConnectionError("the connection broke off")
+    request.headers["Accept-Encoding"] = "identity"
+    options["follow_redirects"] = False
+
+
+def _refusal(response: Any, asked: Question) -> BackendError | None:
+    """Why *response* is refused by its head, if it is."""
+    status, headers = response.status_code, response.headers
+    asked.status = status if status >= 400 else None
+    if 300 <= status < 400:
+        return asked.refuse(redirected(status, headers.get("location", ""), asked.who))
+    encoding = headers.get("content-encoding", "identity").strip().lower()
+    if asked.status is not None or encoding in _PLAIN:
+        return None
+    return asked.refuse(
+        MalformedResponse(
+            f"{asked.who} sent an answer that is compressed ({encoding[:20]!r}), which was not "
+            "asked for; a proxy may stand in between",
+            status=200,
+        )
+    )
+
+
+def _bounded(response: Any, asked: Question, base: str) -> Any:
+    """The body of *response*, which ends with an error where it becomes too long."""
+    streams = "event-stream" in response.headers.get("content-type", "")
+    library: Any = sys.modules[type(response).__module__.partition(".")[0]]
+    kind = type("BoundedStream", (_Bounded, getattr(library, base)), {})
+    return kind(response.stream, STREAM_BYTES if streams else ANSWER_BYTES, asked)
+
+
+async def _read(response: Any, asked: Question, stream: bool) -> None:
+    """Read the body; its JSON too where *asked* wants it: a library may take minutes for it."""
+    kind = response.headers.get("content-type", "").lower()
+    is_json = asked.reads and _JSON.search(kind) is not None
+    if stream and not is_json:
+        return
+    body = await response.aread()
     try:
-        body = await response.aread()
-        if not isinstance(read_json(body), dict | list):
+        if is_json and not isinstance(read_json(body), dict | list):
             raise ValueError
     except ValueError:
         raise asked.refuse(
             not_json(body, asked.who, content_type=kind, secrets=asked.secrets)
         ) from None
-    headers = [each for each in response.headers.items() if each[0] not in _OF_BODY]
-    return type(response)(
-        response.status_code, headers=headers, content=body, request=response.request
-    )
 
 
 _JSON = re.compile(r"json|html|^$|text/plain")
-_OF_BODY = ("content-length", "content-encoding", "transfer-encoding")
+_PLAIN = ("", "identity")
+_OF_BODY = ("content-length", "content-encoding", "transfer-encoding", "location", "x-should-retry")
 
 
-async def _failed(response: Any) -> Any:
+async def _failed(response: Any, refused: BackendError | None) -> Any:
     """An error whose body is cut after ``ERROR_BYTES``."""
-    plain = response.headers.get("content-encoding", "identity") in ("", "identity")
     body = bytearray()
     try:
-        async for piece in response.stream if plain else _nothing():
+        async for piece in response.stream if _is_said(response, refused) else _nothing():
             body += piece
             if len(body) >= ERROR_BYTES:
                 break
     finally:
         await response.aclose()
-    headers = [(name, value) for name, value in response.headers.items() if name not in _OF_BODY]
-    return type(response)(
-        response.status_code,
-        headers=headers,
-        content=bytes(body[:ERROR_BYTES]),
+    return _cut(response, bytes(body), refused)
+
+
+def _failed_blocking(response: Any, refused: BackendError | None) -> Any:
+    """As :func:`_failed`, for a blocking client."""
+    body = bytearray()
+    try:
+        for piece in response.stream if _is_said(response, refused) else ():
+            body += piece
+            if len(body) >= ERROR_BYTES:
+                break
+    finally:
+        response.close()
+    return _cut(response, bytes(body), refused)
+
+
+def _is_said(response: Any, refused: BackendError | None) -> bool:
+    """Whether the body of an error can be shown."""
+    plain = response.headers.get("content-encoding", "identity").strip().lower() in _PLAIN
+    return refused is None and plain
+
+
+def _cut(response: Any, body: bytes, refused: BackendError | None) -> Any:
+    """*response* as an error with this *body*, which no library tries again by itself."""
+    headers = [each for each in response.headers.items() if each[0].lower() not in _OF_BODY]
+    made = type(response)(
+        400 if refused is not None else response.status_code,
+        headers=[*headers, ("x-should-retry", "false")],
+        content=str(refused).encode() if refused is not None else body[:ERROR_BYTES],
         request=response.request,
     )
+    made.elapsed = response.elapsed
+    return made
 
 
 async def _nothing() -> AsyncIterator[bytes]:
@@ -190,6 +240,13 @@ class _Bounded:
             self._count(piece)
             yield piece
 
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._inner:
+            if self._asked.over:
+                raise TimeoutError("nobody waits for the answer any more")
+            self._count(piece)
+            yield piece
+
     def _count(self, piece: bytes) -> None:
         self._size += len(piece)
         end = piece.rfind(b"\n") + 1
@@ -200,3 +257,6 @@ class _Bounded:
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+    def close(self) -> None:
+        self._inner.close()

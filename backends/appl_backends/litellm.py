@@ -43,8 +43,8 @@ from appl.extras import needed_by_backend
 from appl.price import Price, millionths
 from appl.price_table import row_of, seller_at
 from appl.prompt import Messages
-from appl.prompt.secret import conceal
-from appl_backends.guard import GuardedTransport, question
+from appl.prompt.secret import conceal, is_likely
+from appl_backends.guard import guard_clients, question
 from appl_backends.openai.answer import Assembly, response_of_data
 from appl_backends.openai.body import OPTIONS, asks_for_any_object, strictly
 
@@ -97,7 +97,8 @@ class LiteLLM:
         self._common = {key: value for key, value in common.items() if value is not None}
         self._url, self._cache_marks = base_url or "", cache_marks
         self._paid = _Payees({**(parameters or {}), **({"base_url": base_url} if base_url else {})})
-        secrets = (api_key, *(headers or {}).values())
+        given = (value for key, value in (parameters or {}).items() if is_likely(key))
+        secrets = (api_key, *(headers or {}).values(), *map(str, given))
         self._secrets = tuple(secret for secret in secrets if secret and len(secret) > 3)
         self._library: asyncio.Task[Any] | None = None
         self.prices = _Prices(self._paid)
@@ -123,17 +124,26 @@ class LiteLLM:
                 'PROVIDER/MODEL" into appl.toml'
             )
         who = asked_of(self._profile.name, request.model, self._url)
+        self._check_provider(request.model, who)
         litellm = await self._ready()
         try:
-            with question(who, self._secrets):
+            with question(who, self._secrets, reads=True) as asked:
                 if emit is None:
                     return await self._whole(litellm, request, who)
                 return await self._streamed(litellm, request, emit, who)
         except BackendError:
             raise
         except Exception as error:
-            failed = _typed(error, who, self._secrets)
+            failed = _typed(error, who, self._secrets, asked.status)
         raise failed from None
+
+    def _check_provider(self, model: str, who: str) -> None:
+        provider = self._common.get("custom_llm_provider") or model.partition("/")[0]
+        if provider in _BLOCKING:
+            raise Unsupported(
+                f"{who}: litellm asks {provider} so that no deadline can end it; use the backend "
+                "openai with its base_url if it speaks OpenAI's interface"
+            )
 
     async def aclose(self) -> None:
         """Nothing: litellm's connections are the process's, and it closes them at its end."""
@@ -269,23 +279,15 @@ def _imported() -> Any:
 
 
 def _guard(litellm: Any) -> None:
-    """Have all connections that litellm makes go through a :class:`GuardedTransport`."""
-    handler = importlib.import_module("litellm.llms.custom_httpx.http_handler").AsyncHTTPHandler
-    if hasattr(handler, "_unguarded"):
+    """Have all clients that litellm uses keep the rule, and its redaction be quick."""
+    guard_clients(importlib.import_module("httpx"))
+    if hasattr(litellm, "_appl_guarded"):
         return
+    litellm._appl_guarded = True
     for name in ("_logging", "litellm_core_utils.exception_mapping_utils"):
         module = importlib.import_module(f"litellm.{name}")
         if hasattr(module, "redact_string"):
             module.redact_string = _quick(module.redact_string)  # type: ignore[attr-defined]
-    handler._unguarded = handler._create_async_transport
-
-    def guarded(*args: Any, **options: Any) -> GuardedTransport:
-        made = handler._unguarded(*args, **options)
-        if made is None:
-            made = importlib.import_module("httpx").AsyncHTTPTransport()
-        return GuardedTransport(made)
-
-    handler._create_async_transport = staticmethod(guarded)
 
 
 def _quick(redact: Callable[[str], str]) -> Callable[[str], str]:
@@ -311,6 +313,11 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
         for name in absent:
             os.environ.pop(name, None)
 
+
+_BLOCKING = frozenset(
+    {"aiohttp_openai", "amazon_nova", "custom", "maritalk", "nlp_cloud", "oobabooga", "petals"}
+)
+"""Providers that litellm asks by a blocking client, or by one that keeps no rule of ours."""
 
 _ENDS = (("choices", "finish_reason"), ("candidates", "finishReason"))
 """Where providers say how each answer ended: OpenAI's and those like it, and Google."""
@@ -447,8 +454,13 @@ _KINDS: tuple[tuple[str, type[BackendError]], ...] = (
 )
 
 
-def _typed(error: Exception, who: str, secrets: tuple[str, ...]) -> BackendError:
-    """What litellm raised, as one of ours: what it cannot read is no answer."""
+def _typed(
+    error: Exception, who: str, secrets: tuple[str, ...], answered: int | None
+) -> BackendError:
+    """What litellm raised, as one of ours; *answered* is the status of an error, if one came.
+
+    What it cannot read is no answer.
+    """
     names = [kind.__name__ for kind in type(error).__mro__]
     said = excerpt(_said(error), secrets)
     for name, kind in _KINDS:
@@ -456,23 +468,25 @@ def _typed(error: Exception, who: str, secrets: tuple[str, ...]) -> BackendError
             return kind(f"{who}: {said}")
     if "Timeout" in names or isinstance(error, TimeoutError):
         return BackendTimeout(f"{who} took too long", deadline="first token")
-    if "APIConnectionError" in names or isinstance(error, OSError) or said == "Connection error.":
+    broken = "APIConnectionError" in names or isinstance(error, OSError)
+    if answered is None and (broken or said == "Connection error."):
         return unreachable(ConnectionError(said), who, begun=True, secrets=secrets)
     if "LLM Provider NOT provided" in _said(error):
         return ModelNotFound(f"{who}: begin the model's name with its provider: PROVIDER/MODEL")
-    status = getattr(error, "status_code", None)
+    status = answered if broken else getattr(error, "status_code", None)
     if not isinstance(status, int):
         kind_of = type(error).__name__
         return MalformedResponse(f"{who}: litellm cannot read the answer ({kind_of}: {said})")
     return errors_of_http(status, _headers(error), _said(error), who, secrets=secrets)
 
 
+_TRACEBACK = "Traceback (most recent call last)"
 _WRAPPING = re.compile(r"(?:litellm\.)?\w+(?:Error|Exception)(?::| -) ")
 
 
 def _said(error: Exception) -> str:
     """What the provider said, without litellm's names for its exceptions before it."""
-    text = str(getattr(error, "message", "") or error)[:ERROR_BYTES]
+    text = str(getattr(error, "message", "") or error)[:ERROR_BYTES].partition(_TRACEBACK)[0]
     while (wrapping := _WRAPPING.match(text)) is not None:
         text = text[wrapping.end() :]
     return text

@@ -13,10 +13,10 @@ import socket
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from appl.errors import BackendUnavailable
@@ -24,6 +24,7 @@ from appl.errors import BackendUnavailable
 LINES = 40
 POLL_S = 0.2
 _TELL_S = 5.0
+_ANSWER_S = 5.0
 _GRACE_S = 15.0
 
 Tell = Callable[[str], None]
@@ -80,15 +81,14 @@ class Child:
                 raise LaunchFailed(f"{self.name} was stopped before it answered")
 
     def _answers(self) -> bool:
-        question = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/v1/models",
-            headers={"Authorization": f"Bearer {self.key}"},
-        )
-        try:
-            with urllib.request.urlopen(question, timeout=5) as answer:
-                return bool(answer.status == 200)
-        except (OSError, urllib.error.URLError):
-            return False
+        """Whether it answers itself: redirects and proxies of the environment are not followed."""
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=_ANSWER_S)) as connection:
+            try:
+                headers = {"Authorization": f"Bearer {self.key}"}
+                connection.request("GET", "/v1/models", headers=headers)
+                return connection.getresponse().status == 200
+            except (OSError, HTTPException):
+                return False
 
     def tail(self, lines: int = LINES) -> str:
         """The last lines of its log, without keys."""
