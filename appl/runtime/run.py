@@ -142,6 +142,7 @@ class Run:
         self.closed = False  # nothing can be started any more
         self.over = False  # and all has ended
         self.refusal = ""  # why nothing may be started, if so
+        self._fault: Exception | None = None  # what kept outcomes from being released, if so
         self.on_over: Callable[[], None] | None = None
         self.began = time.monotonic()
         self.serial = SerialWaits()
@@ -253,6 +254,12 @@ class Run:
             fields["max_tokens"] = self.max_tokens
         fields["salt"] = self.salt
 
+    def fail(self, error: Exception) -> None:
+        """End the run with *error*, on the I/O loop: whoever releases outcomes has raised it."""
+        self._fault = self._fault or error
+        for holding in self._held_here():
+            cast(Call, holding.call).parted(error)
+
     def submit(self, call: Call) -> None:
         """Hand an issued call to the scheduler."""
         if not watchdog.on:
@@ -272,10 +279,14 @@ class Run:
 
         Of those that another process has, for ``map(engine=…)``, those whose prompts are complete.
         """
+        return self._held_here() + [each for holder in self.holders for each in holder()]
+
+    def _held_here(self) -> list[Holding]:
+        """Every call of this process that is not answered yet."""
         found = list(self.scheduler.holdings())
         for call, why, ahead in self.recorded.held() if self.recorded is not None else ():
             found.append(Holding(call, "record", why, ahead=ahead))
-        return found + [each for holder in self.holders for each in holder()]
+        return found
 
     def end_from_outside(self, started: Endable) -> When:
         """End a call or a function as cancelled by somebody outside of the program.
@@ -400,8 +411,8 @@ class Run:
             if self.quiet is not None:
                 self.quiet.joins(hub_here())
             failure = structure.join(self._awaited())
-            if error is None and failure is not None:
-                raise failure.seen()
+            if error is None:
+                self._raise(failure)
         except BaseException as late:
             raised = late
             raise
@@ -418,13 +429,20 @@ class Run:
                 structure.cancel_all(self.started())
             self._drop_as_recorded()
             failure = await structure.ajoin(self._awaited())
-            if error is None and failure is not None:
-                raise failure.seen()
+            if error is None:
+                self._raise(failure)
         except BaseException as late:
             raised = late
             raise
         finally:
             self._end(raised)
+
+    def _raise(self, failure: Pending | None) -> None:
+        """Raise what broke the run, else the *failure* that nobody has looked at."""
+        if self._fault is not None:
+            raise self._fault
+        if failure is not None:
+            raise failure.seen()
 
     def close(self) -> None:
         """End a run that was not entered: as leaving its block does."""

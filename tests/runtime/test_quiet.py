@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from appl import gen, ppl
+import pytest
+
+from appl import call, gen, ppl
 from appl import map as appl_map
+from appl.errors import TraceCorrupt
 from appl.runtime.concurrency.fiber import Hub
 from appl.runtime.concurrency.quiet import Quiet
 from appl.runtime.run import Run
@@ -136,6 +141,60 @@ def test_a_replay_of_functions_on_worker_threads_waits_for_nobody(tmp_path: Path
     again, waits = replay(tmp_path / "t.trace", program)
     assert again == values
     assert waits < FEW, "nobody is outside of appl"
+
+
+class Breaking(Replayer):
+    """A replay that finds, when it is to give the next answer, that it cannot."""
+
+    def on_quiet(self, final: bool = True) -> bool:
+        raise TraceCorrupt("the record of an answer is broken")
+
+
+class Impatient(Resumer):
+    """A resume that finds, when it is to give the next answer, that it cannot."""
+
+    def on_quiet(self, final: bool = True) -> bool:
+        raise TraceCorrupt("the record of an answer is broken")
+
+
+def caught() -> None:
+    with contextlib.suppress(TraceCorrupt):
+        ask("mouse")
+
+
+async def in_a_coroutine() -> str:
+    return await call(ask, "mouse")
+
+
+@pytest.mark.parametrize(
+    "program", [lambda: ask("mouse"), caught, lambda: asyncio.run(in_a_coroutine())]
+)
+def test_what_cannot_be_released_ends_the_run_with_the_error(tmp_path: Path, program: Any) -> None:
+    path = tmp_path / "a.trace"
+    record(path, program, Fake(answer))
+    replayer, resumer = Breaking(path), Impatient(path)
+    with pytest.raises(TraceCorrupt), Run(replayer, effects=replayer.effects):
+        program()
+    with pytest.raises(TraceCorrupt), Run(Fake(answer), recorded=resumer):
+        program()
+
+
+@pytest.mark.parametrize("again", [replay, resume])
+def test_a_thread_of_the_programs_own_that_only_waits_is_told(tmp_path: Path, again: Any) -> None:
+    path = tmp_path / "a.trace"
+    first = record(path, waited_for_elsewhere, Fake(answer))
+    assert again(path, waited_for_elsewhere)[0] == first == ["MOUSE"]
+
+
+@ppl
+def waited_for_elsewhere() -> list[str]:
+    "mouse"
+    heard: list[str] = []
+    said = gen()
+    thread = threading.Thread(target=lambda: heard.append(str(said)))
+    thread.start()
+    thread.join()
+    return heard
 
 
 def side_by_side(*programs: Callable[[], None]) -> None:

@@ -218,7 +218,12 @@ class Quiet:
 
     def _quiet(self, final: bool) -> None:
         self._forced_at = -1
-        if self._tell(final):
+        try:
+            released = self._tell(final)
+        except Exception as error:
+            self._run.fail(error)
+            return
+        if released:
             self._moves += 1
             self._again()
 

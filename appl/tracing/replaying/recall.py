@@ -135,6 +135,7 @@ class Recall:
         """*call* was cancelled then: it waits for that, and shows what its program saw by then."""
         self._waiting[call.address] = (call, go)
         self._held[call] = "again"
+        self.look_soon()
         if call.emit is not None and found.cuts and self._by_program(found):
             showing(found, call.emit, self.park)
 
@@ -164,6 +165,15 @@ class Recall:
         """Have *go* done in its *turn*."""
         with self._lock:
             heapq.heappush(self._parked, (turn, next(self._arrivals), go))
+        self.look_soon()
+
+    def look_soon(self) -> None:
+        """Have the run look whether all its programs wait: one may have waited before this hold.
+
+        A thread of the program's own that only waits for a call never says again that it rests.
+        """
+        if self._run is not None and self._run.quiet is not None:
+            self._run.quiet.soon()
 
     def next_turn(self) -> Turn | None:
         """Of all that is parked, the turn of what was delivered first."""
@@ -280,6 +290,7 @@ class Recall:
         """Have *action* done when live things may happen; false when they may now."""
         with self._lock:
             self._postponed.append(action)
+        self.look_soon()
         return True
 
     def turn(self, address: str, ordinal: int, kind: str, go: Go) -> bool:

@@ -281,6 +281,7 @@ class Replayer:
             await future
             return
         self._endless[call.address] = future
+        self._look_soon()
         try:
             await future
         finally:
@@ -290,6 +291,12 @@ class Replayer:
         with self._lock:
             heapq.heappush(self._parked, (turn, next(self._arrivals), go))
         self._sequence.comes(turn)
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        """Have the run look whether all its programs wait: one may have waited before this hold."""
+        if self._quiet is not None:
+            self._quiet.soon()
 
     def in_turn(self) -> bool:
         """Whether what would be let go next is what the program was told next then."""
@@ -376,6 +383,7 @@ class Replayer:
             self._park((seen.position, DELIVERED), go)
         elif kind not in _PERHAPS:
             self._moments[address, ordinal, kind] = go
+            self._look_soon()
         return True
 
     def leave(self, address: str, ordinal: int, kind: str) -> None:
@@ -420,6 +428,7 @@ class Replayer:
         told = used.delivered is not None or at_once
         if used.outcome is None or (used.outcome == "cancelled" and not told):
             self._moments[address, 0, "tool"] = lambda: end(self._stuck or used.end())
+            self._look_soon()
         elif at_once:
             end(used.end())
         else:

@@ -163,6 +163,7 @@ class Rerunner(Recall):
         if call.address not in self._cancelled and self._twins(call.request):
             self._strays.append((call, go, cause))
             self._held[call] = "stray"
+            self.look_soon()
         else:
             self._ask_or_end(call, go, cause)
 
@@ -370,6 +371,7 @@ class Rerunner(Recall):
         if used is not None and used.outcome == "cancelled":
             self._running.discard(address)
             self._tools_waiting[address] = action
+            self.look_soon()
             return True
         if address in self._tools:
             return False
@@ -390,6 +392,7 @@ class Rerunner(Recall):
         if kind in _STRIKES:
             with self._lock:
                 heapq.heappush(self._strikes, (seen.position, next(self._arrivals), go))
+            self.look_soon()
             return True
         return super().turn(address, ordinal, kind, go)
 
@@ -440,8 +443,7 @@ class Rerunner(Recall):
                 self.report.tools.append(event.address)
         elif isinstance(event, CallEnded | ToolEnded) and event.address in self._running:
             self._running.discard(event.address)
-            if self.run.quiet is not None:
-                self.run.quiet.soon()
+            self.look_soon()
 
     # -- the end
 

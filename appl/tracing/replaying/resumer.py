@@ -203,6 +203,7 @@ class Resumer(Recall):
             )
         if not self._open:
             self._ends[address] = go
+            self.look_soon()
         return not self._open
 
     # -- when all programs wait
@@ -312,6 +313,7 @@ class Resumer(Recall):
             if self._open:
                 return False
             self._postponed.append(action)
+        self.look_soon()
         return True
 
     def _run_again(self, address: str, action: Go) -> None:
@@ -356,6 +358,7 @@ class Resumer(Recall):
             raise self._doubtful(used)
         elif verdict == "doubt":
             self._doubts[address] = end
+            self.look_soon()
         elif verdict == "answer":
             self.check_masked(used)
             self.end_tool(used, at_once, end)
