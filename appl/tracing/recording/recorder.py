@@ -230,7 +230,7 @@ class Recorder:
             self._writer.close()
         except TraceWriteError as error:
             self._error = self._error or error
-        self._checked(lambda: None, "the trace is not complete")
+        self._checked(lambda: None, "the trace is not complete", "the trace is not complete")
 
     def leave(self) -> None:
         """Let go of the file as it is, without a closing record."""
@@ -238,9 +238,15 @@ class Recorder:
         self._writer.close()
 
     def _checked(
-        self, action: Callable[[], None], consequence: str = "no further call is started"
+        self,
+        action: Callable[[], None],
+        stopping: str = "no further call is started",
+        going_on: str = "the run goes on unrecorded",
     ) -> None:
-        """Do *action*; an error of recording stops the run, or is told once, as the user chose."""
+        """Do *action*; an error of recording stops the run, or is told once, as the user chose.
+
+        The message ends with what follows, which is *stopping* or *going_on*.
+        """
         try:
             if self._error is not None and not self._writer.forked:
                 raise self._error
@@ -250,10 +256,10 @@ class Recorder:
             self._off = self._on_error == "warn"
             message = str(error) + self._unsaved()
             if not self._off:
-                raise TraceWriteError(f"{message}; {consequence}") from error
+                raise TraceWriteError(f"{message}; {stopping}") from error
             if not self._told:
                 self._told = True
-                self._notify(f"appl: {message}; the run goes on unrecorded")
+                self._notify(f"appl: {message}; {going_on}")
 
     def _unsaved(self) -> str:
         """What is lost when the process ends now, in words."""
