@@ -3,7 +3,8 @@
     python -m venv /tmp/phoenix && /tmp/phoenix/bin/pip install arize-phoenix
     python benchmarks/otel_phoenix.py /tmp/phoenix/bin/phoenix
 
-Only loopback is used. Needs the extra ``otel``: Phoenix takes protobuf alone.
+Only loopback is used. PHOENIX_MAX_SPANS_QUEUE_SIZE sets how much Phoenix takes at once. Needs the
+extra ``otel``: Phoenix takes protobuf alone.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ from typing import Any
 from appl.errors import ExportError
 from appl.tracing import Trace
 from appl.tracing.exporting import otlp
+from appl.tracing.exporting.delivery import Patience, send
 from appl.tracing.exporting.spans import spans_of
+from tests.housekeeping.conftest import made
 from tests.traces.make import recorded
 from tests.traces.programs import PROGRAMS
 
 PORT = 16006
 URL = f"http://127.0.0.1:{PORT}"
+STARTING = Patience(tries=60)
+CALLS = 20_000
 
 
 def asked(path: str) -> Any:
@@ -56,6 +61,7 @@ def main(phoenix: str) -> None:
             server = subprocess.Popen([phoenix, "serve"], env=environment, stdout=log, stderr=log)
         try:
             tell(Path(folder))
+            export_many(Path(folder))
         finally:
             server.terminate()
             server.wait(30)
@@ -67,8 +73,7 @@ def tell(folder: Path) -> None:
         recorded(name, folder / f"{name}.trace")
         trace = Trace.open(folder / f"{name}.trace")
         spans = spans_of(trace, content=True, inference=True)
-        taken = otlp.send(spans, URL, tries=30)
-        print(f"{name}: sent {len(spans.spans)} spans, taken {taken}")
+        print(f"{name}: {send(spans, URL, patience=STARTING).line()}")
         sent |= {span.identity.hex(): span for span in spans.spans}
     found = {span["context"]["span_id"]: span for span in shown(len(sent))}
     same = len(found.keys() & sent.keys())
@@ -84,9 +89,45 @@ def tell(folder: Path) -> None:
     ]
     print(f"with another parent than was sent: {len(wrong)}")
     try:
-        otlp.send(spans, URL, encode=otlp.Encoder())
+        send(spans, URL, encode=otlp.Encoder())
     except ExportError as error:
         print(f"as JSON: {error}")
+
+
+def export_many(folder: Path) -> None:
+    """Export a run of 20,000 calls by the command, again and again until all have arrived."""
+    run = made(folder / ".appl", 1, calls=CALLS)
+    before = count()
+    for number in range(1, 11):
+        began = time.monotonic()
+        words = ["-m", "appl", "trace", "export", str(run), "--otel", URL, "--json"]
+        done = subprocess.run(
+            [sys.executable, *words], cwd=folder, text=True, capture_output=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )  # fmt: skip
+        seconds = time.monotonic() - began
+        print(f"{CALLS} calls, export {number}: exit code {done.returncode} after {seconds:.0f} s")
+        print(f"  {json.dumps(json.loads(done.stdout)['sent'])}", flush=True)
+        if done.returncode == 0:
+            break
+    print(f"Phoenix has {settled(before + CALLS + 2) - before} more spans; {CALLS + 2} were sent")
+
+
+def settled(expected: int) -> int:
+    """How many spans Phoenix has, when these are *expected* many, or after ten minutes."""
+    for _ in range(600):
+        if count() >= expected:
+            break
+        time.sleep(1)
+    return count()
+
+
+def count() -> int:
+    query = json.dumps({"query": "{projects{edges{node{recordCount}}}}"}).encode()
+    request = urllib.request.Request(f"{URL}/graphql", query, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        found = json.loads(answer.read())["data"]["projects"]["edges"]
+    return sum(int(each["node"]["recordCount"]) for each in found)
 
 
 if __name__ == "__main__":

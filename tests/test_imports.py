@@ -44,7 +44,16 @@ MAY = {
         "compat.older",
         "compat.answers",
     ],
-    "tracing": ["prompt", "backend", "runtime.event", "price", "threads", "errors", "extras"],
+    "tracing": [
+        "prompt",
+        "backend",
+        "backend_http",
+        "runtime.event",
+        "price",
+        "threads",
+        "errors",
+        "extras",
+    ],
     "control": ["runtime", "prompt", "backend", "tracing", "errors"],
     "function": [
         "compiler",

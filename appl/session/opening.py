@@ -133,7 +133,7 @@ class Session:
         self._tell_lost()
         if self.config.otel is not None and self.path is not None:
             telling = importlib.import_module("appl.session.telling")
-            telling.send_spans(self.path, self.config.otel, self.run.tell)
+            telling.send_spans(self.path, self.config.otel, self.config.home, self.run.tell)
         if self.config.gc and self.path is not None:
             importlib.import_module("appl.tracing.keeping.tidying").tidy(self.config)
 

@@ -10,20 +10,32 @@ from collections.abc import Callable
 from pathlib import Path
 
 from appl.tracing import Trace
-from appl.tracing.exporting import otlp
+from appl.tracing.exporting.checkpoint import Checkpoint
+from appl.tracing.exporting.collector import Collector
+from appl.tracing.exporting.delivery import Courier, Patience
 from appl.tracing.exporting.spans import spans_of
 
-_TIMEOUT_S, _TRIES = 3.0, 2
+_PATIENCE = Patience(answer_s=3.0, total_s=6.0, tries=2)
 _LARGEST = 32 << 20
 
 
-def send_spans(path: Path, url: str, say: Callable[[str], None]) -> None:
-    """Send the spans of the trace at *path*, without texts; what goes wrong is said."""
+def send_spans(path: Path, url: str, home: Path, say: Callable[[str], None]) -> None:
+    """Send the spans of the trace at *path*, without texts; what goes wrong is said.
+
+    What arrived is noted below *home*, so that the command named then sends the others.
+    """
+    command = f"`appl trace export {path.stem} --otel {url}`"
     try:
         if path.stat().st_size > _LARGEST:
-            command = f"appl trace export {path.stem} --otel {url}"
-            say(f"appl: the trace is large; `{command}` sends its spans")
+            say(f"appl: the trace is large; {command} sends its spans")
             return
-        otlp.send(spans_of(Trace.open(path)), url, timeout_s=_TIMEOUT_S, tries=_TRIES)
+        collector, spans = Collector(url), spans_of(Trace.open(path))
+        checkpoint = Checkpoint(home, spans.trace_id, collector.url)
+        sent = Courier(collector, checkpoint=checkpoint, patience=_PATIENCE).deliver(spans)
+        if sent.stopped is None:
+            checkpoint.clear()
+        if not sent.complete:
+            goes_on = "" if sent.stopped is None else f"; {command} goes on"
+            say(f"appl: {sent.line()}{goes_on}")
     except Exception as error:  # whatever it is, the run itself has gone well
         say(f"appl: no spans were sent: {error}")

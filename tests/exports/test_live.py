@@ -47,6 +47,6 @@ def test_the_command_follows_a_run_to_its_end(project: Project, collector: Colle
     done = project.appl("trace", "export", "--otel", collector.url, "--follow")
     writing.join()
     assert done.code == 0, done.err
-    assert "sent 3 spans" in done.err
+    assert "sent 3 of 3 spans" in done.err
     assert len({span.span_id for span in collector.spans}) == len(collector.spans) == 3
     assert project.appl("trace", "export", "--follow", "--markdown", "-").code == 2

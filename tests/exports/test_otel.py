@@ -24,11 +24,14 @@ from opentelemetry.semconv.attributes import (
 from appl.errors import ConfigError, ExportError
 from appl.tracing import Recorder, Trace
 from appl.tracing.exporting import conventions, otlp
+from appl.tracing.exporting.collector import endpoint, headers
+from appl.tracing.exporting.delivery import Patience, send
 from appl.tracing.exporting.spans import spans_of
 from tests.housekeeping.test_sharing import CANARY, PLACES, with_canaries
 from tests.traces.programs import PROGRAMS
 
 from .conftest import Collector, Project, collecting
+from .schedules import MovedClock
 
 NAMES = {
     value
@@ -45,8 +48,8 @@ WORDS = {
 
 
 def sent(trace: Trace, collector: Collector, **options: Any) -> list[Any]:
-    taken = otlp.send(spans_of(trace, **options), collector.url)
-    assert taken == len(collector.spans)
+    delivery = send(spans_of(trace, **options), collector.url)
+    assert delivery.complete and delivery.arrived == len(collector.spans)
     return collector.spans
 
 
@@ -198,7 +201,7 @@ def test_a_large_run_is_sent_in_pieces(tmp_path: Path, collector: Collector) -> 
 
 def test_json_is_what_a_collector_reads_too(golden: Any, collector: Collector) -> None:
     made = spans_of(golden("tools"), content=True)
-    assert otlp.send(made, collector.url, encode=otlp.Encoder()) == len(made.spans)
+    assert send(made, collector.url, encode=otlp.Encoder()).complete
     spans = collector.spans
     assert collector.headers[0]["content-type"] == "application/json"
     assert spans[0].name == "run tools"
@@ -206,18 +209,21 @@ def test_json_is_what_a_collector_reads_too(golden: Any, collector: Collector) -
 
 def test_a_busy_collector_is_asked_again(golden: Any) -> None:
     spans = spans_of(golden("tasks"))
+    clock = MovedClock()
     with collecting(503, 429) as busy:
-        assert otlp.send(spans, busy.url) == len(busy.spans) > 0
-    with collecting(*[503] * 4) as down:
+        assert send(spans, busy.url, clock=clock).arrived == len(busy.spans) > 0
+    with collecting(*[503] * 99) as down:
         with pytest.raises(ExportError, match="503"):
-            otlp.send(spans, down.url, timeout_s=5)
-        assert len(down.paths) == 4
+            send(spans, down.url, clock=clock, patience=Patience(total_s=60))
+        assert 3 < len(down.paths) < 20  # it waits longer each time
 
 
 def test_what_a_collector_rejects_is_counted(golden: Any, collector: Collector) -> None:
     collector.rejected = 2
     spans = spans_of(golden("tasks"))
-    assert otlp.send(spans, collector.url) == len(spans.spans) - 2
+    delivery = send(spans, collector.url)
+    assert (delivery.arrived, delivery.rejected) == (len(spans.spans) - 2, 2)
+    assert not delivery.complete
 
 
 @pytest.mark.parametrize(
@@ -228,7 +234,7 @@ def test_a_refusal_is_explained_and_a_redirect_is_not_followed(
 ) -> None:
     with collecting(status) as refusing:
         with pytest.raises(ExportError, match=told):
-            otlp.send(spans_of(golden("tasks")), refusing.url)
+            send(spans_of(golden("tasks")), refusing.url)
         assert refusing.paths == ["/v1/traces"]
 
 
@@ -237,14 +243,14 @@ def test_a_server_that_repeats_the_key_does_not_have_it_shown(
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20canary-key")
     with collecting(400) as telling, pytest.raises(ExportError) as refused:
-        otlp.send(spans_of(golden("tasks")), telling.url)
+        send(spans_of(golden("tasks")), telling.url)
     assert "canary-key" not in str(refused.value)
-    assert "[key]" in str(refused.value)
+    assert "[secret]" in str(refused.value)
 
 
 def test_a_dead_collector_is_an_error_that_names_it(golden: Any) -> None:
     with pytest.raises(ExportError, match="cannot be reached"):
-        otlp.send(spans_of(golden("tasks")), "http://127.0.0.1:9", tries=1)
+        send(spans_of(golden("tasks")), "http://127.0.0.1:9", clock=MovedClock())
 
 
 @pytest.mark.parametrize(
@@ -259,7 +265,7 @@ def test_a_dead_collector_is_an_error_that_names_it(golden: Any) -> None:
     ],
 )
 def test_endpoints(given: str, url: str) -> None:
-    assert otlp.endpoint(given) == url
+    assert endpoint(given) == url
 
 
 @pytest.mark.parametrize(
@@ -267,14 +273,14 @@ def test_endpoints(given: str, url: str) -> None:
 )
 def test_what_is_no_endpoint_or_holds_a_key_is_refused(given: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        otlp.endpoint(given)
+        endpoint(given)
     assert "u:p" not in str(refused.value)
     assert "key=1" not in str(refused.value)
 
 
 def test_headers_are_read_as_opentelemetry_writes_them() -> None:
     environ = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Basic%20abc=,x-a = 1,bad"}
-    assert otlp.headers(environ) == {"authorization": "Basic abc=", "x-a": "1"}
+    assert headers(environ) == {"authorization": "Basic abc=", "x-a": "1"}
 
 
 def test_the_command_sends_with_the_key_of_the_environment(

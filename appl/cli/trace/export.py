@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from appl.cli import exits, parameters
 from appl.cli.commands import Options, appl_command, option, switch
@@ -21,12 +22,17 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, say
 from appl.cli.terminal import out as print_out
 from appl.cli.trace.named import run_path
+from appl.config import load as load_config
 from appl.tracing import Trace
+
+if TYPE_CHECKING:
+    from appl.tracing.exporting.delivery import Delivery
+    from appl.tracing.exporting.spans import Spans
 
 _EPILOG = """\
 FILE may be - for stdout. --otel takes the base URL of any OTLP/HTTP collector; keys are read from
-OTEL_EXPORTER_OTLP_HEADERS. Content (prompts, answers, errors) is left out of spans and timelines
-unless --content is given.
+OTEL_EXPORTER_OTLP_HEADERS. The same command goes on where an export stopped. Content (prompts,
+answers, errors) is left out of spans and timelines unless --content is given.
 """
 _FORMS = ("otel_file", "chrome", "jsonl", "markdown")
 
@@ -47,6 +53,14 @@ _FORMS = ("otel_file", "chrome", "jsonl", "markdown")
 @switch("--content", help="put texts into spans and timelines")
 @switch("--openinference", help="add OpenInference's attributes to spans")
 @switch("--follow", help="with --otel, send what ends until the run is over")
+@option(
+    "--deadline",
+    metavar="SECONDS",
+    type=float,
+    default=600.0,
+    help="with --otel, how long to go on trying; default: 600",
+)
+@switch("--from-start", help="with --otel, send also what has arrived in an earlier export")
 @switch("--salvage", help="export what is before the damage")
 @parameters.as_json
 def command(given: Options) -> int:
@@ -68,18 +82,107 @@ def command(given: Options) -> int:
             made["html"] = _html(trace.path, given)
         sent = _send(trace, given) if given.otel else None
         if given.json and "-" not in made.values():
-            print_out(as_json({"files": made, "spans_sent": sent}))
+            print_out(as_json({"files": made, "sent": sent.facts() if sent else None}))
+        if sent is not None and not sent.delivery.complete:
+            return exits.FAILED
     return failure.code
 
 
-def _send(trace: Trace, given: Options) -> int:
-    otlp = importlib.import_module("appl.tracing.exporting.otlp")  # for this form only
+class _Sending:
+    """Spans on their way to a collector, with a bar on a terminal and a closing line."""
+
+    def __init__(self, trace_id: bytes, given: Options) -> None:
+        delivery = importlib.import_module("appl.tracing.exporting.delivery")  # for this form only
+        collector = importlib.import_module("appl.tracing.exporting.collector").Collector(
+            given.otel
+        )
+        checkpoint = importlib.import_module("appl.tracing.exporting.checkpoint").Checkpoint
+        self._trace_id, self._json = trace_id, given.json
+        self._checkpoint = checkpoint(load_config().home, trace_id, collector.url)
+        if given.from_start:
+            self._checkpoint.clear()
+        self._bar = None if given.json or not sys.stderr.isatty() else _Bar()
+        self._courier = delivery.Courier(
+            collector, checkpoint=self._checkpoint,
+            patience=delivery.Patience(total_s=given.deadline), watch=self._bar or _unwatched,
+        )  # fmt: skip
+        self.delivery: Delivery = self._courier.delivery
+
+    def send(self, spans: Spans) -> bool:
+        """Send *spans*; whether it can go on. What was sent is said when it is interrupted."""
+        try:
+            with self._bar or contextlib.nullcontext():
+                self._courier.deliver(spans)
+        except KeyboardInterrupt:
+            self.delivery.stopped = "interrupted"
+            self.close()
+            raise
+        return self.delivery.stopped is None
+
+    def close(self) -> None:
+        """Say how far it came."""
+        if self.delivery.stopped is None:
+            self._checkpoint.clear()
+        if self._json:
+            return
+        stopped = self.delivery.stopped is not None
+        ending = f"; {self._advice()}" if stopped else f", trace {self._trace_id.hex()}"
+        say(f"appl: {self.delivery.line()}{ending}")
+
+    def _advice(self) -> str:
+        again = "run the same command again"
+        return f"{again} to go on" if self._checkpoint.kept else f"{again} to start anew"
+
+    def facts(self) -> dict[str, Any]:
+        """What ``--json`` says about it."""
+        sent = self.delivery
+        arrived, calls = sent.first_calls()
+        return {
+            "trace": self._trace_id.hex(), "spans": sent.spans, "arrived": sent.arrived,
+            "earlier": sent.earlier, "rejected": sent.rejected, "calls": calls,
+            "calls_arrived": arrived, "requests": sent.requests, "busy": sent.busy,
+            "said": sent.said, "stopped": sent.stopped,
+        }  # fmt: skip
+
+
+def _unwatched(delivery: Delivery) -> None:
+    """Nobody looks."""
+
+
+class _Bar:
+    """A bar of ``rich`` on stderr, with what the export waits for."""
+
+    def __init__(self) -> None:
+        progress: Any = importlib.import_module("rich.progress")
+        console = importlib.import_module("rich.console").Console(stderr=True, highlight=False)
+        text = progress.TextColumn("{task.description}", markup=False)
+        self._progress: Any = progress.Progress(
+            progress.BarColumn(), progress.MofNCompleteColumn(), text, console=console,
+            transient=True,
+        )  # fmt: skip
+        self._task = self._progress.add_task("spans")
+
+    def __enter__(self) -> None:
+        self._progress.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.stop()
+
+    def __call__(self, delivery: Delivery) -> None:
+        done = delivery.arrived + delivery.rejected
+        description = delivery.waiting or "spans"
+        self._progress.update(
+            self._task, completed=done, total=delivery.spans, description=description
+        )
+
+
+def _send(trace: Trace, given: Options) -> _Sending:
     spans = importlib.import_module("appl.tracing.exporting.spans")
     every = spans.spans_of(trace, content=given.content, inference=given.openinference)
-    taken: int = otlp.send(every, given.otel)
-    if not given.json:
-        say(f"appl: sent {taken} of {len(every.spans)} spans, trace {every.trace_id.hex()}")
-    return taken
+    sending = _Sending(every.trace_id, given)
+    sending.send(every)
+    sending.close()
+    return sending
 
 
 def _html(path: Path, given: Options) -> str:
@@ -93,16 +196,17 @@ def _html(path: Path, given: Options) -> str:
 
 
 def _follow(path: Path, given: Options) -> int:
-    otlp = importlib.import_module("appl.tracing.exporting.otlp")
     live = importlib.import_module("appl.tracing.exporting.live")
-    taken, encode = 0, otlp.encoder()
+    sending: _Sending | None = None
     for spans in live.follow(path, content=given.content, inference=given.openinference):
-        taken += otlp.send(spans, given.otel, encode=encode)
+        sending = sending or _Sending(spans.trace_id, given)
+        if not sending.send(spans):
+            break
+    assert sending is not None  # a run has at least the span of itself
+    sending.close()
     if given.json:
-        print_out(as_json({"files": {}, "spans_sent": taken}))
-    else:
-        say(f"appl: sent {taken} spans; the run is over")
-    return exits.OK
+        print_out(as_json({"files": {}, "sent": sending.facts()}))
+    return exits.OK if sending.delivery.complete else exits.FAILED
 
 
 def _lines(trace: Trace, form: str, given: Options) -> Iterable[str]:

@@ -1,0 +1,253 @@
+"""One export request to an OTLP collector over HTTP, and the meaning of its answer.
+
+Invariant: keys come from the environment (``OTEL_EXPORTER_OTLP_HEADERS``) at the moment of sending,
+and are never in a URL, a setting, a message or a trace. A redirect is not followed, and no answer
+is read beyond a limit or a deadline.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import queue
+import re
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from typing import IO, Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from appl.backend_http import ERROR_BYTES, excerpt, read_json, redirection, retry_after, said_in
+from appl.errors import ConfigError
+from appl.extras import advice
+from appl.tracing.explaining.textdiff import visible
+from appl.tracing.exporting.otlp import Encoder
+
+PATH = "/v1/traces"
+ANSWER_BYTES = 1 << 18
+"""The most bytes of an answer that are read."""
+_BUSY = (429, 502, 503, 504)
+"""The statuses that OTLP calls retryable."""
+_TOO_LARGE = 413
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_UNPRINTABLE = re.compile(r"[^\t\x20-\x7e\xa0-\xff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The collector took the request, *rejected* of its spans excepted; *said* is its message."""
+
+    rejected: int = 0
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """The collector did not take the request now, and may in *wait_s* seconds, if it says so."""
+
+    why: str
+    wait_s: float | None = None
+    answered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """The collector takes smaller requests only."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The collector will not take the request, however often it is sent."""
+
+    why: str
+
+
+Outcome = Taken | Busy | TooLarge | Refused
+Post = Callable[[str, Mapping[str, str], bytes, float], Answer]
+"""Sends a body to a URL with headers, within seconds. Raises ``OSError``, ``HTTPException``."""
+
+
+def endpoint(given: str) -> str:
+    """The URL to which *given* leads: a base, to which OTLP's path is added. Raises
+    ``ConfigError``."""
+    parts = urlsplit(given)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(
+            f"an OTLP endpoint is a URL, as in http://localhost:4318, got {given!r:.99}"
+        )
+    if parts.username or parts.password or parts.query:
+        raise ConfigError(
+            f"the OTLP endpoint at {parts.hostname} holds a key or a query; keys belong into the "
+            "environment: OTEL_EXPORTER_OTLP_HEADERS='authorization=Bearer …'"
+        )
+    path = parts.path.rstrip("/")
+    path = path if path.endswith(PATH) else path + PATH
+    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+
+
+def headers(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The headers that the environment gives, as OpenTelemetry's exporters read them.
+
+    Raises ``ConfigError`` for one that HTTP cannot send.
+    """
+    environ = os.environ if environ is None else environ
+    text = environ.get("OTEL_EXPORTER_OTLP_TRACES_HEADERS") or environ.get(
+        "OTEL_EXPORTER_OTLP_HEADERS", ""
+    )
+    found: dict[str, str] = {}
+    for pair in text.split(","):
+        key, equals, value = pair.partition("=")
+        if equals and key.strip():
+            found[unquote(key.strip())] = unquote(value.strip())
+    _check(found)
+    return found
+
+
+def _check(found: Mapping[str, str]) -> None:
+    for number, (name, value) in enumerate(found.items(), 1):
+        if not _NAME.fullmatch(name) or _UNPRINTABLE.search(value):
+            raise ConfigError(
+                f"header {number} of OTEL_EXPORTER_OTLP_HEADERS cannot be sent: its name has only "
+                "letters, digits and dashes, and its value no line break; "
+                "write NAME=VALUE,NAME=VALUE"
+            )
+
+
+class Collector:
+    """The collector at an address; ``ask`` sends it one request."""
+
+    def __init__(self, to: str, post: Post | None = None) -> None:
+        self.url = endpoint(to)
+        self._post = post or http_post
+
+    def ask(self, kind: str, data: bytes, count: int, timeout_s: float) -> Outcome:
+        """Send *data*, *count* spans of content type *kind*; what became of them."""
+        keys = headers()
+        secrets = [word for value in keys.values() for word in (value, *value.split())]
+        given = {**keys, "Content-Type": kind, "User-Agent": "appl"}
+        try:
+            answer = self._post(self.url, given, data, timeout_s)
+        except (OSError, HTTPException) as error:
+            reason = str(getattr(error, "reason", error)) or type(error).__name__
+            why = visible(excerpt(reason, secrets))
+            return Busy(f"the collector at {self.url} cannot be reached: {why}", None, False)
+        if 200 <= answer.status < 300:
+            return _taken(answer, count, secrets, self.url)
+        return self._not_taken(answer, kind, secrets)
+
+    def _not_taken(self, answer: Answer, kind: str, secrets: list[str]) -> Outcome:
+        body = answer.body[:ERROR_BYTES].decode("utf-8", "replace")
+        said = visible(said_in(body, secrets) or excerpt(answer.reason, secrets))
+        if answer.status in _BUSY:
+            why = f"{answer.status}: {said}" if said else str(answer.status)
+            wait = retry_after(answer.headers, body)
+            return Busy(f"the collector at {self.url} is busy ({why})", wait)
+        why = self._why(answer, kind, said or "no reason given")
+        return TooLarge(why) if answer.status == _TOO_LARGE else Refused(why)
+
+    def _why(self, answer: Answer, kind: str, said: str) -> str:
+        if 300 <= answer.status < 400:
+            said = redirection(_header(answer, "location"))
+        elif answer.status == 415 and kind == Encoder.content_type:
+            said = advice("otel", "a collector that takes protobuf only")
+        elif answer.status in (401, 403):
+            said = "the key in OTEL_EXPORTER_OTLP_HEADERS is missing or wrong"
+        return f"the collector at {self.url} refused the spans ({answer.status}): {said}"
+
+
+def _header(answer: Answer, wanted: str) -> str:
+    return next((value for name, value in answer.headers.items() if name.lower() == wanted), "")
+
+
+# -- an answer that the request was taken
+
+
+def _taken(answer: Answer, count: int, secrets: list[str], url: str) -> Outcome:
+    kind = _header(answer, "content-type")
+    if "html" in kind.lower():
+        return Refused(f"the server at {url} answered with a page: it is no collector")
+    rejected, said = _partial(answer.body, kind)
+    return Taken(min(max(rejected, 0), count), visible(excerpt(said, secrets)))
+
+
+def _partial(body: bytes, kind: str) -> tuple[int, str]:
+    """How many spans were rejected, and the message; nothing where that cannot be read: a
+    collector that answers 200 took the request."""
+    try:
+        return _of_protobuf(body) if "protobuf" in kind else _of_json(body)
+    except Exception:
+        return 0, ""
+
+
+def _of_protobuf(body: bytes) -> tuple[int, str]:
+    service: Any = importlib.import_module(
+        "opentelemetry.proto.collector.trace.v1.trace_service_pb2"
+    )
+    partial = service.ExportTraceServiceResponse.FromString(body).partial_success
+    return int(partial.rejected_spans), str(partial.error_message)
+
+
+def _of_json(body: bytes) -> tuple[int, str]:
+    partial = read_json(body)["partialSuccess"]
+    return int(partial.get("rejectedSpans", 0)), str(partial.get("errorMessage", ""))
+
+
+# -- HTTP
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """Keys are for the server that was named."""
+
+    def redirect_request(
+        self, req: Any, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> None:
+        return None
+
+
+def http_post(url: str, headers: Mapping[str, str], data: bytes, timeout_s: float) -> Answer:
+    """POST *data* to *url*. Raises ``OSError``, ``HTTPException``.
+
+    A thread asks, since a socket's own limit starts anew with each byte of an answer that drips.
+    """
+    results: queue.SimpleQueue[Answer | Exception] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            results.put(_asked(url, headers, data, timeout_s))
+        except Exception as error:
+            results.put(error)
+
+    threading.Thread(target=ask, name="appl-export", daemon=True).start()
+    try:
+        result = results.get(timeout=timeout_s)
+    except queue.Empty:
+        raise TimeoutError(f"no answer within {timeout_s:.3g} s") from None
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def _asked(url: str, headers: Mapping[str, str], data: bytes, timeout_s: float) -> Answer:
+    request = urllib.request.Request(url, data, dict(headers), method="POST")
+    try:
+        with urllib.request.build_opener(_Stay).open(request, timeout=timeout_s) as answer:
+            return Answer(answer.status, dict(answer.headers), answer.read(ANSWER_BYTES))
+    except urllib.error.HTTPError as error:
+        with error:
+            body = error.read(ERROR_BYTES)
+            return Answer(error.code, dict(error.headers), body, str(error.reason))
