@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
 
-from appl.errors import BackendNotFound, MissingExtra, Unsupported, nearest
+from appl.errors import BackendNotFound, ConfigError, MissingExtra, Unsupported, nearest
 from appl.prompt import Messages, Node, ToolCall, digest_of
 
 if TYPE_CHECKING:
@@ -278,10 +279,12 @@ def installed() -> dict[str, EntryPoint]:
 def load(name: str, settings: Mapping[str, Any] | None = None) -> Backend:
     """Make the backend *name*: an entry point of ``appl.backends``, or ``module:attribute``.
 
-    *settings* are passed as keyword arguments. Raises ``BackendNotFound``.
+    *settings* are passed as keyword arguments. Raises ``BackendNotFound``, or ``ConfigError`` when
+    that is no backend.
     """
     if ":" in name:
         module, _, attribute = name.partition(":")
+        check_module(name)
         try:
             factory = getattr(importlib.import_module(module), attribute)
         except MissingExtra:
@@ -302,7 +305,30 @@ def load(name: str, settings: Mapping[str, Any] | None = None) -> Backend:
                 f"{nearest(name, found)}; write a name from that list or 'module:attribute'"
             )
         factory = _imported(name, found[name])
-    return cast(Backend, factory(**(settings or {})))
+    if isinstance(factory, type) and not hasattr(factory, "__getattr__"):
+        _check_protocol(name, factory, ("complete", "aclose"))
+    made = factory(**(settings or {}))
+    _check_protocol(name, made, ("profile", "complete", "aclose"))
+    return cast(Backend, made)
+
+
+def check_module(name: str) -> None:
+    """Refuse ``module:attribute`` of Python's own library, before it is imported.
+
+    Raises ``ConfigError``.
+    """
+    if name.partition(":")[0].partition(".")[0] in sys.stdlib_module_names:
+        raise ConfigError(f"{name!r} is part of Python's own library, which has no backends")
+
+
+def _check_protocol(name: str, made: object, wanted: Sequence[str]) -> None:
+    """Refuse *made*, or the class that is to make it, when it is no backend."""
+    missing = [each for each in wanted if not hasattr(made, each)]
+    if missing:
+        raise ConfigError(
+            f"{name!r} is no backend: {made!r:.80} has no {' and no '.join(missing)}; write "
+            "module:attribute of a class, or of a function that makes a backend"
+        )
 
 
 def _imported(name: str, point: EntryPoint) -> Callable[..., Any]:

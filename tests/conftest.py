@@ -6,7 +6,8 @@ traceback, so all of them are imported before the first test, where no test has 
 
 Examples of random tests have no deadline: how long they take is the machine's.
 
-The state of the user is that of the session: a folder of its own, which goes at the end.
+The state of the user is that of the session: a folder of its own, which goes at the end. Settings
+in the temporary folders of tests are trusted; ``tests/trust`` takes that back.
 
 Tests that run side by side share the time: what each part took is divided by their processes.
 """
@@ -84,8 +85,10 @@ def modules(package: ModuleType) -> Iterator[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the session, its workers and their processes a state folder of their own."""
+    """Give the session, its workers and their processes a state folder, and trust in its tests."""
     if not hasattr(config, "workerinput"):
+        folders = (tempfile.gettempdir(), ROOT, config.option.basetemp or ROOT)
+        os.environ["APPL_TRUST"] = os.pathsep.join(str(Path(each).absolute()) for each in folders)
         os.environ["XDG_STATE_HOME"] = os.environ["LOCALAPPDATA"] = tempfile.mkdtemp("-appl-state")
 
 

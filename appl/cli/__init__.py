@@ -38,6 +38,7 @@ _SECTIONS = {
     },
     "Set up": {
         "config": ("appl.cli.settings", "show each setting and where it comes from"),
+        "trust": ("appl.cli.trust", "approve the settings of a folder"),
         "completion": ("appl.cli.completion", "have the shell complete commands and names"),
     },
 }

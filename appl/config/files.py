@@ -1,32 +1,49 @@
 """Which file holds the settings of a folder, and its table.
 
-Invariant: files are only read; one that is not ours is left alone.
+Invariant: files are only read, each once: what is parsed is what its digest stands for. One that is
+not ours is left alone.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import stat
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from appl.errors import ConfigError
 from appl.extras import library
 
 FILES = ("appl.toml", "pyproject.toml", "appl.yaml", "appl.yml", "appl.json")
+_LARGEST = 1 << 20  # bytes of a settings file
 
 
-def find_file(directory: Path) -> tuple[Path, Mapping[str, Any]] | None:
+class SettingsFile(NamedTuple):
+    """A file with settings: where it is, its *table* of them, its *text*, and their *digest*.
+
+    The digest is that of the file, but of ``pyproject.toml`` it is that of ``[tool.appl]`` alone.
+    """
+
+    path: Path
+    table: Mapping[str, Any]
+    text: str
+    digest: str
+
+
+def find_file(directory: Path) -> SettingsFile | None:
     """The nearest file with settings of ours, from *directory* up to the repository or home.
 
     Outside of both only *directory* itself is looked at: folders further up may be anybody's.
     """
     for folder in _upward(directory.resolve()):
         for name in FILES:
-            table = _table(folder / name)
-            if table is not None:
-                return folder / name, table
+            found = _read(folder / name)
+            if found is not None:
+                return found
     return None
 
 
@@ -39,22 +56,46 @@ def _upward(directory: Path) -> list[Path]:
     return [directory]
 
 
-def _table(file: Path) -> Mapping[str, Any] | None:
+def _read(file: Path) -> SettingsFile | None:
     own = file.name != "pyproject.toml"
     try:
-        text = file.read_text("utf-8")
+        data = _bytes(file)
+        text = data.decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, UnicodeDecodeError) as error:
         if not own:
             return None
         raise ConfigError(f"{file} cannot be read: {error}") from None
+    table = _table(file, text, own)
+    if table is None:
+        return None
+    said = data if own else repr(table).encode("utf-8", "backslashreplace")
+    return SettingsFile(file, table, text, hashlib.sha256(said).hexdigest())
+
+
+def _bytes(file: Path) -> bytes:
+    """The bytes of *file*. Raises ``OSError`` for what is no ordinary file, without waiting."""
+    handle = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError("it is no ordinary file")
+        data = opened.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise OSError(f"it is larger than {_LARGEST} bytes")
+    return data
+
+
+def _table(file: Path, text: str, own: bool) -> Mapping[str, Any] | None:
+    """The settings in *text*; ``None`` in a file of others that holds none."""
     try:
         data = _READERS.get(file.suffix, _toml)(file, text)
     except tomllib.TOMLDecodeError as error:
         if not own:
             return None
         raise ConfigError(f"{file} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{file} is nested too deeply") from None
     table = data if own else data.get("tool", {}).get("appl")
     if table is not None and not isinstance(table, Mapping):
         raise ConfigError(f"{file}: {'the settings' if own else 'tool.appl'} must be a table")

@@ -19,6 +19,7 @@ from appl.config import schedule
 from appl.config.aliases import Alias, alias_from
 from appl.config.files import find_file
 from appl.config.readers import Unshown
+from appl.config.trust import require_approval
 from appl.config.values import KEYS, Config, Secret
 from appl.errors import ConfigError, nearest
 from appl.prompt.secret import Secret as Concealed
@@ -207,10 +208,10 @@ def _from_file(layers: _Layers, directory: Path) -> None:
     found = find_file(directory)
     if found is None:
         return
-    file, table = found
-    layers.take(table, str(file))
-    if "home" in table:  # a relative folder is meant from where the file lies
-        layers.values["home"] = file.parent / layers.values["home"]
+    layers.take(found.table, str(found.path))
+    require_approval(found)
+    if "home" in found.table:  # a relative folder is meant from where the file lies
+        layers.values["home"] = found.path.parent / layers.values["home"]
 
 
 def _known(given: Iterable[str], known: list[str], origin: str) -> None:

@@ -6,6 +6,7 @@ Invariant: files are only read; a place that cannot be found is the file itself.
 from __future__ import annotations
 
 import importlib
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 _HEADER = re.compile(r"\[\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"\s*([\w.\"'-]+)\s*=")
+_MOST = 10_000  # keys that are looked at
 
 
 def place_of(origin: str, *keys: str) -> str:
@@ -20,22 +22,34 @@ def place_of(origin: str, *keys: str) -> str:
 
     When the innermost key is not in the file, the line is that of the one around it.
     """
-    found = 0
-    for path, line in _lines(Path(origin)):
-        if path == keys[: len(path)]:
-            found = line
+    try:
+        text = Path(origin).read_text("utf-8")
+    except (OSError, ValueError):  # an origin that is no file
+        return origin
+    found = line_of(text, Path(origin).suffix, *keys)
     return f"{origin}:{found}" if found else origin
 
 
-def _lines(file: Path) -> Iterator[tuple[tuple[str, ...], int]]:
-    """The keys of *file*, each with those around it, and their lines."""
+def line_of(text: str, suffix: str, *keys: str) -> int:
+    """The line of the nested *keys* in the *text* of a settings file, or of what is around them.
+
+    0 when there is none.
+    """
+    found = 0
+    for path, line in itertools.islice(_lines(text, suffix), _MOST):
+        if path == keys[: len(path)]:
+            found = line
+    return found
+
+
+def _lines(text: str, suffix: str) -> Iterator[tuple[tuple[str, ...], int]]:
+    """The keys in *text*, each with those around it, and their lines."""
     try:
-        text = file.read_text("utf-8")
-        if file.suffix in (".yaml", ".yml", ".json"):
+        if suffix in (".yaml", ".yml", ".json"):
             yield from _of_yaml(importlib.import_module("yaml").compose(text), ())
-        elif file.suffix == ".toml":
+        elif suffix == ".toml":
             yield from _of_toml(text)
-    except (OSError, ValueError, ImportError):  # an origin that is no file
+    except (ValueError, ImportError, RecursionError):
         return
 
 

@@ -30,7 +30,7 @@ from appl.config.readers import (
 from appl.errors import ConfigError
 
 _MASK = "***"
-_SECRET_PARTS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")  # of an address: user, query
+SECRET_PARTS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")  # of an address: user, query
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def _shown(name: str, value: object) -> object:
         return dict.fromkeys(value, _MASK)
     if isinstance(value, Mapping):
         return {key: _shown(str(key), each) for key, each in value.items()}
-    return _SECRET_PARTS.sub(_MASK, value) if isinstance(value, str) else value
+    return SECRET_PARTS.sub(_MASK, value) if isinstance(value, str) else value
 
 
 assert {f.name for f in fields(Config)} - {

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
-from appl.backend import installed
+from appl.backend import check_module, installed
 from appl.config import Secret
 from appl.errors import ConfigError, nearest
 
@@ -102,7 +102,9 @@ def _factory(name: str) -> Callable[..., Any] | None:
         if point is not None:
             factory = point.load()
         else:
-            module, _, attribute = UNINSTALLED.get(name, name).partition(":")
+            written = UNINSTALLED.get(name, name)
+            check_module(written)
+            module, _, attribute = written.partition(":")
             factory = getattr(importlib.import_module(module), attribute) if attribute else None
     except (ImportError, AttributeError):
         return None

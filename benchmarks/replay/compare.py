@@ -48,7 +48,9 @@ def ours(url: str, folder: Path, again: bool) -> Any:
     paths = os.pathsep.join([str(ROOT), str(ROOT / "backends")])
     words = ["trace", "replay"] if again else ["run", f"{HERE}/ours.py:main"]
     command = [sys.executable, "-m", "appl", *words, "--json"]
-    return json.loads(_done(command, folder, PYTHONPATH=paths, K="none"))["value"]
+    return json.loads(_done(command, folder, PYTHONPATH=paths, K="none", APPL_TRUST=str(folder)))[
+        "value"
+    ]
 
 
 def with_vcr(python: str) -> Once:

@@ -87,6 +87,7 @@ def test_a_link_into_the_project_is_refused(state: Path) -> None:
 def test_a_folder_below_the_repository_is_refused_from_its_depth(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HOME", str(Path(__file__).parent))
     (state.parents[1] / ".git").mkdir()
     with pytest.raises(ConfigError, match="inside of the project"):
         state_folder()

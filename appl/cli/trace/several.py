@@ -1,16 +1,15 @@
 """What the commands that change recorded runs have in common: which runs, and whether to go on.
 
-Invariant: without a terminal nothing is asked, and then nothing is done that was not confirmed.
+Invariant: nothing is done that was not confirmed.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from appl.cli.commands import Options
-from appl.cli.target import UsageError
+from appl.cli.consent import agreed, need_somebody
 from appl.cli.terminal import say, term_safe
 from appl.config import load
 from appl.tracing import resolve
@@ -27,14 +26,10 @@ def confirmed(given: Options, what: str, paths: list[Path]) -> bool:
 
     What is to be done is told first.
     """
-    if given.yes:
-        return True
-    if given.json or not sys.stdin.isatty():
-        raise UsageError(f"nobody can be asked here whether to {what}; give --yes")
-    for path in paths:
+    need_somebody(given, what)
+    for path in paths if not given.yes else ():
         say(f"  {term_safe(path.name)}")
-    say(f"appl: {what} {counted(len(paths), 'run')}? [y/N] ")
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+    return agreed(given, f"{what} {counted(len(paths), 'run')}?")
 
 
 def counted(number: int, word: str) -> str:

@@ -1,0 +1,114 @@
+"""``appl trust``: the user approves what the settings of a folder ask for.
+
+Invariant: what is approved is what was shown: the file is read once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from appl.cli import parameters
+from appl.cli.commands import Options, appl_command, argument, switch
+from appl.cli.consent import agreed, need_somebody
+from appl.cli.failure import guarded
+from appl.cli.target import UsageError
+from appl.cli.terminal import as_json, out, say, term_safe
+from appl.config import find_file
+from appl.config.files import SettingsFile
+from appl.config.trust import Request, approvals, approve, forget, requests, trusted_by
+
+
+@appl_command("trust", example="appl trust\nappl trust ~/work/agent --yes\nappl trust --list")
+@argument(
+    "folder", required=False, default=".", metavar="FOLDER", help="the folder; this one if left out"
+)
+@switch("--remove", help="take the approval of the folder's settings back")
+@switch("--list", help="show all files that are approved")
+@parameters.yes
+@parameters.as_json
+def command(given: Options) -> int:
+    """Approve the settings of a folder that may run code, send or delete something.
+
+    Settings of a project may choose names and numbers. What names code, an address, a variable of
+    the environment, a folder outside of the project, or what deletes runs, is not used before you
+    have approved it here. Shows each such line, asks, and remembers the file as it is; a file that
+    has changed needs approval again. The settings file in the home folder, arguments and the
+    environment need none, nor does a file below a folder that the variable APPL_TRUST lists. With
+    --json, nothing is approved unless --yes is given.
+    """
+    with guarded(given.json) as failure:
+        if given.list:
+            _list(given)
+        elif given.remove:
+            _remove(given)
+        else:
+            _approve(given, _file(Path(given.folder)))
+    return failure.code
+
+
+def _file(folder: Path) -> SettingsFile:
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder")
+    found = find_file(folder)
+    if found is None:
+        raise UsageError(f"there are no settings in {folder.resolve()}")
+    return found
+
+
+def _approve(given: Options, file: SettingsFile) -> None:
+    found, trusted = requests(file), trusted_by(file)
+    missing = bool(found) and trusted is None
+    if not given.json:
+        _show(file, found, trusted)
+        if missing:
+            need_somebody(given, "approve it")
+    if missing and (given.yes or not given.json) and agreed(given, "approve this?"):
+        approve(file)
+        say("appl: approved; when the file changes, you are asked again")
+    elif missing and not given.json:
+        say("appl: nothing was approved")
+    if given.json:
+        out(as_json(_data(file, found), indent=2))
+
+
+def _show(file: SettingsFile, found: list[Request], trusted: str | None) -> None:
+    shown = term_safe(str(file.path))
+    if not found:
+        say(f"appl: {shown} holds nothing that needs approval")
+        return
+    out("\n".join(map(str, found)))
+    if trusted is not None:
+        why = {"home": "it is in the home folder", "approval": "it is approved"}
+        say(f"appl: {shown} is trusted: {why.get(trusted, 'APPL_TRUST lists its folder')}")
+
+
+def _data(file: SettingsFile, found: list[Request]) -> dict[str, object]:
+    return {
+        "file": str(file.path),
+        "digest": file.digest,
+        "trusted": trusted_by(file) if found else None,
+        "needs_approval": [dataclasses.asdict(each) for each in found],
+    }
+
+
+def _list(given: Options) -> None:
+    found = approvals()
+    if given.json:
+        out(as_json(found, indent=2))
+        return
+    for entry in sorted(found, key=lambda entry: str(entry["file"])):
+        out(term_safe(f"{entry['digest'][:12]}  {entry['file']}"))
+
+
+def _remove(given: Options) -> None:
+    folder = Path(given.folder)
+    found = find_file(folder)
+    gone = sorted({*forget(folder), *(forget(found.path.parent) if found else ())})
+    if given.json:
+        out(as_json({"removed": gone}, indent=2))
+    elif gone:
+        for file in gone:
+            say(f"appl: {file} is no longer approved")
+    else:
+        say(f"appl: no settings in {folder.resolve()} were approved")

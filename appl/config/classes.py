@@ -1,0 +1,299 @@
+"""The class of each setting: whether a project may choose its value without approval.
+
+A project may choose names and numbers. What names code, an address, a variable of the environment,
+or files outside of the project, and what deletes runs, needs the user's approval.
+
+Invariant: a setting without a class needs approval, whatever its value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from appl.config.schedule import OF_BACKENDS
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folder of the settings file, and the table of the backend that a setting stands in."""
+
+    folder: Path
+    kind: str = ""
+    table: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A setting that needs approval: its path of keys, its value, and the reason."""
+
+    keys: tuple[str, ...]
+    value: object
+    why: str
+
+
+Class = Callable[[object, Place], str | None]
+"""Gives the reason for which a value needs approval; ``None`` when it needs none."""
+
+_NAME = re.compile(r"[\w .:/@+=,()*-]*")
+_ADDRESS = re.compile(r"://|^//|https?:", re.IGNORECASE)
+_VARIABLE = "os.environ/"
+_OFF = ("off", "false", "no", "0")
+_CALLS_CODE = "names code that is imported and run"
+_MOST = 10_000  # values of one setting that are looked at
+
+
+def _parts(value: object) -> Iterator[object]:
+    """*value* and all that it holds, keys included; at most so many that it takes no time."""
+    waiting = [value]
+    for _ in range(_MOST):
+        if not waiting:
+            return
+        part = waiting.pop()
+        yield part
+        if isinstance(part, Mapping):
+            waiting += [*part.keys(), *part.values()]
+        elif isinstance(part, list | tuple):
+            waiting += part
+    yield None if not waiting else _ADDRESS  # no value of a file: more than is looked at
+
+
+def text(value: object, place: Place) -> str | None:
+    """Text that a model or a server reads: no address and no variable of the environment."""
+    for part in _parts(value):
+        if part is _ADDRESS:
+            return "holds too much to look at"
+        if isinstance(part, Mapping) and set(part) == {"env"}:
+            return f"reads the environment variable {part['env']}"
+        if isinstance(part, str) and part.startswith(_VARIABLE):
+            return f"reads the environment variable {part.removeprefix(_VARIABLE)}"
+        if isinstance(part, str) and _ADDRESS.search(part):
+            return "holds an address"
+    return None
+
+
+def name(value: object, place: Place) -> str | None:
+    """A name, a number, a switch, or several of them."""
+    texts = (part for part in _parts(value) if isinstance(part, str))
+    odd = any(not _NAME.fullmatch(part) or ".." in part for part in texts)
+    return text(value, place) or ("is more than a name" if odd else None)
+
+
+def named_code(value: object, place: Place) -> str | None:
+    """The name of what is installed, or ``module:attribute``."""
+    return _CALLS_CODE if isinstance(value, str) and ":" in value else name(value, place)
+
+
+def code(value: object, place: Place) -> str | None:
+    """What names code in any case."""
+    return _CALLS_CODE
+
+
+def address(value: object, place: Place) -> str | None:
+    """Where prompts and keys go."""
+    return "is an address that prompts, keys or records are sent to"
+
+
+def sent(value: object, place: Place) -> str | None:
+    """What goes into each request as it is, and may say where it goes and who pays."""
+    return "is sent with each request as it is"
+
+
+def deletion(value: object, place: Place) -> str | None:
+    """What has runs deleted, unless it is off."""
+    return None if str(value).strip().lower() in _OFF else "has recorded runs deleted"
+
+
+def home(value: object, place: Place) -> str | None:
+    """Where runs are kept, and deleted."""
+    return "is a folder in which runs are written and deleted"
+
+
+def resumed(value: object, place: Place) -> str | None:
+    """A switch, or a recorded run whose answers are taken."""
+    if isinstance(value, bool) or str(value).strip().lower() in (*_OFF, "on", "true", "yes", "1"):
+        return None
+    return "takes answers and arguments from a recorded run"
+
+
+def folder(value: object, place: Place) -> str | None:
+    """A file or folder inside of the project; its links are followed."""
+    if not isinstance(value, str):
+        return name(value, place)
+    return text(value, place) or (None if _inside(value, place) else "lies outside of the project")
+
+
+def _inside(value: str, place: Place) -> bool:
+    """Whether *value* is inside, seen from the project's folder and from the working directory."""
+    roots = (place.folder, Path.cwd())
+    try:
+        found = [(root / Path(value).expanduser()).resolve() for root in roots]
+    except (OSError, RuntimeError, ValueError):
+        return False
+    return all(each.is_relative_to(place.folder) for each in found)
+
+
+def template(value: object, place: Place) -> str | None:
+    """A template: its text, the word ``plain``, or a file inside of the project."""
+    return None if isinstance(value, str) and "{" in value else folder(value, place)
+
+
+def key_of(variable: str) -> Class:
+    """A key. Only the provider's own *variable* is free, and only for the provider's address."""
+
+    def why(value: object, place: Place) -> str | None:
+        if not (isinstance(value, Mapping) and set(value) == {"env"}):
+            return "is a key, which decides who is asked and who pays"
+        elsewhere = _ADDRESSES & {*place.table}
+        if value["env"] == variable and not elsewhere:
+            return None
+        return f"sends the environment variable {value['env']}"
+
+    return why
+
+
+def unknown(value: object, place: Place) -> str | None:
+    """What nobody has looked at."""
+    return "is not known to be harmless"
+
+
+_ADDRESSES = frozenset({"base_url", "url", "azure_endpoint"})
+
+
+def _all(kind: Class, names: str) -> dict[str, Class]:
+    return dict.fromkeys(names.split(), kind)
+
+
+SETTINGS: Mapping[str, Class] = {
+    **_all(name, "model temperature max_tokens seed concurrency trace durability on_trace_error"),
+    **_all(name, "privacy ctl stream"),
+    **_all(deletion, "gc keep_age keep_runs keep_size keep_failed"),
+    "backend": named_code,
+    "redact": code,
+    "otel": address,
+    "home": home,
+    "resume": resumed,
+}
+"""The settings of ``appl.config.values.KEYS``."""
+
+TABLES: Mapping[str, Mapping[str, Class]] = {
+    "limits": _all(name, "concurrency requests period requests_per_minute tokens_per_minute"),
+    "budget": _all(name, "cost tokens calls"),
+    "retries": _all(name, "attempts base cap share spare patience"),
+    "deadlines": _all(name, "first_token between_tokens total"),
+    "schedule": _all(name, "order warm foresee share slow_start adaptive circuit hedge"),
+}
+"""The keys of the tables about scheduling."""
+
+OPTIONS: Mapping[str, Class] = {
+    **_all(name, "model prefer temperature top_p max_tokens seed logprobs"),
+    **_all(name, "frequency_penalty logit_bias min_p min_tokens presence_penalty top_k"),
+    **_all(name, "repetition_penalty ignore_eos modalities parallel_tool_calls reasoning_effort"),
+    **_all(name, "routing_key service_tier store verbosity thinking"),
+    **_all(text, "stop stop_regex structural_tag prediction user metadata safety_identifier"),
+    **_all(text, "cache_salt extra_key prompt_cache_key chat_template_kwargs"),
+    "lora": folder,
+    "extra_body": sent,
+}
+"""What a name of ``[models]`` may set, besides the model: options of ``gen``."""
+
+BACKENDS: Mapping[str, Mapping[str, Class]] = {
+    "openai": {
+        **_all(name, "model organization project api_version server features without models"),
+        **_all(name, "prices connect concurrency name"),
+        **_all(address, "base_url azure_endpoint"),
+        "headers": sent,
+        "api_key": key_of("OPENAI_API_KEY"),
+        "azure_ad_token": key_of("AZURE_OPENAI_AD_TOKEN"),
+    },
+    "litellm": {
+        **_all(name, "model api_version cache_marks without models concurrency name"),
+        "base_url": address,
+        **_all(sent, "headers parameters"),
+        "api_key": key_of(""),
+    },
+    "sglang": {
+        **_all(name, "model max_tokens connections connect_timeout"),
+        "url": address,
+        "api_key": key_of("SGLANG_API_KEY"),
+        "admin_key": key_of("SGLANG_ADMIN_KEY"),
+        "tokenizer": folder,
+        "template": template,
+    },
+    "embedded": {
+        **_all(name, "cache seed max_tokens max_batch chunk cache_tokens row_tokens threads"),
+        "weights": folder,
+    },
+}
+"""The settings of the backends of this package. Those of other backends need approval."""
+
+
+def needs(settings: Mapping[str, Any], folder: Path) -> list[Need]:
+    """What in *settings*, read from a file in *folder*, needs approval."""
+    place = Place(folder)
+    every = (
+        need
+        for key, value in settings.items()
+        for need in _NESTED.get(key, _plain)((key,), value, place)
+    )
+    return list(every)
+
+
+def _plain(keys: tuple[str, ...], value: object, place: Place) -> Iterator[Need]:
+    table = TABLES.get(keys[-1])
+    if table is not None:
+        yield from _table(keys, value, table, place)
+    else:
+        yield from _need(keys, value, SETTINGS.get(keys[0], unknown), place)
+
+
+def _need(keys: tuple[str, ...], value: object, kind: Class, place: Place) -> Iterator[Need]:
+    why = kind(value, place)
+    if why is not None:
+        yield Need(keys, value, why)
+
+
+def _table(
+    keys: tuple[str, ...], value: object, classes: Mapping[str, Class], place: Place
+) -> Iterator[Need]:
+    if not isinstance(value, Mapping):
+        yield from _need(keys, value, name, place)
+        return
+    for key, each in value.items():
+        yield from _need((*keys, str(key)), each, classes.get(str(key), unknown), place)
+
+
+def _models(keys: tuple[str, ...], value: object, place: Place) -> Iterator[Need]:
+    for key, each in value.items() if isinstance(value, Mapping) else ():
+        yield from _table((*keys, str(key)), each, OPTIONS, place)
+
+
+def _prices(keys: tuple[str, ...], value: object, place: Place) -> Iterator[Need]:
+    yield from _need(keys, value, name, place)
+
+
+def _backends(keys: tuple[str, ...], value: object, place: Place) -> Iterator[Need]:
+    for key, table in value.items() if isinstance(value, Mapping) else ():
+        yield from _backend((*keys, str(key)), table, place.folder)
+
+
+def _backend(keys: tuple[str, ...], table: object, folder: Path) -> Iterator[Need]:
+    table = table if isinstance(table, Mapping) else {}
+    place = Place(folder, str(table.get("type", keys[-1])), table)
+    yield from _need(keys, keys[-1], named_code, place)
+    classes = {"type": named_code, **BACKENDS.get(place.kind, {})}
+    for key, value in table.items():
+        if key in OF_BACKENDS and isinstance(value, Mapping):
+            yield from _table((*keys, key), value, TABLES[key], place)
+        else:
+            yield from _need((*keys, str(key)), value, classes.get(str(key), unknown), place)
+
+
+_NESTED: Mapping[str, Callable[[tuple[str, ...], object, Place], Iterator[Need]]] = {
+    "models": _models,
+    "prices": _prices,
+    "backends": _backends,
+}

@@ -1,0 +1,175 @@
+"""The user's approval of a project's settings, which is kept outside of every project.
+
+A file is approved by its path and its digest, so that a changed one, or a copy elsewhere, needs
+approval again. The file in the home folder, and files below the folders in ``APPL_TRUST``, need
+none.
+
+Invariant: what needs approval and has none is an error before anything else is done with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from appl.compat.settings import translated
+from appl.config.classes import Need, needs
+from appl.config.files import SettingsFile
+from appl.config.places import line_of
+from appl.config.state import private_names, read_private, remove_private, write_private
+from appl.config.values import SECRET_PARTS
+from appl.errors import ConfigError
+from appl.prompt.secret import MASK, is_likely, without_keys
+
+VARIABLE = "APPL_TRUST"
+_FOLDER = "trust"
+_SHOWN, _LONGEST = 10, 400
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A setting that needs approval, as users are shown it: no secret and no control character."""
+
+    place: str
+    key: str
+    value: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.key} = {self.value}  ({self.why})"
+
+
+def require_approval(file: SettingsFile) -> None:
+    """Refuse *file* when it needs approval and has none. Raises ``ConfigError``."""
+    found = requests(file)
+    if not found or trusted_by(file) is not None:
+        return
+    lines = [str(each) for each in found[:_SHOWN]]
+    if len(found) > _SHOWN:
+        lines.append(f"and {len(found) - _SHOWN} more")
+    folder = shlex.quote(_safe(str(file.path.parent)))
+    raise ConfigError(
+        f"{_safe(str(file.path))} holds settings that need your approval:\n    "
+        + "\n    ".join(lines)
+        + f"\n  if you know who wrote them, type `appl trust {folder}` (in CI, set {VARIABLE} to "
+        "the folder); else remove them"
+    )
+
+
+def requests(file: SettingsFile) -> list[Request]:
+    """What in *file* needs approval."""
+    settings, _ = translated(file.table, str(file.path))
+    return [_request(file, each) for each in needs(settings, file.path.parent)]
+
+
+def trusted_by(file: SettingsFile) -> str | None:
+    """Why *file* needs no further approval: ``home``, ``APPL_TRUST`` or ``approval``; or none."""
+    if file.path.parent == _home():
+        return "home"
+    if any(file.path.is_relative_to(folder) for folder in _folders()):
+        return VARIABLE
+    return "approval" if read_private(_name(file)) is not None else None
+
+
+def approve(file: SettingsFile) -> None:
+    """Remember that the user approves *file* as it was read."""
+    entry = {"file": str(file.path), "digest": file.digest}
+    write_private(_name(file), json.dumps(entry).encode())
+
+
+def approvals() -> list[Mapping[str, Any]]:
+    """All that was approved, each with its ``file`` and its ``digest``."""
+    return [entry for _, entry in _entries()]
+
+
+def forget(folder: Path) -> list[str]:
+    """Take back all approvals of files in *folder*; the files."""
+    real = folder.resolve()
+    found = [(name, entry["file"]) for name, entry in _entries()]
+    gone = [(name, file) for name, file in found if Path(file).parent == real]
+    return sorted({file for name, file in gone if remove_private(name)})
+
+
+def _entries() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name in private_names(_FOLDER):
+        entry = json.loads(read_private(name) or b"{}")
+        if "file" in entry:
+            yield name, entry
+
+
+def _name(file: SettingsFile) -> str:
+    """The name under which the approval of *file*, as it was read, is kept."""
+    said = f"{file.path}\0{file.digest}".encode("utf-8", "surrogateescape")
+    return f"{_FOLDER}/{hashlib.sha256(said).hexdigest()}"
+
+
+def _home() -> Path | None:
+    try:
+        return Path.home().resolve()
+    except (OSError, RuntimeError):
+        return None
+
+
+def _folders() -> list[Path]:
+    """The folders that ``APPL_TRUST`` lists. Raises ``ConfigError``."""
+    words = [word for word in os.environ.get(VARIABLE, "").split(os.pathsep) if word]
+    folders = [Path(word).expanduser() for word in words]
+    for folder in folders:
+        if not folder.is_absolute():
+            raise ConfigError(
+                f"{VARIABLE} lists folders by their whole paths, separated by {os.pathsep!r}; got "
+                f"{str(folder)!r}"
+            )
+    return [folder.resolve() for folder in folders]
+
+
+# -- what users are shown
+
+
+def _request(file: SettingsFile, need: Need) -> Request:
+    before = ("tool", "appl") if file.path.name == "pyproject.toml" else ()
+    suffix = file.path.suffix
+    line = max(line_of(file.text, suffix, *before, *keys) for keys in _written(file, need.keys))
+    place = _safe(str(file.path)) + (f":{line}" if line else "")
+    return Request(place, _safe(".".join(need.keys)), _value(need), need.why)
+
+
+def _written(file: SettingsFile, keys: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The keys as the file may have them: those of a backend may stand in APPL's ``servers``."""
+    servers = file.table.get("servers")
+    if keys[0] != "backends" or not isinstance(servers, Mapping):
+        return [keys]
+    own = keys[1].removesuffix("-server")
+    at = [n for n in servers if str(n).replace("/", "-").replace(":", "-") in (keys[1], own)]
+    return [keys, *(("servers", str(n), *keys[2:]) for n in at)]
+
+
+def _value(need: Need) -> str:
+    """The value without secrets, in ASCII: no letter looks like another one."""
+    shown = ascii(_masked(need.keys[-1], need.value))
+    cut = f"{shown[:_LONGEST]}… ({len(shown)} characters)"
+    return shown if len(shown) <= _LONGEST else cut
+
+
+def _masked(key: str, value: object) -> object:
+    if isinstance(value, Mapping) and set(value) == {"env"}:
+        return dict(value)
+    if isinstance(value, Mapping):
+        secret = key in ("headers", "extra_headers")
+        return {each: MASK if secret else _masked(str(each), part) for each, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(key, part) for part in value]
+    if isinstance(value, str):
+        return MASK if is_likely(key) else without_keys(SECRET_PARTS.sub(MASK, value))
+    return value
+
+
+def _safe(text: str) -> str:
+    """*text* in which no character acts on a terminal."""
+    return text if text.isprintable() else ascii(text)[1:-1]
