@@ -25,7 +25,7 @@ from appl.prompt import Prompt, digest_of
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.answers.samples import Caches, Samples
-from appl.runtime.concurrency import structure
+from appl.runtime.concurrency import left, structure
 from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import Stack, hub_here, strand_here, watchdog
 from appl.runtime.concurrency.pending import Pending
@@ -410,7 +410,9 @@ class Run:
             self._drop_as_recorded()
             if self.quiet is not None:
                 self.quiet.joins(hub_here())
-            failure = structure.join(self._awaited())
+            awaited = self._awaited()
+            with left.watched(awaited):
+                failure = structure.join(awaited)
             if error is None:
                 self._raise(failure)
         except BaseException as late:
@@ -428,7 +430,9 @@ class Run:
             if error is not None:
                 structure.cancel_all(self.started())
             self._drop_as_recorded()
-            failure = await structure.ajoin(self._awaited())
+            awaited = self._awaited()
+            with left.watched(awaited):
+                failure = await structure.ajoin(awaited)
             if error is None:
                 self._raise(failure)
         except BaseException as late:

@@ -70,6 +70,9 @@ class Recording:
 
     def close(self, reason: str | None = None) -> None:
         """Close the trace, if there is one. Raises ``TraceWriteError``."""
+        with self._lock:  # a call that was cancelled may be opening it
+            if not self._opened:
+                self._opened, self.on_event = True, _ignore
         if self.recorder is not None:
             self.recorder.close(reason)
 

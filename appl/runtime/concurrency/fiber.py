@@ -227,7 +227,8 @@ class Hub:
         """Have a loop's hub take a step soon; a thread's hub runs at the next wait anyway."""
         if self.loop is not None and not self._scheduled and self._stepper is None:
             self._scheduled = True
-            self.loop.call_soon(self._step)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: see ``step_once_more``
+                self.loop.call_soon(self._step)
 
     # -- whether anything moves here, for those who watch (``on_sleep``)
 
@@ -442,6 +443,14 @@ class Hub:
             self._stepper = None
             _set_running_loop(self.loop)
 
+    def step_once_more(self) -> None:
+        """Run what is ready though the loop is closed; on its thread, outside of every loop."""
+        self.inbox.clear()  # nobody is told anything any more
+        try:
+            self._step()
+        finally:
+            _set_running_loop(None)
+
 
 def _stack_of(ref: weakref.ref[Hub]) -> None:
     """The stack of a hub, which does not keep it: who forgets a loop forgets its hub."""
@@ -525,10 +534,10 @@ def wait(pending: Pending) -> None:
         if pending.delivered:
             return
         pending.await_with(strand)
-    elif pending.outcome is not None or not pending.subscribe(
-        lambda done: hub.tell(_Wake(strand, done))
-    ):
-        return
+    else:
+        pending.end_if_left()
+        if not pending.subscribe(lambda done: hub.tell(_Wake(strand, done))):
+            return
     strand.waits = pending
     if pending.suspicious():
         hub.suspects.append(strand)
@@ -562,8 +571,10 @@ async def arrive(pending: Pending) -> None:
         pending.await_with(arrived)
         if hub.inbox:
             hub.poke()
-    elif not pending.subscribe(lambda _: hub.tell(arrived)):
-        return
+    else:
+        pending.end_if_left()
+        if not pending.subscribe(lambda _: hub.tell(arrived)):
+            return
     await future
 
 

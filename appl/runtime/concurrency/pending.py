@@ -248,6 +248,9 @@ class Pending:
     def cancel(self) -> None:
         """Ask for an early end; what has one already stays as it is."""
 
+    def end_if_left(self) -> None:
+        """Cancel what can never go on, because its thread or event loop has ended."""
+
     # -- as a part of a prompt (appl.prompt.Lazy)
 
     def prompt_place(self, voice: Voice) -> Part:

@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from appl import threads
 from appl.errors import CallCancelled
 from appl.runtime.concurrency.fiber import Fiber, Hub, Strand, hub_here, run_on, strand_here
 from appl.runtime.concurrency.pending import Error, Outcome, Pending, Stop, Value, explained
+from appl.runtime.concurrency.structure import cancel_all
 from appl.runtime.event import Observed
 from appl.runtime.frame import FRAME, Frame, owed
 
@@ -137,6 +138,9 @@ class Task(Pending):
         self._aio.add_done_callback(self._looped)
 
     def _looped(self, task: asyncio.Task[Any]) -> None:
+        if task.cancelled() and not self._cancelled:  # by the loop's end: nobody else has the task
+            self._tell_left("event loop")
+            self.looked = True
         self.conclude(self.attempt(task.result))
 
     # -- while it runs
@@ -176,6 +180,31 @@ class Task(Pending):
             self.run.emit(Observed(self.address, 0, "cancelled", True, at))
             self.cancel()
 
+    def is_left(self) -> bool:
+        """Whether its thread or event loop has ended, so that it can never go on."""
+        hub = self.place
+        return hub is not None and not self.done and not hub.alive()
+
+    def end_if_left(self) -> None:
+        if not self.is_left():
+            return
+        hub = cast(Hub, self.place)
+        ended = "event loop" if hub.loop is not None else "thread"
+        what = self._tell_left(ended)
+        cancel_all(list(self.frame.started))
+        if self.strand is not None and hub.thread is threading.current_thread():
+            self._stop(self.strand)
+            hub.step_once_more()  # so that its ``finally`` blocks run
+        self.looked = True
+        self.settle(Error(CallCancelled(what)))
+
+    def _tell_left(self, ended: str) -> str:
+        what = f"{self.address} was cancelled: its {ended} ended before it did"
+        self.run.tell_once(
+            ("left", self.address), f"{what}; read its result, or await it, in that {ended}"
+        )
+        return what
+
     def _stop(self, strand: Strand) -> None:
         if self.done:
             return
@@ -199,7 +228,7 @@ class Task(Pending):
 
 def at_home(hub: Hub, action: Callable[[], None]) -> None:
     """On the hub's own thread at once: answers that are on their way have no say in it."""
-    if hub is hub_here():
+    if hub.thread is threading.current_thread() and hub is hub_here():
         action()
     else:
         run_on(hub, action)

@@ -1,0 +1,56 @@
+"""Programs whose thread or event loop has ended before they were done: they are cancelled.
+
+Such a program can never go on, because greenlets belong to their thread. asyncio does the same to
+the tasks that are left when ``asyncio.run`` returns.
+
+Invariant: a program whose thread and loop are alive is never touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.fiber import hub_here, run_on
+from appl.runtime.concurrency.pending import Pending
+from appl.runtime.concurrency.structure import unfolded
+from appl.runtime.concurrency.task import Task
+
+_LOOK_S = 0.2
+
+
+def end_left(started: list[Pending]) -> None:
+    """Cancel each program of *started*, and below, that can never go on."""
+    for task in list(_left(started)):
+        task.end_if_left()
+
+
+def _left(started: list[Pending]) -> Iterator[Task]:
+    for pending in unfolded(started):
+        if isinstance(pending, Task) and not pending.done:
+            if pending.is_left():
+                yield pending
+            yield from _left(list(pending.frame.started))
+
+
+@contextlib.contextmanager
+def watched(started: list[Pending]) -> Iterator[None]:
+    """Inside, look again and again whether each of *started* can still go on."""
+    over, here = threading.Event(), hub_here()
+
+    def look() -> None:
+        if over.is_set():
+            return
+        if any(True for _ in _left(started)):
+            run_on(here, lambda: end_left(started))
+        io_thread().loop.call_later(_LOOK_S, look)
+
+    end_left(started)
+    if not all(pending.done for pending in unfolded(started)):
+        io_thread().send(look)
+    try:
+        yield
+    finally:
+        over.set()

@@ -1,0 +1,139 @@
+"""Programs that are left when their thread or event loop ends: they are cancelled, never waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import appl
+from appl import gen, ppl
+from appl.backend import Emit, Request, Response
+from appl.errors import CallCancelled
+from appl.runtime.run import Run
+from appl.testing import Echo, running
+from appl.tracing import Recorder, Replayer, Trace
+
+ended: list[str] = []
+
+
+@ppl
+def agent(question: str) -> str:
+    f"Answer: {question}"
+    try:
+        first = str(gen())
+        f"{first}"
+        return str(gen())
+    finally:
+        ended.append(question)
+
+
+@ppl(parallel=True)
+def beside(question: str) -> str:
+    return str(agent(question))
+
+
+@ppl
+async def coroutine(question: str) -> str:
+    f"Answer: {question}"
+    return str(await gen())
+
+
+def in_thread(work: Callable[[], Any]) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def in_loop(work: Callable[[], Any]) -> None:
+    async def main() -> None:
+        work()
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+FORMS = {
+    "a thread": lambda: in_thread(lambda: beside("x")),
+    "call in a thread": lambda: in_thread(lambda: appl.call(agent, "x")),
+    "a loop": lambda: in_loop(lambda: beside("x")),
+    "call in a loop": lambda: in_loop(lambda: appl.call(agent, "x")),
+    "a coroutine in a loop": lambda: in_loop(lambda: appl.call(coroutine, "x")),
+    "a loop in a thread": lambda: in_thread(lambda: in_loop(lambda: beside("x"))),
+    "two levels": lambda: in_thread(lambda: appl.call(lambda: appl.call(agent, "x"))),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_left_behind_ends_with_the_run_and_is_told(form: str, tmp_path: Path) -> None:
+    told: list[str] = []
+    path = tmp_path / "run.trace"
+    with Run(Silent(), instruments=[recorder := Recorder(path)]) as run:
+        run.tell = told.append
+        FORMS[form]()
+    recorder.close()
+    assert len(told) == 1 and "was cancelled: its" in told[0] and "ended before it did" in told[0]
+    assert all(call.response is None for call in Trace.open(path).calls)
+    replayer = Replayer(path)
+    with Run(replayer.backend, instruments=[replayer], effects=replayer.effects) as run:
+        run.tell = told.append
+        FORMS[form]()
+    assert told[1:] == told[:1]
+
+
+class Silent(Echo):
+    """Never answers."""
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
+
+
+def test_the_finally_blocks_of_a_left_program_run_where_its_thread_goes_on() -> None:
+    ended.clear()
+    with running(Silent()):
+        in_loop(lambda: appl.call(agent, "in a loop"))
+    assert ended == ["in a loop"]
+
+
+def test_who_waits_for_a_left_program_elsewhere_is_told() -> None:
+    futures: list[Any] = []
+    with running(Echo()):
+        in_thread(lambda: futures.append(appl.call(agent, "x")))
+        with pytest.raises(CallCancelled, match=r"/agent\.0 was cancelled: its thread ended"):
+            futures[0].result()
+
+
+def test_a_thread_that_ends_while_the_run_waits_leaves_nobody_waiting() -> None:
+    release = threading.Event()
+
+    class Releasing(Echo):
+        """Its first answer lets the thread end that would have to hear of it."""
+
+        async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+            release.set()
+            return await super().complete(request, emit)
+
+    def work() -> None:
+        appl.call(agent, "x")
+        release.wait(60)
+
+    told: list[str] = []
+    with Run(Releasing()) as run:
+        run.tell = told.append
+        thread = threading.Thread(target=work)
+        thread.start()
+    thread.join()
+    assert len(told) == 1 and "its thread ended before it did" in told[0]
+
+
+def test_a_program_that_is_waited_for_in_its_thread_is_not_touched() -> None:
+    answers: list[str] = []
+    with running(Echo()):
+        in_thread(lambda: answers.append(str(beside("x"))))
+        in_loop(lambda: None)
+    assert len(answers) == 1 and answers[0]
