@@ -79,8 +79,11 @@ def guarded_send(send: Callable[..., Any]) -> Callable[..., Any]:
         if refused is not None or asked.status is not None:
             return await _failed(response, refused)
         response.stream = _bounded(response, asked, "AsyncByteStream")
-        if not stream or asked.reads:
+        try:
             await _read(response, asked, stream)
+        except BaseException:
+            await response.aclose()
+            raise
         return response
 
     return sent
@@ -99,8 +102,12 @@ def guarded_blocking_send(send: Callable[..., Any]) -> Callable[..., Any]:
         if refused is not None or asked.status is not None:
             return _failed_blocking(response, refused)
         response.stream = _bounded(response, asked, "SyncByteStream")
-        if not stream:
-            response.read()
+        try:
+            if not stream:
+                response.read()
+        except BaseException:
+            response.close()
+            raise
         return response
 
     return sent
