@@ -22,7 +22,7 @@ FOLLOWING = frozenset({"urlopen", "urlretrieve"})
 """Calls that follow redirects whatever one does."""
 
 KNOWN = {
-    "appl/tracing/exporting/otlp.py": "an opener that stays; tests/exports",
+    "appl/tracing/exporting/collector.py": "an opener that stays; tests/exports",
     "backends/appl_backends/litellm.py": "guard_clients; test_providers_of_litellm.py",
     "backends/appl_backends/openai/connection.py": "guarded_send; test_hostile_servers.py",
     "backends/appl_backends/sglang/child.py": "http.client, which follows nothing; here",
