@@ -90,6 +90,53 @@ def test_a_blocking_line_is_told_of_once_with_what_to_write() -> None:
     )
 
 
+class Shelf:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+@pytest.mark.parametrize("way", ["with", "acquire"])
+def test_a_lock_of_threading_that_blocks_the_thread_is_named(way: str) -> None:
+    shelf, entered = Shelf(), threading.Event()
+    warnings, watchdog = Warnings(), Watchdog(hubs)
+
+    @appl.ppl
+    def within() -> None:
+        entered.set()
+        with shelf.lock:
+            pass
+
+    @appl.ppl
+    def acquiring() -> None:
+        entered.set()
+        shelf.lock.acquire()
+        shelf.lock.release()
+
+    taking = within if way == "with" else acquiring
+
+    @appl.ppl
+    def one(number: int) -> object:
+        f"{number}"
+        return taking() if number else str(appl.gen())
+
+    def program() -> None:
+        appl.map(one, range(2))
+
+    shelf.lock.acquire()
+    thread = threading.Thread(target=lambda: in_run(watchdog, warnings, program))
+    thread.start()
+    assert entered.wait(60)
+    for look in range(10**5):  # until the other program has its answer, and could go on
+        watchdog.look(2.0 * look)
+        if warnings.found:
+            break
+    shelf.lock.release()
+    thread.join(60)
+    (message,) = warnings.found
+    assert f"waits for the lock `shelf.lock` in {taking.__name__}()" in message
+    assert "Write `shelf.lock = appl.Lock()`" in message
+
+
 def test_short_blocks_count_together() -> None:
     assert told(lambda gate: mapped(gate, 2), 2, ENOUGH / 3) == []
     (message,) = told(lambda gate: mapped(gate, 4), 4, ENOUGH / 3)

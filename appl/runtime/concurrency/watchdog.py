@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import inspect
 import linecache
 import sys
 import sysconfig
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -233,15 +235,53 @@ def _is_users(frame: FrameType) -> bool:
 
 
 def _message(user: FrameType, line: _Line) -> str:
-    code, text = user.f_code, _call_at(user)
+    code, text, lock = user.f_code, _call_at(user), _lock_at(user)
     where = f"{code.co_filename}:{user.f_lineno}"
     name = "" if code.co_name.startswith("<") else f" in {code.co_name}()"
     what = f"`{text}`" if text else "this line"
     whom = "another program" if line.others == 1 else f"{line.others} other programs"
+    if lock:
+        return (
+            f"{where}: the whole thread waits for the lock `{lock}`{name}, while {whom} of it "
+            "could go on; if one of them holds the lock, that is for ever. Write "
+            f"`{lock} = appl.Lock()`: only the program that needs it waits then."
+        )
     return (
         f"{where}: {what}{name} blocked its thread for {line.seconds:.1f} s so far, while {whom} "
         f"could have gone on. {advice_for(text)}"
     )
+
+
+def _lock_at(frame: FrameType) -> str:
+    """The source of the lock of ``threading`` that the line of *frame* takes; empty if none."""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
+    with contextlib.suppress(SyntaxError, ValueError):
+        for node in ast.walk(ast.parse(f"{line} pass" if line.endswith(":") else line)):
+            taken = _taken(node)
+            if taken is not None and isinstance(_value_of(taken, frame), _LOCKS):
+                return ast.unparse(taken)
+    return ""
+
+
+_LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Semaphore, threading.Condition)
+
+
+def _taken(node: ast.AST) -> ast.expr | None:
+    """What *node* takes, if it is ``with X`` or ``X.acquire(…)``."""
+    if isinstance(node, ast.withitem):
+        return node.context_expr
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.value if node.func.attr == "acquire" else None
+    return None
+
+
+def _value_of(node: ast.expr, frame: FrameType) -> object:
+    """The value of a name, or of an attribute of one, in *frame*; nothing of the user's runs."""
+    if isinstance(node, ast.Name):
+        return frame.f_locals.get(node.id, frame.f_globals.get(node.id))
+    if isinstance(node, ast.Attribute):
+        return inspect.getattr_static(_value_of(node.value, frame), node.attr, None)
+    return None
 
 
 def _call_at(frame: FrameType) -> str:
