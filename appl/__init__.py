@@ -234,7 +234,8 @@ _HOME = {
         "PromptSyntaxError", "PromptTooLong", "PromptTypeError", "ReplayStuck", "RunClosed",
         "RunError", "SecretInRecord", "SourceUnavailable", "ToolError", "ToolLoopError",
         "ToolServerError", "TraceCorrupt", "TraceError", "TraceLocked",
-        "TraceTooNew", "TraceWriteError", "UnknownOption", "Unsupported", "UnusedRecords",
+        "TraceTooNew", "TraceWriteError", "UnknownOption", "Unsupported",
+        "UntrustedTrace", "UnusedRecords",
     ),
 }  # fmt: skip
 _MODULES = ("config", "errors", "mcp", "session", "testing")

@@ -312,6 +312,10 @@ class TraceTooNew(TraceError):
     """The trace was written by a newer format than this version reads."""
 
 
+class UntrustedTrace(TraceError):
+    """The run is not one of the user's own, and may be anybody's."""
+
+
 class TraceWriteError(TraceError, OSError):
     """Recording failed; no further call is started."""
 

@@ -11,11 +11,8 @@ from typing import Any
 from appl.cli.commands import F, Options, option, several
 from appl.cli.target import UsageError
 from appl.config import KEYS
-from appl.config import load as load_config
 from appl.config.schedule import TABLES
 from appl.errors import nearest
-from appl.tracing import Trace
-from appl.tracing.keeping.trust import is_trusted
 
 SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed", "concurrency")
 BUDGET_HELP = "most that the whole run may take: cost, tokens or calls, as in tokens=20000"
@@ -69,11 +66,3 @@ def pairs(words: Iterable[str], option: str, form: str) -> dict[str, str]:
             raise UsageError(f"{option} takes {form}; got {word!r}")
         found[name] = value
     return found
-
-
-def require_trust(trace: Trace, trusted: bool) -> None:
-    """Refuse to ask models, and to run a program, because of a stranger's trace."""
-    if not trusted and not is_trusted(trace.path, load_config().home):
-        raise UsageError(
-            f"{trace.path} is not among your runs; give --trust if you know where it is from"
-        )

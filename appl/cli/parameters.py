@@ -16,7 +16,6 @@ def late(name: str) -> Callable[..., Any]:
 
 as_json = switch("--json", help="print one JSON document and no more")
 yes = switch("--yes", "-y", help="do it without asking")
-trust = switch("--trust", help="also a run that is not your own")
 quiet = switch("--quiet", help="show no progress and no totals")
 salvage = switch("--salvage", help="show what is before the damage")
 
@@ -42,6 +41,7 @@ run = argument(
 )
 runs = argument("runs", nargs=-1, required=True, metavar="RUN", help=RUN, shell_complete=RUNS)
 recorded_program = several(
+    switch("--trust", help="use it although it is not one of your own runs"),
     run,
     argument(
         SCRIPT_ARGUMENTS, nargs=-1, metavar="-- ARGUMENT",

@@ -136,7 +136,7 @@ def _session(plan: Plan, shower: Display) -> Session:
     config = load_config(told)
     broken = None
     if config.trace and config.resume and path is None and not given.fresh:
-        broken = sessions.broken_off(entry, config)
+        broken = sessions.broken_off(entry, config, shower.tell)
     if broken is not None:
         return _resumed(Resumer(broken), told, entry, shower)
     return sessions.make_session(

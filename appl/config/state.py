@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from appl.errors import ConfigError
@@ -38,6 +38,27 @@ def read_private(name: str) -> bytes | None:
 
 def write_private(name: str, data: bytes) -> None:
     """Write the file *name* below the state folder at once and for this user only."""
+    _write(name, data, lambda made, file: made.replace(file))
+
+
+def create_private(name: str, data: bytes) -> bytes:
+    """Write the file *name* below the state folder if it is not there; what it then holds."""
+    found = read_private(name)
+    if found is None:
+        _write(name, data, _linked)
+        found = read_private(name)
+    return data if found is None else found
+
+
+def _linked(made: Path, file: Path) -> None:
+    """Put *made* at *file*, unless another process was first."""
+    with contextlib.suppress(FileExistsError):
+        file.hardlink_to(made)
+    made.unlink()
+
+
+def _write(name: str, data: bytes, place: Callable[[Path, Path], object]) -> None:
+    """Write *data* to a new file, which *place* then puts where *name* says."""
     file = state_folder() / name
     with _told(f"{file} cannot be written"):
         _private_folder(file.parent)
@@ -47,7 +68,7 @@ def write_private(name: str, data: bytes) -> None:
                 opened.write(data)
                 opened.flush()
                 os.fsync(opened.fileno())
-            Path(temporary).replace(file)
+            place(Path(temporary), file)
         except BaseException:
             with contextlib.suppress(OSError):
                 Path(temporary).unlink()

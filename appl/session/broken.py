@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from appl.config import Config
-from appl.errors import BudgetExceeded, TraceError
+from appl.errors import BudgetExceeded, ConfigError, TraceError
 from appl.session.continuing import RECORDED
 from appl.session.entry import Entry, changed_files
+from appl.session.opening import Tell
+from appl.session.ownership import require_own
 from appl.tracing import Trace, summary
 from appl.tracing.format.keys import first_record
 from appl.tracing.reading.runs import paths
@@ -21,10 +23,11 @@ from appl.tracing.reading.runs import paths
 _ASKED = (*RECORDED, "seed")
 
 
-def broken_off(entry: Entry, config: Config) -> Trace | None:
+def broken_off(entry: Entry, config: Config, say: Tell) -> Trace | None:
     """The newest run of the command *entry*, when it crashed, was interrupted, or hit a budget.
 
-    ``None`` too when the program, or a setting that decides what is asked, is not what it was.
+    ``None`` too when the program, or a setting that decides what is asked, is not what it was, and
+    when it is not the user's own run, which *say* is told.
     """
     found = _newest(entry, config)
     if found is None:
@@ -37,7 +40,16 @@ def broken_off(entry: Entry, config: Config) -> Trace | None:
         trace = Trace.open(path, home=config.home)
     except (TraceError, OSError):
         return None
-    return trace if _goes_on(trace) else None
+    return trace if _goes_on(trace) and _is_own(path, say) else None
+
+
+def _is_own(path: Path, say: Tell) -> bool:
+    try:
+        require_own(path, False, f"`appl trace resume {path.stem} --trust` goes on with it")
+    except (TraceError, ConfigError) as error:
+        say(f"appl: this run begins anew: {error}")
+        return False
+    return True
 
 
 def _newest(entry: Entry, config: Config) -> tuple[Path, Mapping[str, Any]] | None:

@@ -21,6 +21,7 @@ from appl.session.blocks import block
 from appl.session.entry import Entry, changed_files, script
 from appl.session.naming import locate
 from appl.session.opening import Session, Tell, make_session, shown, tell
+from appl.session.ownership import recording_owner, require_own
 from appl.tracing import Trace
 from appl.tracing.recording.appender import Appender
 from appl.tracing.replaying.recall import Recall
@@ -37,6 +38,7 @@ def resumed(
     edited: bool = False,
     rerun: Iterable[str] = (),
     assume: Mapping[str, str] | None = None,
+    trust: bool = False,
     instruments: Iterable[Instrument] = (),
     say: Tell = tell,
     **overrides: Any,
@@ -46,11 +48,12 @@ def resumed(
     ``with appl.session.resumed(path) as session:``, in a coroutine ``async with``. What is asked
     is added to the same file. *overrides* are settings; others that decide what is asked are as
     they were recorded. *edited* accepts a program that was changed, *rerun* are the addresses of
-    tool calls in doubt that may run again, *assume* results for such calls. ``session.recalled``
-    is who answers: see ``appl.tracing.Resumer``. Raises ``ProgramChanged``, ``DivergenceError``,
-    ``InDoubtEffect``, ``TraceLocked``.
+    tool calls in doubt that may run again, *assume* results for such calls. *trust* allows a run
+    that is not the user's own. ``session.recalled`` is who answers: see ``appl.tracing.Resumer``.
+    Raises ``ProgramChanged``, ``DivergenceError``, ``InDoubtEffect``, ``TraceLocked``,
+    ``UntrustedTrace``.
     """
-    resumer = Resumer(opened(trace, overrides), edited=edited, rerun=rerun, assume=assume)
+    resumer = Resumer(opened(trace, overrides, trust), edited=edited, rerun=rerun, assume=assume)
     session = resume_session(resumer, overrides, instruments=instruments, say=say)
     with settled(resumer):
         try:
@@ -72,8 +75,15 @@ def settled(recall: Recall | None) -> Iterator[None]:
         raise recall.error
 
 
-def opened(trace: Trace | str | os.PathLike[str], overrides: Mapping[str, Any]) -> Trace:
-    """The trace itself, or read from its path, with the key that lies at home."""
+def opened(
+    trace: Trace | str | os.PathLike[str], overrides: Mapping[str, Any], trust: bool
+) -> Trace:
+    """The trace itself, or read from its path, with the key that lies at home.
+
+    Raises ``UntrustedTrace``.
+    """
+    path = trace.path if isinstance(trace, Trace) else Path(trace)
+    require_own(path, trust, "write trust=True")
     if isinstance(trace, Trace):
         return trace
     return Trace.open(trace, home=settings.load(overrides).home)
@@ -105,7 +115,7 @@ def resume_session(
         return Appender(
             resumer, durability=cast(Any, config.durability),
             on_error=cast(Any, config.on_trace_error), notify=say, redact=session.redact,
-            home=config.home,
+            home=config.home, owner=recording_owner(),
         )  # fmt: skip
 
     session = make_session(

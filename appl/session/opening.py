@@ -43,6 +43,7 @@ from appl.session.answering import (
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
 from appl.session.late_backends import LateBackends, reserved
 from appl.session.lingering import linger
+from appl.session.ownership import recording_owner
 from appl.session.recording import Recording
 from appl.session.redacting import redaction_of
 from appl.session.scheduling import policy_of, traffic_of
@@ -323,6 +324,7 @@ def _recorder(session: Session, path: Path | None, say: Tell) -> Recorder:
         redact=session.redact,
         privacy=cast(Any, config.privacy),
         home=config.home,
+        owner=recording_owner(),
     )
 
 

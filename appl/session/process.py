@@ -25,6 +25,7 @@ from appl.session.first_run import after_run
 from appl.session.lingering import at_exit, join_users_threads
 from appl.session.notebook import kernel_shell
 from appl.session.opening import Session, make_session, shown, tell
+from appl.session.ownership import require_own
 from appl.tracing import Trace, resolve
 from appl.tracing.replaying.resumer import Resumer
 
@@ -128,6 +129,7 @@ def _script_session() -> Session:
     if not isinstance(config.resume, str):
         return make_session(config)
     path = resolve(config.resume, config.home)
+    require_own(path, False, f"write `appl trace resume {config.resume} --trust`")
     session = resume_session(Resumer(Trace.open(path, home=config.home)), entry=script())
     tell(f"appl: going on with {shown(path)}")
     return session

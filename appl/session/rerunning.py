@@ -38,6 +38,7 @@ def rerun(
     anew: Iterable[str] = (),
     keep_failures: bool = False,
     into: str | os.PathLike[str] | None = None,
+    trust: bool = False,
     instruments: Iterable[Instrument] = (),
     say: Tell = tell,
     **overrides: Any,
@@ -46,12 +47,13 @@ def rerun(
 
     It is recorded as a run of its own, at *into* or among the others. *pins* are answers by
     address, or pattern of addresses; *sets* are options by ``CALL.option``; calls that *anew* names
-    are asked whatever was recorded; *overrides* are settings. The report is complete when the block
-    is over.
+    are asked whatever was recorded; *trust* allows a run that is not the user's own; *overrides*
+    are settings. The report is complete when the block is over. Raises ``UntrustedTrace``.
     """
     rerunner = Rerunner(
-        opened(trace, overrides), pins=pins, sets=sets, anew=anew, keep_failures=keep_failures
-    )
+        opened(trace, overrides, trust),
+        pins=pins, sets=sets, anew=anew, keep_failures=keep_failures,
+    )  # fmt: skip
     path = Path(into) if into is not None else None
     session = rerun_session(rerunner, overrides, path=path, instruments=instruments, say=say)
     with settled(rerunner):
@@ -104,7 +106,11 @@ def predicted(
     prediction.
     """
     predictor = Predictor(
-        opened(trace, overrides), pins=pins, sets=sets, anew=anew, keep_failures=keep_failures
+        opened(trace, overrides, trust=True),
+        pins=pins,
+        sets=sets,
+        anew=anew,
+        keep_failures=keep_failures,
     )
     found, error = Prediction(), None
     session = prediction_session(predictor, overrides, instruments=instruments)

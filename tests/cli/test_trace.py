@@ -4,6 +4,7 @@ import json
 
 from appl.session import replayed
 from appl.tracing import Trace
+from tests.trust.forging import make_strangers
 
 from .conftest import Project
 
@@ -136,18 +137,21 @@ def test_a_strangers_trace_runs_nothing_that_the_user_did_not_name(project: Proj
     elsewhere = project.folder / "inner"
     elsewhere.mkdir()
     foreign = elsewhere / "foreign.trace"
-    project.traces[0].rename(foreign)
+    make_strangers(project.traces[0], foreign)
     inner = Project(elsewhere)
     inner.write("mine.py", (project.folder / "prog.py").read_text())
     code = (
         "import os, sys; os.chdir('inner'); from appl.cli import main; sys.exit(main(sys.argv[1:]))"
     )
-    refused = project.python("-c", code, "trace", "replay", "foreign.trace")
-    assert refused.code == 2
-    assert "not among your runs" in refused.err
-    again = project.python(
-        "-c", code, "trace", "replay", "foreign.trace", "--program", "mine.py:ask"
-    )
+    words = ("-c", code, "trace", "replay", "foreign.trace")
+    mine = ("--program", "mine.py:ask")
+    for refused in (project.python(*words), project.python(*words, *mine)):
+        assert refused.code == 2
+        assert "write `appl trace replay foreign.trace --trust`" in refused.err
+    elsewhere_still = project.python(*words, "--trust")
+    assert elsewhere_still.code == 2
+    assert "give it as --program file.py:function" in elsewhere_still.err
+    again = project.python(*words, *mine, "--trust")
     assert (again.code, again.out) == (0, out), again.err
 
 

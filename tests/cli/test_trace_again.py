@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from appl.tracing import Trace
+from tests.trust.forging import make_strangers
 
 from .conftest import Project
 
@@ -123,8 +124,7 @@ def test_rerun_pins_answers_and_sets_options(stopped: Project) -> None:
 
 def test_a_trace_from_elsewhere_is_not_gone_on_with_unasked(stopped: Project) -> None:
     (path,) = stopped.traces
-    copy = stopped.folder / "copy.trace"
-    copy.write_bytes(path.read_bytes())
+    copy = make_strangers(path, stopped.folder / "copy.trace")
     for command in ("resume", "rerun"):
         refused = stopped.appl("trace", command, str(copy))
         assert refused.code == 2 and "--trust" in refused.err

@@ -61,8 +61,8 @@ CONTROLS = {
     ),
     "no name of the block before": Control(
         "tracing/format/block.py",
-        "    if (number, previous) != (found.blocks, found.last) or length > min(left, MAX_RAW):\n",
-        "    if number != found.blocks or length > min(left, MAX_RAW):\n",
+        "    if (number, previous) != (found.blocks, found.last) or length > min(left, _LONGEST):\n",
+        "    if number != found.blocks or length > min(left, _LONGEST):\n",
         "hostile/test_hostile.py::test_two_traces_that_were_put_together_are_told_from_one",
     ),
     "no count of what records take": Control(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from appl.session.ownership import is_own
 from appl.tracing import Recorder, Trace
 from appl.tracing.format import codec
-from appl.tracing.keeping.trust import is_trusted
+from tests.trust.forging import make_strangers
 
 from .conftest import Project, made
 
@@ -93,13 +94,13 @@ def test_an_imported_trace_is_read_and_not_trusted(project: Project) -> None:
     (copy,) = map(Path, done.data["imported"])
     assert copy.parent.resolve() == (home / "imported").resolve()
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert not is_trusted(copy, home)
-    assert not is_trusted(foreign, home)
+    assert not is_own(copy)
+    assert not is_own(foreign)
     assert project.appl("trace", "show", copy.stem).code == 0
     assert project.appl("trace", "ls", "--json").data[0]["imported"] is True
     assert project.appl("trace", "show", "last").code == 4  # it is nobody's last run
     own = project.appl("trace", "import", "got.trace", "--trust", "--json").data["imported"][0]
-    assert is_trusted(Path(own), home)
+    assert is_own(Path(own))
 
 
 def test_what_is_no_whole_trace_is_not_imported(project: Project) -> None:
@@ -185,7 +186,7 @@ def test_a_tape_is_verified_by_what_it_says(project: Project) -> None:
 def test_nothing_is_started_because_of_an_imported_trace(project: Project) -> None:
     project.run("ask")
     own = project.traces[0]
-    (project.folder / "got.trace").write_bytes(own.read_bytes())
+    make_strangers(own, project.folder / "got.trace")
     (copy,) = project.appl("trace", "import", "got.trace", "--json").data["imported"]
     for command in ("resume", "rerun"):
         for run in (Path(copy).stem, "got.trace"):

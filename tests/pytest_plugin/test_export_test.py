@@ -134,7 +134,8 @@ def test_a_run_of_a_block_cannot_be_started_and_says_so(
 
     recorder = Recorder(tmp_path / "a.trace", {"entry": {"kind": "api", "file": "x.py"}})
     recorder.close()
-    words = ["trace", "export-test", str(tmp_path / "a.trace"), "-o", str(tmp_path / "test_x.py")]
+    test, run = str(tmp_path / "test_x.py"), str(tmp_path / "a.trace")
+    words = ["trace", "export-test", run, "--trust", "-o", test]
     assert cli.main(words) == 2
     assert "records a `with appl.record():` block" in capsys.readouterr().err
     assert not (tmp_path / "test_x.py").exists()

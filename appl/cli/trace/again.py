@@ -1,24 +1,32 @@
 """The program of a recorded run, started once more inside whatever session is to answer it.
 
-Invariant: what a stranger's trace names is run only if it lies below this folder.
+Invariant: the program of a run that is not one's own is started only with ``--trust``, and only if
+it lies below this folder or was named.
 """
 
 from __future__ import annotations
 
 import runpy
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
+
 from appl import session as sessions
 from appl.cli.arguments import bind
+from appl.cli.commands import Options
 from appl.cli.run import call, options
 from appl.cli.target import Target, UsageError, load, parse
+from appl.cli.trace.named import run_path
 from appl.cli.trace.several import counted
 from appl.config import load as load_config
+from appl.errors import UntrustedTrace
 from appl.session import Session
+from appl.session.ownership import is_own, require_own
 from appl.tracing import Trace
 
 
@@ -69,9 +77,24 @@ class Program:
             sys.argv = before
 
 
-def recorded(trace: Trace, program: str | None = None, words: tuple[str, ...] = ()) -> Program:
-    """The program of *trace*, or *program* with the recorded arguments. Raises ``UsageError``."""
-    entry = _entry(trace, program)
+def opened(given: Options) -> tuple[Trace, Program]:
+    """The run that a command was given, and its program. Raises ``UsageError``.
+
+    Every command that starts a recorded program, or uses recorded answers, opens the run here.
+    """
+    path = run_path(given.run)
+    line = f"{click.get_current_context().command_path} {shlex.quote(given.run)} --trust"
+    try:
+        require_own(path, given.trust, f"write `{line}`")
+    except UntrustedTrace as error:
+        raise UsageError(str(error)) from None
+    trace = Trace.open(path, home=load_config().home)
+    program: str | None = getattr(given, "program", None)
+    return trace, recorded(trace, _entry(trace, program, given.trust), given.script_arguments)
+
+
+def recorded(trace: Trace, entry: dict[str, Any], words: Iterable[str]) -> Program:
+    """The program of *trace*, which *entry* names."""
     kind, file = entry.get("kind"), entry.get("file")
     if kind not in ("cli", "script") or not isinstance(file, str):
         what = "a `with appl.record():` block" if kind == "api" else "code without a file"
@@ -99,7 +122,8 @@ def _check_script(program: Program) -> None:
         raise UsageError(f"the recorded program {program.file} is not there any more")
 
 
-def _entry(trace: Trace, program: str | None) -> dict[str, Any]:
+def _entry(trace: Trace, program: str | None, trusted: bool) -> dict[str, Any]:
+    """What is to be started: *program* with the recorded arguments, or what was recorded."""
     recorded = trace.header.get("entry")
     entry = recorded if isinstance(recorded, dict) else {}
     if program is not None:
@@ -108,10 +132,21 @@ def _entry(trace: Trace, program: str | None) -> dict[str, Any]:
     file = entry.get("file")
     if not isinstance(file, str):
         raise UsageError(f"{trace.path.name} does not say which file it is of; give --program")
-    own = trace.path.resolve().parent == (load_config().home / "runs").resolve()
-    if own or Path(file).resolve().is_relative_to(Path.cwd()):
+    if not trusted or is_own(trace.path):
+        _check_folder(trace, file, entry.get("directory"))
+        return entry
+    if Path(file).resolve().is_relative_to(Path.cwd()):
         return entry
     raise UsageError(
-        f"{trace.path.name} is not among your runs, and names the program {file}; "
+        f"{trace.path.name} is not one of your own runs, and names the program {file}; "
         "if that is to be run, give it as --program file.py:function"
     )
+
+
+def _check_folder(trace: Trace, file: str, folder: Any) -> None:
+    """Refuse a module that was found from another folder: here it may be another program."""
+    if not Path(file).is_absolute() and folder != str(Path.cwd()):
+        raise UsageError(
+            f"{trace.path.name} was recorded in {folder}, and its program is the module {file}, "
+            "which may be another one here; go there, or give --program file.py:function"
+        )

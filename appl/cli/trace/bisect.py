@@ -20,10 +20,8 @@ from appl.cli.commands import Options, appl_command, option
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say, term_safe
-from appl.cli.trace.again import Program, recorded
-from appl.cli.trace.named import run_path
+from appl.cli.trace.again import Program, opened
 from appl.cli.worlds import Outcome, World, spawned
-from appl.config import load as load_config
 from appl.tracing import Trace
 
 _SHORT = 10
@@ -49,9 +47,7 @@ def command(given: Options) -> int:
     the commit.
     """
     with guarded(given.json) as failure:
-        path = run_path(given.run)
-        trace = Trace.open(path, home=load_config().home)
-        program = recorded(trace, given.program, tuple(given.script_arguments))
+        trace, program = opened(given)
         file = Path(program.file).resolve()
         repository = Repository.of(file.parent)
         recorded_at = trace.header.get("git")

@@ -24,8 +24,7 @@ from appl.cli.failure import guarded
 from appl.cli.run import to_stderr
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say
-from appl.cli.trace.again import Program, recorded
-from appl.cli.trace.named import run_path
+from appl.cli.trace.again import Program, opened
 from appl.session import shown
 from appl.tracing import Replayer, Trace, tape
 from appl.tracing.recording.secret import Masker
@@ -47,9 +46,8 @@ def command(given: Options) -> int:
     it returns. The arguments of a script are not recorded; give them after --.
     """
     with guarded(given.json) as failure:
-        trace = Trace.open(run_path(given.run))
+        trace, program = opened(given)
         _need_text(trace)
-        program = recorded(trace, given.program, tuple(given.script_arguments))
         test = _name(program)
         file = Path(given.output or f"{test}.py")
         path = tape.beside(file, test)

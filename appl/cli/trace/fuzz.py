@@ -22,10 +22,8 @@ from appl.cli.failure import describe, guarded
 from appl.cli.run import to_stderr
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, say, term_safe
-from appl.cli.trace.again import Program, recorded
-from appl.cli.trace.named import run_path
+from appl.cli.trace.again import Program, opened
 from appl.cli.trace.several import counted
-from appl.config import load as load_config
 from appl.errors import ApplError, nearest
 from appl.runtime.scheduling.policy import Policy
 from appl.testing.clock import VirtualClock
@@ -88,8 +86,7 @@ def command(given: Options) -> int:
     failures that nobody handled. No token is paid and no tool runs.
     """
     with guarded(given.json) as failure:
-        trace = Trace.open(run_path(given.run), home=load_config().home)
-        program = recorded(trace, given.program, tuple(given.script_arguments))
+        trace, program = opened(given)
         plans = _plans(trace, given)
         tell = (lambda line: None) if given.json else say
         tell(f"appl: {counted(len(plans), 'run')} of {counted(len(trace.calls), 'call')}, 0 tokens")

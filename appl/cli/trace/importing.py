@@ -13,27 +13,27 @@ from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, out, say
 from appl.cli.trace.named import need_trace
 from appl.config import load
+from appl.session.ownership import new_owner
 from appl.tracing.keeping.importing import take_in
 
 
 @appl_command("import", example="appl trace import colleague.trace")
 @argument("files", nargs=-1, required=True, metavar="FILE", help="a trace")
-@switch("--trust", help="take it for a run of your own from now on")
+@switch("--trust", help="sign it as a run of your own")
 @switch("--salvage", help="take what is before the damage")
 @parameters.as_json
 def command(given: Options) -> int:
     """Take in a trace from somewhere else.
 
     It is checked and copied into the folder `imported`, where it can be shown, compared and
-    exported. What resumes or runs again because of it asks for --trust.
+    exported. What runs a program because of it asks for --trust.
     """
     with guarded(given.json) as failure:
-        home = load().home
+        home, owner = load().home, new_owner() if given.trust else None
         for file in given.files:
             need_trace(Path(file))
         made = [
-            take_in(Path(file), home, trust=given.trust, salvage=given.salvage)
-            for file in given.files
+            take_in(Path(file), home, owner=owner, salvage=given.salvage) for file in given.files
         ]
         if given.json:
             out(as_json({"imported": [str(path) for path in made], "trusted": given.trust}))

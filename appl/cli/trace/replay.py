@@ -16,9 +16,7 @@ from appl.cli.display import Plain
 from appl.cli.failure import guarded
 from appl.cli.run import to_stderr
 from appl.cli.terminal import as_json, out, say, show
-from appl.cli.trace.again import recorded
-from appl.cli.trace.named import run_path
-from appl.config import load as load_config
+from appl.cli.trace.again import opened
 from appl.session import program_digests
 from appl.tracing import Replayer, Trace
 
@@ -34,8 +32,7 @@ def command(given: Options) -> int:
     arguments of a script are not recorded; give them after --.
     """
     with guarded(given.json) as failure:
-        trace = Trace.open(run_path(given.run), home=load_config().home)
-        program = recorded(trace, given.program, tuple(given.script_arguments))
+        trace, program = opened(given)
         _note_changes(trace)
         shower = Plain(quiet=True)
         replayer = Replayer(trace)

@@ -14,13 +14,11 @@ from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.display import Display, display
 from appl.cli.failure import Failure, guarded
-from appl.cli.overrides import pairs, require_trust, settings_of, with_settings
+from appl.cli.overrides import pairs, settings_of, with_settings
 from appl.cli.run import to_stderr
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, say, show
 from appl.cli.trace import again
-from appl.cli.trace.named import run_path
-from appl.config import load as load_config
 from appl.errors import InvalidOption
 from appl.session import Entry, Session
 from appl.tracing import Trace
@@ -59,7 +57,6 @@ _WIDTH = 200
 @switch("--keep-failures", help="calls that failed then fail again, unasked")
 @switch("--dry-run", help="only say which calls would be asked, and their cost")
 @option("--trace", "trace_file", metavar="FILE", help="record into this file")
-@parameters.trust
 @with_settings
 @parameters.as_json
 @parameters.quiet
@@ -72,9 +69,7 @@ def command(given: Options) -> int:
     recorded; give them after --.
     """
     with guarded(given.json) as failure:
-        trace = Trace.open(run_path(given.run), home=load_config().home)
-        require_trust(trace, given.trust)
-        program = again.recorded(trace, given.program, tuple(given.script_arguments))
+        trace, program = again.opened(given)
         if not given.edited and not given.json:
             _note_changes(trace)
         options = {

@@ -12,14 +12,11 @@ from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.display import Display, display
 from appl.cli.failure import Failure, guarded
-from appl.cli.overrides import pairs, require_trust, settings_of, with_settings
+from appl.cli.overrides import pairs, settings_of, with_settings
 from appl.cli.run import to_stderr
 from appl.cli.terminal import as_json, out, say, show
 from appl.cli.trace import again
-from appl.cli.trace.named import run_path
-from appl.config import load as load_config
 from appl.session import Session
-from appl.tracing import Trace
 from appl.tracing.replaying.resumer import Resumer
 
 
@@ -38,7 +35,6 @@ from appl.tracing.replaying.resumer import Resumer
     metavar="CALL=TEXT",
     help="take TEXT for the result of a tool call in doubt; may be repeated",
 )
-@parameters.trust
 @with_settings
 @parameters.as_json
 @parameters.quiet
@@ -52,11 +48,9 @@ def command(given: Options) -> int:
     """
     with guarded(given.json) as failure:
         overrides = settings_of(given)
-        trace = Trace.open(run_path(given.run), home=load_config().home)
-        require_trust(trace, given.trust)
+        trace, program = again.opened(given)
         assume = pairs(given.assume, "--assume", "CALL=TEXT")
         resumer = Resumer(trace, edited=given.edited, rerun=given.rerun, assume=assume)
-        program = again.recorded(trace, words=tuple(given.script_arguments))
         shower = display(quiet=given.quiet or given.json)
 
         def opener() -> Session:

@@ -17,7 +17,9 @@ from appl.cli.trace.named import run_path
 from appl.cli.trace.several import bytes_shown, counted, run_paths
 from appl.config import load
 from appl.errors import TraceError
+from appl.session.ownership import owner
 from appl.tracing import salvage
+from appl.tracing.keeping.trust import end_here
 from appl.tracing.keeping.verifying import Verdict, compare, verify
 
 _SHOWN = 20
@@ -110,6 +112,7 @@ def salvage_command(given: Options) -> int:
         if target.exists():
             raise UsageError(f"{target} exists already; give another name as --out FILE")
         found = salvage(source, target)
+        end_here(target, owner())
         if given.json:
             facts = {"blocks": found.blocks, "lost_bytes": found.torn, "damaged": found.damaged}
             out(as_json({"file": str(target), **facts}))

@@ -1,5 +1,6 @@
 """The file as blocks: ``u32 length · u32 crc32 · u32 sequence · u32 crc32 of the block before · u8
-codec · u32 raw length · payload``.
+codec · u32 raw length · payload``. With the flag ``SIGNED`` in the codec, the payload ends with a
+signature of 16 bytes.
 
 Invariant: what ``scan`` yields is a prefix without holes of what was written, checked by checksum
 and sequence number; blocks of another trace do not pass, since each names the one before it.
@@ -13,6 +14,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from hmac import compare_digest
 from typing import BinaryIO
 
 import zstandard
@@ -20,24 +22,40 @@ import zstandard
 from appl.errors import NotATrace, TraceCorrupt, TraceTooNew
 from appl.tracing.format.allowance import Allowance, of_file
 from appl.tracing.format.codec import MAX_RAW
+from appl.tracing.format.signing import SIZE, START, signature
 
 MAGIC = b"APPLTRC1"
 HEAD = struct.Struct("<IIIIBI")
 _CHECKED = struct.Struct("<IIBI")
 _SMALL, _LARGE = 128, 1 << 16
 _PLAIN, _ZSTD = 0, 1
+SIGNED = 0x80
+_LONGEST = MAX_RAW + SIZE
 _RESYNC_TRIES, _RESYNC_BYTES, _RESYNC_PIECE = 1 << 20, 1 << 28, 1 << 22
 # where a block may begin: a length above 0, and sequence, codec and raw length in their ranges
 _HEADLIKE = re.compile(
-    rb"(?=(?!\x00\x00\x00)...[\x00-\x04].......[\x00-\x04]....[\x00\x01]...[\x00-\x04])", re.DOTALL
+    rb"(?=(?!\x00\x00\x00)...[\x00-\x04].......[\x00-\x04]....[\x00\x01\x80\x81]...[\x00-\x04])",
+    re.DOTALL,
 )
 
 
 class Encoder:
-    """Turns payloads into blocks, each with its number and what it follows; for one thread."""
+    """Turns payloads into blocks, each with its number and what it follows; for one thread.
 
-    def __init__(self, sequence: int = 0, level: int = 1, previous: int = 0) -> None:
+    With *key*, blocks are signed; *before* is the signature of the block before.
+    """
+
+    def __init__(
+        self,
+        sequence: int = 0,
+        level: int = 1,
+        previous: int = 0,
+        *,
+        key: bytes | None = None,
+        before: bytes = START,
+    ) -> None:
         self.sequence, self.previous = sequence, previous
+        self.key, self.before = key, before
         self._zstd = zstandard.ZstdCompressor(level=level)
         self._quick = zstandard.ZstdCompressor(compression_params=_quick())
 
@@ -48,7 +66,16 @@ class Encoder:
             packed = (self._quick if len(raw) < _LARGE else self._zstd).compress(raw)
             if len(packed) < len(raw):
                 codec, payload = _ZSTD, packed
-        checked = _CHECKED.pack(self.sequence, self.previous, codec, len(raw))
+        return self.packed(codec, payload, len(raw))
+
+    def packed(self, codec: int, payload: bytes, raw_length: int) -> bytes:
+        """The next block, of a *payload* that is compressed already."""
+        if self.key is not None:
+            codec |= SIGNED
+        checked = _CHECKED.pack(self.sequence, self.previous, codec, raw_length)
+        if self.key is not None:
+            self.before = signature(self.key, self.before, checked, payload)
+            payload += self.before
         crc = zlib.crc32(payload, zlib.crc32(checked))
         self.sequence, self.previous = self.sequence + 1, crc
         return struct.pack("<II", len(payload), crc) + checked + payload
@@ -66,6 +93,7 @@ def decompress(codec: int, payload: bytes, raw_length: int) -> bytes:
     """The raw bytes of a block, at most *raw_length*, which is capped. Raises ``ValueError``."""
     if raw_length > MAX_RAW:
         raise ValueError(f"a block claims {raw_length} bytes, more than {MAX_RAW}")
+    codec, payload = unsigned(codec, payload)
     if codec == _PLAIN:
         raw = payload
     elif codec == _ZSTD:
@@ -75,6 +103,11 @@ def decompress(codec: int, payload: bytes, raw_length: int) -> bytes:
     if len(raw) != raw_length:
         raise ValueError(f"a block holds {len(raw)} bytes instead of {raw_length}")
     return raw
+
+
+def unsigned(codec: int, payload: bytes) -> tuple[int, bytes]:
+    """Codec and payload of a block without its signature."""
+    return (codec & ~SIGNED, payload[:-SIZE]) if codec & SIGNED else (codec, payload)
 
 
 def _zstd(payload: bytes, raw_length: int) -> bytes:
@@ -159,12 +192,41 @@ def _read(file: BinaryIO, found: Scan, size: int) -> Block | None:
         return None
     length, crc, number, previous, codec, raw_length = HEAD.unpack(head)
     left = size - found.good - HEAD.size
-    if (number, previous) != (found.blocks, found.last) or length > min(left, MAX_RAW):
+    if (number, previous) != (found.blocks, found.last) or length > min(left, _LONGEST):
         return None
     payload = file.read(length)
     if zlib.crc32(payload, zlib.crc32(head[8:])) != crc:
         return None
     return crc, codec, raw_length, payload
+
+
+def blocks(file: BinaryIO) -> Iterator[Block]:
+    """The good blocks of *file* as they are stored, up to the first bad one."""
+    size = file.seek(0, 2)
+    file.seek(0)
+    found = Scan()
+    if not _magic(file, size, found):
+        return
+    while (block := _read(file, found, size)) is not None:
+        found.good += HEAD.size + len(block[3])
+        found.blocks += 1
+        found.last = block[0]
+        yield block
+
+
+def signatures(file: BinaryIO, key: bytes) -> Iterator[bytes | None]:
+    """The signature of each good block of *file*; ``None``, and no more, at one that *key* did not
+    sign."""
+    number = previous = 0
+    before = START
+    for crc, codec, raw_length, payload in blocks(file):
+        checked = _CHECKED.pack(number, previous, codec, raw_length)
+        found = signature(key, before, checked, unsigned(codec, payload)[1])
+        if not codec & SIGNED or not compare_digest(found, payload[-SIZE:]):
+            yield None
+            return
+        number, previous, before = number + 1, crc, found
+        yield found
 
 
 def ends(file: BinaryIO) -> tuple[bytes, bytes] | None:
@@ -232,7 +294,7 @@ def _resync(file: BinaryIO, found: Scan, size: int) -> str | None:
         file.seek(at)
         head = file.read(HEAD.size)
         length, crc, number, _, _, raw_length = HEAD.unpack(head)
-        if number < found.blocks or at + HEAD.size + length > size or raw_length < length:
+        if number < found.blocks or at + HEAD.size + length > size or raw_length + SIZE < length:
             continue
         left -= length
         if zlib.crc32(file.read(length), zlib.crc32(head[8:])) == crc:

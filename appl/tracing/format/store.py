@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, Literal
 from appl import threads
 from appl.errors import NotATrace, TraceError, TraceLocked, TraceWriteError
 from appl.tracing.format import block, codec
+from appl.tracing.format.signing import START, Owner
 from appl.tracing.format.turns import Turns
 
 Durability = Literal["process", "system", "strict"]
@@ -197,6 +198,20 @@ def salvage(source: Path, target: Path) -> block.Scan:
     return found
 
 
+def signed_copy(source: Path, target: Path, owner: Owner) -> None:
+    """Copy the good prefix of *source* into the new trace *target*, signed for *owner*."""
+    encoder, first = block.Encoder(key=owner.key), b""
+    with regular_file(source) as file, os.fdopen(create(target), "wb") as copy:
+        copy.write(block.MAGIC)
+        for _, codec_, raw_length, payload in block.blocks(file):
+            copy.write(encoder.packed(*block.unsigned(codec_, payload), raw_length))
+            first = first or encoder.before
+        copy.flush()
+        os.fsync(copy.fileno())
+    if first:
+        owner.note_end(first, encoder.before)
+
+
 _writers: weakref.WeakSet[Writer] = weakref.WeakSet()
 _watching_forks = False
 
@@ -237,7 +252,8 @@ class Writer:
     *fault* is called with ``event``, ``before-write``, ``inside-write``, ``after-write`` and
     ``before-sync`` where these happen, for tests that kill or fail the process there. *filter*
     makes of the items of each group, on the writer's thread and once, the records that are written;
-    without one the items are records.
+    without one the items are records. Blocks are signed for *owner*, unless the trace has some
+    already that are not.
     """
 
     def __init__(
@@ -249,8 +265,10 @@ class Writer:
         filter: Filter | None = None,
         fault: Fault | None = None,
         limit: int = QUEUE_BYTES,
+        owner: Owner | None = None,
     ) -> None:
         self.path, self.durability, self.limit = path, durability, limit
+        self._owner, self._first, self._signature = owner, b"", START
         self.good = self.blocks = self.last = self.torn = 0
         self.failed: TraceWriteError | None = None
         self.forked = False
@@ -277,6 +295,7 @@ class Writer:
         """The encoder that continues the file, after its torn tail was cut."""
         try:
             found = self._repair() if append else block.Scan()
+            key = self._owner.key if self._owner is not None and self._sign_on() else None
         except BaseException:
             os.close(self._fd)
             raise
@@ -284,7 +303,22 @@ class Writer:
         self.torn = found.torn
         if not append and self.durability != "process":
             self._sync_folder()
-        return block.Encoder(found.blocks, previous=found.last)
+        return block.Encoder(found.blocks, previous=found.last, key=key, before=self._signature)
+
+    def _sign_on(self) -> bool:
+        """Whether all that the file holds is signed, so that what follows may be signed too."""
+        assert self._owner is not None
+        with os.fdopen(os.dup(self._fd), "rb") as file:
+            for each in block.signatures(file, self._owner.key):
+                if each is None:
+                    return False
+                self._first, self._signature = self._first or each, each
+        return True
+
+    def note_end(self) -> None:
+        """Note with the owner how the trace ended, after it was closed."""
+        if self._owner is not None and self._encoder.key is not None and self._first:
+            self._owner.note_end(self._first, self._signature)
 
     def _repair(self) -> block.Scan:
         return repair(self._fd)
@@ -572,7 +606,8 @@ class Writer:
             view = view[os.write(self._fd, view) :]
         self.good += len(data)
         self.blocks += 1
-        self.last = self._encoder.previous
+        self.last, self._signature = self._encoder.previous, self._encoder.before
+        self._first = self._first or self._signature
 
     def _sync_when_due(self) -> None:
         """Sync, if it is time, on a thread of its own: answers do not wait for the disk."""
@@ -604,6 +639,7 @@ class Writer:
     def _fail(self, error: BaseException) -> None:
         """Cut what was written in part, and take note of the error; what is unsaved is kept."""
         self._encoder.sequence, self._encoder.previous = self.blocks, self.last
+        self._encoder.before = self._signature
         try:
             os.ftruncate(self._fd, self.good)
         except OSError:

@@ -10,20 +10,25 @@ from pathlib import Path
 
 from appl.errors import TraceCorrupt
 from appl.tracing.format import store
+from appl.tracing.format.signing import Owner
 from appl.tracing.keeping.trust import imported
 from appl.tracing.reading.trace import Trace
 from appl.tracing.recording.recorder import new_path
 
 
-def take_in(source: Path, home: Path, *, trust: bool = False, salvage: bool = False) -> Path:
-    """A copy of the trace *source* among those of *home*: with *trust* among one's own.
+def take_in(source: Path, home: Path, *, owner: Owner | None = None, salvage: bool = False) -> Path:
+    """A copy of the trace *source* among those of *home*.
 
-    Of a damaged one, with *salvage*, what is before the damage. Raises ``TraceError``.
+    With *owner* it is signed and put among the owner's runs, else it stays a stranger's. Of a
+    damaged one, with *salvage*, it holds what is before the damage. Raises ``TraceError``.
     """
     trace = Trace.open(source, salvage=salvage)
     if trace.state == "running":
         raise TraceCorrupt(f"{source} is being written; import it when its run is over")
-    folder = home / "runs" if trust else imported(home)
+    folder = imported(home) if owner is None else home / "runs"
     target = new_path(str(trace.header.get("program") or "run"), folder)
-    store.salvage(source, target)
+    if owner is None:
+        store.salvage(source, target)
+    else:
+        store.signed_copy(source, target, owner)
     return target

@@ -1,26 +1,56 @@
-"""Which traces are one's own: those that were recorded, or were declared so, in one's own folder.
+"""Which traces are one's own: those whose blocks are all signed with the user's key.
 
-Invariant: a trace from anywhere else is read and compared, and nothing is started because of it.
+Invariant: where a trace lies says nothing. One that is not one's own is read and compared, and
+nothing is started or asked because of it.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from appl.tracing.format import block
+from appl.tracing.format.signing import Owner
+from appl.tracing.format.store import regular_file
 from appl.tracing.recording.recorder import home as usual_home
 
 IMPORTED = "imported"
 
 
 def imported(home: Path | None = None) -> Path:
-    """Where traces of others are kept: beside the folder ``runs``."""
+    """The folder of traces of others: beside the folder ``runs``."""
     return (home or usual_home()) / IMPORTED
 
 
-def is_trusted(path: Path, home: Path | None = None) -> bool:
-    """Whether the trace at *path* is a regular file right in the folder of one's own runs.
+def doubt(path: Path, owner: Owner | None) -> str | None:
+    """The reason why the trace at *path* is not a run of *owner*; ``None`` when it is one.
 
-    One that was imported, or lies anywhere else, may be anybody's.
+    Raises ``NotATrace``.
     """
-    runs = ((home or usual_home()) / "runs").resolve()
-    return not path.is_symlink() and path.resolve().parent == runs
+    if path.is_symlink():
+        return "it is a link to another file"
+    signatures = _signatures(path, owner)
+    if not signatures:
+        return "it is not signed"
+    first, last = signatures[0], signatures[-1]
+    if owner is None or first is None or last is None:
+        return "it is not signed with your key, or it was changed"
+    ends = owner.ends_of(first)
+    if ends and ends.isdisjoint(signatures):
+        return "its end was cut off"
+    return None
+
+
+def end_here(path: Path, owner: Owner | None) -> None:
+    """Let the run at *path*, which holds a part of one of *owner*'s runs, be one of them."""
+    signatures = _signatures(path, owner)
+    if owner is not None and signatures and signatures[0] and signatures[-1]:
+        owner.note_end(signatures[0], signatures[-1])
+
+
+def _signatures(path: Path, owner: Owner | None) -> list[bytes | None]:
+    """Those of the blocks of *path*, ending with ``None`` at a wrong one; empty without any."""
+    with regular_file(path) as file:
+        first = next(block.blocks(file), None)
+        if first is None or not first[1] & block.SIGNED:
+            return []
+        return [None] if owner is None else list(block.signatures(file, owner.key))

@@ -32,6 +32,7 @@ from appl.runtime.event import (
 )
 from appl.tracing.format import codec, keys, record
 from appl.tracing.format.allowance import unlimited
+from appl.tracing.format.signing import Owner
 from appl.tracing.format.store import QUEUE_BYTES, Committed, Durability, Fault, Writer
 from appl.tracing.recording.encoder import HOLDS, Closing, EventEncoder
 from appl.tracing.recording.privacy import Mode, Redact, Veil
@@ -68,9 +69,9 @@ class Recorder:
 
     *header* is plain data about the run. *secrets* are values to be masked besides those of the
     environment. *redact* sees each message before it is stored, answers too. *privacy* says what is
-    stored of texts at all (see ``Veil``); the key of a private trace lies below *home*. When
-    recording fails, the next call is refused, or with ``on_error="warn"`` the run goes on
-    unrecorded.
+    stored of texts at all (see ``Veil``); the key of a private trace lies below *home*. The trace
+    is signed for *owner*. When recording fails, the next call is refused, or with
+    ``on_error="warn"`` the run goes on unrecorded.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Recorder:
         fault: Fault | None = None,
         limit: int = QUEUE_BYTES,
         writer: type[Writer] = Writer,
+        owner: Owner | None = None,
     ) -> None:
         header = dict(header or {})
         self.path = path or new_path(str(header.get("program", "run")))
@@ -106,7 +108,7 @@ class Recorder:
         self._ended: RunEnded | None = None
         self._writer = writer(
             self.path, append=append, durability=durability, filter=self._filter,
-            fault=fault, limit=limit,
+            fault=fault, limit=limit, owner=owner,
         )  # fmt: skip
         self.torn = self._writer.torn
         try:
@@ -228,6 +230,7 @@ class Recorder:
         self._closed = True
         try:
             self._writer.close()
+            self._writer.note_end()
         except TraceWriteError as error:
             self._error = self._error or error
         self._checked(lambda: None, "the trace is not complete", "the trace is not complete")
