@@ -221,12 +221,21 @@ def _in_plain_code() -> bool:
     return not (constants and constants[-1] is OPS) and id(code) not in _KEEPING
 
 
+_CONVERSIONS = frozenset(
+    {"__str__", "__repr__", "__format__", "__bytes__", "__bool__", "__int__", "__float__",
+     "__index__", "__len__", "__hash__", "__contains__"}
+)  # fmt: skip
+"""Methods whose results Python itself takes: a future would be of the wrong type."""
+
+
 def _sync(program: Program) -> Callable[..., Any]:
+    conversion = program.name in _CONVERSIONS
+
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         manner = program.asked(kwargs)
         if program.told.parallel:
             return program.spawn(args, kwargs, manner)
-        settle = program.returns_value and _in_plain_code()
+        settle = conversion or (program.returns_value and _in_plain_code())
         frame, turn = program.enter(args, manner)
         return program.execute(frame, turn, args, kwargs, settle)
 

@@ -10,6 +10,7 @@ import asyncio
 import collections
 import dataclasses
 import functools
+import itertools
 import operator
 import queue
 import types
@@ -194,6 +195,8 @@ def prepared(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     if takes_futures(f):
         args, kwargs = _unwrapped(args), {k: _unwrap(v) for k, v in kwargs.items()}
         return functools.partial(f, *_key_first(f, args), **kwargs)
+    if args and _uses_up(f):
+        args = tuple(map(_elements, args))
     found: list[Proxy] = []
     seen: set[int] = set()
     for each in (*args, *kwargs.values()):
@@ -231,6 +234,8 @@ async def aprepared(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
     """:func:`prepared` in a coroutine."""
     if id(f) in _AWAITING:
         return functools.partial(f, *map(_awaitable, _unwrapped(args)), **kwargs)
+    if args and _uses_up(f):
+        args = tuple(map(_elements, args))
     if takes_futures(f):
         if args and _hashes_first(f):
             args = (await aresolve(args[0]), *args[1:])
@@ -242,6 +247,26 @@ async def aprepared(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
     for future in found:
         await awaited(future._pending)
     return functools.partial(f, *_final(args, found), **_final_named(kwargs, found))
+
+
+_USING_UP = frozenset(map(id, (sum, min, max, sorted, set, frozenset)))
+_ITERATORS: Any = (
+    map, filter, zip, reversed, enumerate, types.GeneratorType, itertools.chain, itertools.islice,
+    type({}.values()), type({}.items()), type(iter([])), type(reversed([])), type(iter(())),
+    collections.deque,
+)  # fmt: skip
+
+
+def _uses_up(f: Any) -> bool:
+    """Whether *f* is built in and takes every element of what it is given before it returns."""
+    if id(f) in _USING_UP:
+        return True
+    return type(f) is types.BuiltinMethodType and f.__name__ in ("join", "writelines")
+
+
+def _elements(value: Any) -> Any:
+    """The elements of an iterator as a list, in which futures are found; each is started so."""
+    return list(value) if isinstance(value, _ITERATORS) else value
 
 
 def _unwrap(value: Any) -> Any:

@@ -75,6 +75,51 @@ def test_a_generator_expression_starts_calls_as_it_is_read():
         assert program() == ("77", 14, "7")
 
 
+@pytest.mark.parametrize(
+    "iterable",
+    [
+        lambda ask: map(ask, "ab"),
+        lambda ask: {each: ask(each) for each in "ab"}.values(),
+        lambda ask: reversed([ask("b"), ask("a")]),
+        lambda ask: collections.deque([ask("a"), ask("b")]),
+        lambda ask: _plain_generator(ask),
+        lambda ask: itertools.chain([ask("a")], [ask("b")]),
+    ],
+)
+def test_what_takes_every_element_of_an_iterator_gets_finished_values(iterable):
+    @ppl
+    def ask(word):
+        f"{word}"
+        return gen()
+
+    @ppl
+    def program():
+        return ", ".join(iterable(ask)), sorted(iterable(ask)), max(iterable(ask))
+
+    with running(Scripted(lambda request: list(request.messages)[-1].content.upper())):
+        assert program() == ("A, B", ["A", "B"], "B")
+
+
+def _plain_generator(ask):
+    for word in "ab":
+        yield ask(word)
+
+
+def test_the_methods_that_python_converts_by_give_values():
+    class Topic:
+        @ppl
+        def __str__(self):
+            "Name a topic."
+            return gen()
+
+    @ppl
+    def program():
+        return str(Topic()) + f"{Topic()!s}"
+
+    with running(Scripted(["rain", "snow"])):
+        assert program() == "rainsnow"
+
+
 def test_a_list_that_holds_itself_is_resolved():
     @ppl
     def program():
