@@ -103,8 +103,13 @@ def sent(value: object, place: Place) -> str | None:
 
 
 def deletion(value: object, place: Place) -> str | None:
+    """What has runs deleted."""
+    return "has recorded runs deleted"
+
+
+def deletion_switch(value: object, place: Place) -> str | None:
     """What has runs deleted, unless it is off."""
-    return None if str(value).strip().lower() in _OFF else "has recorded runs deleted"
+    return None if str(value).strip().lower() in _OFF else deletion(value, place)
 
 
 def home(value: object, place: Place) -> str | None:
@@ -170,7 +175,8 @@ def _all(kind: Class, names: str) -> dict[str, Class]:
 SETTINGS: Mapping[str, Class] = {
     **_all(name, "model temperature max_tokens seed concurrency trace durability on_trace_error"),
     **_all(name, "privacy ctl stream"),
-    **_all(deletion, "gc keep_age keep_runs keep_size keep_failed"),
+    **_all(deletion, "keep_age keep_runs keep_size"),
+    **_all(deletion_switch, "gc keep_failed"),
     "backend": named_code,
     "redact": code,
     "otel": address,
@@ -221,6 +227,7 @@ BACKENDS: Mapping[str, Mapping[str, Class]] = {
         "api_key": key_of("SGLANG_API_KEY"),
         "admin_key": key_of("SGLANG_ADMIN_KEY"),
         "tokenizer": folder,
+        "advise": code,
         "template": template,
     },
     "embedded": {

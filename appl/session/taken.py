@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
@@ -24,6 +25,7 @@ TYPE = "type"
 """The setting that makes a table one more instance of another backend, under the table's name."""
 
 _NUMBERS: dict[Any, tuple[type, ...]] = {float: (int, float), int: (int,)}
+_MODULE = re.compile(r"(?:typing|collections\.abc)\.")
 _CLOSE = 0.75  # how near a foreign backend's name must be to one that is installed to be a slip
 
 
@@ -122,7 +124,7 @@ def _kinds(factory: Callable[..., Any]) -> dict[str, Any]:
 
 def _check_value(where: str, value: Any, kind: Any) -> None:
     if not isinstance(value, Secret) and not _fits(value, kind):
-        wanted = kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
+        wanted = kind.__name__ if isinstance(kind, type) else _MODULE.sub("", str(kind))
         raise ConfigError(f"{where} must be {wanted}, got {value!r:.80}")
 
 
@@ -132,6 +134,8 @@ def _fits(value: Any, kind: Any) -> bool:
         return value in get_args(kind)
     if get_origin(kind) in (Union, types.UnionType):
         return any(_fits(value, each) for each in get_args(kind))
+    if get_origin(kind) is Mapping:
+        return isinstance(value, Mapping)
     if kind in _NUMBERS:
         return isinstance(value, _NUMBERS[kind]) and not isinstance(value, bool)
     return kind not in (str, bool, types.NoneType) or isinstance(value, kind)
