@@ -13,7 +13,7 @@ import tokenize
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from appl.compiler import rules, serial
+from appl.compiler import rules, serial, unprotected
 from appl.compiler.callee import Callees, constant_options, static_names
 from appl.compiler.fence import fence_source, refuse_wrapper, swapped
 from appl.compiler.graph import build
@@ -32,6 +32,7 @@ ALL_RULES = {
     REFUSED: "the compiler refuses the function, or Python the file",
     **RULES,
     serial.NAME: serial.ABOUT,
+    unprotected.NAME: unprotected.ABOUT,
     UNKNOWN_IGNORE: "an `# appl: ignore[...]` comment names a rule that does not exist",
     UNUSED_IGNORE: "an `# appl: ignore` comment silences nothing",
 }
@@ -123,7 +124,10 @@ def _findings(module: Module) -> Iterator[Finding]:
             callees = Callees(names, programs, methods)
             yield from _of_function(facts, found, callees, decorator, graphs)
     waiting = serial.waiters(graphs)
-    yield from serial.serial_calls(module.source.file, module.tree, waiting, facts.imported)
+    file, tree = module.source.file, module.tree
+    yield from serial.serial_calls(file, tree, waiting, facts.imported)
+    asked = {name: node for name, (node, _) in graphs.items()}
+    yield from unprotected.unprotected(file, tree, asked, facts.imported)
 
 
 def _innermost(facts: Facts, found: Found, decorator: ast.expr) -> None:

@@ -45,7 +45,7 @@ def waiters(programs: Mapping[str, tuple[ast.AST, Graph]]) -> dict[str, Waiter]:
 
 def _leaves_traces(node: ast.FunctionDef) -> bool:
     """Whether a function may change an object that its next call sees too."""
-    inside = list(_walk(node.body))
+    inside = list(walk(node.body))
     own = {each.id for each in inside if _stored(each)}  # type: ignore[attr-defined]
     changed: set[str] = set()
     for each in inside:
@@ -86,7 +86,7 @@ def serial_calls(
     for scope in _scopes(tree) if found else ():
         bound = _bound(scope)
         names = {name: each for name, each in found.items() if name not in bound}
-        for node in _walk(scope.body):
+        for node in walk(scope.body):
             call = _repeated(node, names, imported)
             if call is not None:
                 yield _finding(file, node, call, names)
@@ -102,7 +102,7 @@ def _scopes(tree: ast.Module) -> Iterator[ast.Module | ast.FunctionDef | ast.Asy
 def _bound(scope: ast.AST) -> set[str]:
     """The names that a function has of its own; of a module, none of its functions."""
     if isinstance(scope, ast.Module):
-        return {each.id for each in _walk(scope.body) if _stored(each)}  # type: ignore[attr-defined]
+        return {each.id for each in walk(scope.body) if _stored(each)}  # type: ignore[attr-defined]
     inside = {each.name for each in ast.walk(scope) if isinstance(each, _INNER[:2])}
     own = {each.arg for each in ast.walk(scope) if isinstance(each, ast.arg)}
     stored = {each.id for each in ast.walk(scope) if _stored(each)}  # type: ignore[attr-defined]
@@ -113,7 +113,7 @@ def _stored(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
-def _walk(body: Collection[ast.AST]) -> Iterator[ast.AST]:
+def walk(body: Collection[ast.AST]) -> Iterator[ast.AST]:
     """What stands in *body*, without functions and classes inside it."""
     todo: list[ast.AST] = [*body][::-1]
     while todo:
@@ -124,7 +124,7 @@ def _walk(body: Collection[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _calls(body: Collection[ast.AST], names: Collection[str]) -> Iterator[ast.Call]:
-    for node in _walk(body):
+    for node in walk(body):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
             yield node
 
@@ -172,7 +172,7 @@ def _in_call(
 
 def _in_loop(node: ast.For, names: Collection[str]) -> ast.Call | None:
     """A call in a ``for`` whose arguments nothing in the loop has changed, nor can end."""
-    inside = list(_walk(node.body))
+    inside = list(walk(node.body))
     if any(isinstance(each, _LEAVES) for each in inside):
         return None
     own = {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
@@ -187,7 +187,7 @@ def _in_loop(node: ast.For, names: Collection[str]) -> ast.Call | None:
 def _innermost(loop: ast.For, call: ast.Call) -> bool:
     """Whether *call* is in no loop or comprehension inside *loop*, which is named in its place."""
     kinds = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-    inner = [each for each in _walk(loop.body) if isinstance(each, kinds)]
+    inner = [each for each in walk(loop.body) if isinstance(each, kinds)]
     return not any(call is each for other in inner for each in ast.walk(other))
 
 

@@ -130,6 +130,10 @@ SPEAKS = {
         "out = []\nfor q in qs:\n    a = think(q)\n    if a:\n        out.append(a)\nreturn out",
         "return [[think(q) for q in part] for part in qs]",
     ],
+    "late-failure": [
+        "def safe(q):\n    try:\n        return answer(q)\n    except ValueError:\n"
+        "        return ''\nreturn map(safe, qs)",
+    ],
     "set-order": ["return [answer(q) for q in set(qs)]", "for q in {'a', 'b'}:\n    f'{q}'"],
 }
 
@@ -384,6 +388,34 @@ def test_calls_of_a_script_that_wait_one_after_the_other(code: str, advice: str)
     (finding,) = check_text("f.py", f"{SCRIPT}{code}\n")
     assert finding.rule == "serial-calls" and advice in finding.hint
     assert "think waits inside (line 6)" in finding.message
+
+
+@pytest.mark.parametrize(
+    "kept",
+    ["return answer(q)", "out.append(answer(q))", "a = answer(q)", "d[q] = answer(q)",
+     "return gen(messages=q)"],
+)  # fmt: skip
+def test_a_try_in_a_plain_function_that_catches_nothing_is_told(kept: str) -> None:
+    code = f"def safe(q, out, d):\n    try:\n        {kept}\n    except Exception:\n        pass\n"
+    (finding,) = check_text("f.py", SCRIPT + code)
+    assert finding.rule == "late-failure" and "the `try` on line 14" in finding.message
+    assert ".result()`" in finding.hint
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "return str(answer(q))",
+        "a = answer(q)\n        print(a)",
+        "return valued(q)",
+        "return other(q)",
+        "out.append(f'{answer(q)}')",
+    ],
+)
+def test_a_try_that_reads_the_answer_is_not_told(read: str) -> None:
+    valued = "@ppl\ndef valued(q) -> str:\n    f'{q}'\n    return gen()\n\n"
+    code = f"def safe(q, out):\n    try:\n        {read}\n    except Exception:\n        pass\n"
+    assert check_text("f.py", SCRIPT + valued + code) == []
 
 
 @pytest.mark.parametrize(

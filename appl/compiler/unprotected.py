@@ -1,0 +1,82 @@
+"""A ``try`` in plain Python around a prompt call whose answer it leaves before that is there.
+
+Invariant: a call is named only where its future certainly leaves the ``try`` unread.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Container, Iterator, Mapping
+
+from appl.compiler.rules import Finding
+from appl.compiler.serial import walk
+
+NAME = "late-failure"
+ABOUT = (
+    "A `try` in plain Python is left before the answer is there, and so cannot catch its failure"
+)
+_STORING = ("append", "appendleft", "add", "insert", "put", "put_nowait")
+_INNER = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def unprotected(
+    file: str, tree: ast.Module, prompted: Mapping[str, ast.AST], imported: Mapping[str, str]
+) -> Iterator[Finding]:
+    """The calls of a file that its plain functions, and its top level, do not protect."""
+    own = {id(node) for node in prompted.values()}
+    late = {name for name, node in prompted.items() if _gives_future(node)}
+    late |= {name for name, path in imported.items() if path == "appl.gen"}
+    scopes = [tree, *(each for each in ast.walk(tree) if isinstance(each, _INNER))]
+    for scope in scopes if late else ():
+        if id(scope) not in own:
+            for node in walk(scope.body):
+                if isinstance(node, ast.Try) and node.handlers:
+                    yield from _findings(file, node, late)
+
+
+def _gives_future(node: ast.AST) -> bool:
+    """Whether a call of the prompt function *node* in plain Python gives a future."""
+    if not isinstance(node, ast.FunctionDef) or node.returns is not None:
+        return False
+    return not any(isinstance(each, ast.Yield | ast.YieldFrom) for each in walk(node.body))
+
+
+def _findings(file: str, guard: ast.Try, late: Container[str]) -> Iterator[Finding]:
+    for statement in guard.body:
+        call = _kept(statement)
+        if call is None or not (isinstance(call.func, ast.Name) and call.func.id in late):
+            continue
+        if isinstance(statement, ast.Assign) and _read_again(statement, guard):
+            continue
+        shown = ast.unparse(call)
+        yield Finding(
+            NAME, file, call.lineno, call.col_offset + 1, call.end_lineno or call.lineno,
+            (call.end_col_offset or call.col_offset) + 1,
+            f"`{shown}` is a future here: its failure is raised where it is read, and the `try` on "
+            f"line {guard.lineno} does not catch it",
+            f"write `str({shown})` or `{shown}.result()`" + _annotated(call.func.id),
+        )  # fmt: skip
+
+
+def _annotated(name: str) -> str:
+    return "" if name == "gen" else f", or say what {name} returns, as in `-> str`"
+
+
+def _kept(statement: ast.stmt) -> ast.Call | None:
+    """The call whose result *statement* returns or stores without a look at it."""
+    value: ast.expr | None = None
+    if isinstance(statement, ast.Return | ast.Assign):
+        value = statement.value
+    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        stores = statement.value
+        if isinstance(stores.func, ast.Attribute) and stores.func.attr in _STORING and stores.args:
+            value = stores.args[-1]
+    return value if isinstance(value, ast.Call) else None
+
+
+def _read_again(statement: ast.Assign, guard: ast.Try) -> bool:
+    """Whether what *statement* binds is named in the rest of the body of *guard*."""
+    bound = {each.id for each in ast.walk(statement.targets[0]) if isinstance(each, ast.Name)}
+    after = guard.body[guard.body.index(statement) + 1 :]
+    used = {each.id for part in after for each in ast.walk(part) if isinstance(each, ast.Name)}
+    return bool(bound & used)
