@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TESTS = ("tracing", "traces", "hostile", "tools", "canaries")
+TESTS = ("tracing", "traces", "hostile", "tools", "canaries", "trust", "cli")
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,72 @@ CONTROLS = {
         "        if writer.failed or self._error or writer.forked or writer.pending > writer.limit:\n",
         "        if writer.pending > 1 << 60:\n",
         "tracing/test_store.py::test_a_failed_write_leaves_a_readable_file_and_stops_new_calls",
+    ),
+    "signatures of any key": Control(
+        "tracing/format/block.py",
+        "if not codec & SIGNED or not compare_digest(found, payload[-SIZE:]):",
+        "if not codec & SIGNED:",
+        "trust/test_runs.py::test_another_key_makes_all_runs_so_far_a_strangers",
+    ),
+    "a signature that leaves out the head of its block": Control(
+        "tracing/format/signing.py",
+        "before + head + payload",
+        "before + payload",
+        "trust/test_runs.py::test_every_change_of_a_byte_is_seen",
+    ),
+    "a signature that leaves out the one before": Control(
+        "tracing/format/signing.py",
+        "before + head + payload",
+        "head + payload",
+        "trust/test_signing.py::test_a_signature_depends_on_the_key_the_one_before_the_head_and_the_content",
+    ),
+    "signatures that do not go back after a fault": Control(
+        "tracing/format/store.py",
+        "        self._encoder.before = self._signature\n",
+        "",
+        "trust/test_signing.py::test_signatures_go_on_after_a_fault_of_the_disk",
+    ),
+    "no look at where a run had ended": Control(
+        "tracing/keeping/trust.py",
+        "    if ends and ends.isdisjoint(signatures):\n",
+        "    if not signatures:\n",
+        "trust/test_runs.py::test_a_run_that_had_ended_is_not_cut_unseen",
+    ),
+    "a link to a run is a run": Control(
+        "tracing/keeping/trust.py",
+        "    if path.is_symlink():\n",
+        "    if not path.name:\n",
+        "trust/test_runs.py::test_a_link_is_not_a_run_of_ones_own",
+    ),
+    "commands use any run": Control(
+        "cli/trace/again.py",
+        "        require_own(path, given.trust, ",
+        "        require_own(path, True, ",
+        "trust/test_runs.py::test_no_command_starts_the_program_of_a_forged_run[unsigned]",
+    ),
+    "a module is started from any folder": Control(
+        "cli/trace/again.py",
+        "    if not Path(file).is_absolute() and folder != str(Path.cwd()):\n",
+        "    if not file:\n",
+        "trust/test_runs.py::test_a_module_is_not_started_from_another_folder",
+    ),
+    "the same command goes on with any run": Control(
+        "session/broken.py",
+        "if _goes_on(trace) and _is_own(path, say) else None",
+        "if _goes_on(trace) else None",
+        "trust/test_runs.py::test_the_same_command_goes_on_with_no_forged_run[unsigned]",
+    ),
+    "APPL_RESUME goes on with any run": Control(
+        "session/process.py",
+        "    require_own(path, False, ",
+        "    require_own(path, True, ",
+        "trust/test_runs.py::test_a_script_resumes_no_forged_run",
+    ),
+    "a program goes on with any run": Control(
+        "session/continuing.py",
+        "    require_own(path, trust, ",
+        "    require_own(path, True, ",
+        "trust/test_runs.py::test_a_program_that_opens_a_forged_run_says_that_it_trusts_it",
     ),
     "another field in a record": Control(
         "tracing/recording/encoder.py",

@@ -24,6 +24,7 @@ from appl.runtime.run import Run
 from appl.runtime.scheduling import Policy
 from appl.runtime.scheduling.policy import Retries
 from appl.tracing import Recorder, Trace, profile_data
+from appl.tracing.format.signing import Owner
 from appl.tracing.recording.appender import Appender
 from appl.tracing.replaying.resumer import Resumer, in_doubt
 
@@ -83,7 +84,9 @@ def alive(order: dict[str, Any]) -> Any:
     seed, path = order["seed"], Path(order["path"])
     bill = Bill(Path(order["bill"]))
     live, ends = Billed(seed, order["life"], bill), Ends(bill)
-    options: dict[str, Any] = {"durability": "process", "fault": _fate(order, bill)}
+    options: dict[str, Any] = {
+        "durability": "process", "fault": _fate(order, bill), "owner": owner_of(path),
+    }  # fmt: skip
     retries = Retries(attempts=1 + seed % 2, base_s=0, spare=1000)
     policy = Policy(retries=retries, circuit=None)
     recorder: Recorder
@@ -109,6 +112,11 @@ def alive(order: dict[str, Any]) -> Any:
         raise
     finally:
         recorder.close()
+
+
+def owner_of(path: Path) -> Owner:
+    """The user who signs the run at *path*."""
+    return Owner(bytes(32), path.with_suffix(".ends"))
 
 
 def _fate(order: dict[str, Any], bill: Bill) -> Any:

@@ -21,6 +21,8 @@ import pytest
 
 from appl.errors import TraceError
 from appl.tracing import Trace
+from appl.tracing.format.signing import Owner
+from appl.tracing.keeping.trust import doubt
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tracing"))
 
@@ -191,6 +193,9 @@ def replays(number: int, path: Path, values: str, verdict: Verdict) -> None:
     except Exception as error:
         verdict.wrong.append(f"{number} does not replay: {type(error).__name__}: {error}")
         return
+    reason = doubt(path, Owner(bytes(32), path.with_suffix(".ends")))
+    if reason is not None:
+        verdict.wrong.append(f"{number} is not the user's own any more: {reason}")
     if again != json.loads(values):
         verdict.wrong.append(f"{number} replays to other values")
 
