@@ -1,7 +1,8 @@
 """MCP servers as sources of tools: ``with appl.mcp.stdio("python", ["server.py"]) as server:``.
 
-Invariant: a server lives from the beginning of its block to its end, on the I/O thread; a replay
-starts none: what it offered and what it answered stands in the trace.
+Invariant: a server lives from the beginning of its block to its end, on the I/O thread. Where a
+record says what it offered, it is started when a tool is called that the record does not answer, so
+that a replay starts none. The user is shown what a server offers, and what has changed of it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future as ThreadFuture
 from pathlib import Path
@@ -20,14 +22,15 @@ from typing import Any, TextIO
 
 from appl.errors import InvalidOption, RunError, ToolError, ToolServerError
 from appl.extras import library
-from appl.prompt import Audio, Image, ToolMessage
+from appl.prompt import Audio, Image, ToolMessage, digest_of
 from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import in_coroutine, strand_here
 from appl.runtime.concurrency.future import awaited, result_of
 from appl.runtime.concurrency.parallel import scope_beside
 from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.frame import Frame
-from appl.runtime.run import here
+from appl.runtime.run import Run, here
+from appl.runtime.tools import offers
 from appl.runtime.tools.arguments import read_object
 from appl.runtime.tools.tool import Reads, SchemaReader, Tool
 
@@ -63,9 +66,16 @@ def stdio(
         )
         return library.stdio_client(parameters, errlog=errlog or _stderr())
 
-    return MCPServer(
+    server = MCPServer(
         target, name=_shown(words), timeout=timeout, call_timeout=call_timeout, prefix=prefix
     )
+    server._identity = _identity(words)
+    return server
+
+
+def _identity(words: Sequence[str]) -> str:
+    """What stands for a server in the memory of its tools: its address or command may hold keys."""
+    return digest_of("mcp-server", *words).hex()
 
 
 def _shown(words: list[str]) -> str:
@@ -96,8 +106,12 @@ class MCPServer:
         self.name = name or (target if isinstance(target, str) else type(target).__name__)
         self._target, self._prefix = target, prefix
         self._timeout, self._call_timeout = timeout, call_timeout
+        self._identity = _identity([target] if isinstance(target, str) else ["", self.name])
         self._tools: dict[str, Tool] | None = None
         self._link: _Link | None = None
+        self._recorded: list[dict[str, Any]] = []  # what it offers, before it is started
+        self._run: Run | None = None
+        self._starting = threading.Lock()
 
     @property
     def tools(self) -> list[Tool]:
@@ -166,16 +180,52 @@ class MCPServer:
         return task
 
     def _offered(self, frame: Frame) -> Any:
+        self._run = frame.run
         return frame.run.observe(frame.address, "mcp", self._start)
 
     def _start(self) -> list[dict[str, Any]]:
-        link = _Link(self.name, _library(), self._timeout, self._call_timeout)
-        target = self._target
-        found = link.open(target(link.library) if callable(target) else target)
+        link = self._connected()
+        found = link.offered.result()
         self._link = link
+        self._show(found)
         return found
 
+    def _connected(self) -> _Link:
+        """A connection to the server, which is being started."""
+        link = _Link(self.name, _library(), self._timeout, self._call_timeout)
+        target = self._target
+        link.open(target(link.library) if callable(target) else target)
+        return link
+
+    def _reached(self) -> _Link:
+        """The connection for a call; where a record said what is offered, the server is started.
+
+        It waits for that, and so runs on a worker thread. Raises ``ToolServerError``.
+        """
+        with self._starting:
+            if self._tools is None:
+                raise ToolServerError(f"the MCP server {self.name!r} is closed")
+            link, late = self._link, self._link is None
+            if link is None:
+                link = self._link = self._connected()
+        found = link.offered.result()
+        if late:
+            self._show(found, self._recorded)
+        return link
+
+    def _show(
+        self, found: list[dict[str, Any]], recorded: list[dict[str, Any]] | None = None
+    ) -> None:
+        """Show the user what the server offers that is new to them, or to the *recorded* run."""
+        assert self._run is not None
+        lines = offers.news(self.name, self._identity, found, self._run.tool_memory, recorded)
+        if lines and not self._run.was_told(("mcp", *lines)):
+            self._run.tell_once(("mcp", *lines), lines[0])
+            for line in lines[1:]:
+                self._run.tell(line)
+
     def _take(self, offered: list[dict[str, Any]]) -> None:
+        self._recorded = offered
         found: dict[str, Tool] = {}
         for each in offered:
             tool = self._tool(each)
@@ -201,16 +251,18 @@ class MCPServer:
         name = offered["name"]
 
         async def invoke(**arguments: Any) -> ToolMessage:
-            if self._link is None:
-                raise ToolServerError(f"the MCP server {self.name!r} is closed")
-            return await self._link.call(name, arguments)
+            link = self._link
+            if link is None or not link.offered.done():
+                link = await asyncio.to_thread(self._reached)
+            return await link.call(name, arguments)
 
         shown = self._shown(name)
         reader = _reader(shown, offered["parameters"])
         return Tool(shown, offered["description"], invoke, offered["effect"], reader)
 
     def _close(self) -> ThreadFuture[None] | None:
-        link, self._link, self._tools = self._link, None, None
+        with self._starting:
+            link, self._link, self._tools = self._link, None, None
         return link.close() if link is not None else None
 
 
@@ -237,21 +289,20 @@ class _Link:
         self._name, self._timeout, self._call_timeout = name, timeout, call_timeout
         self._io = io_thread()
         self._loop = self._io.loop
+        self.offered: ThreadFuture[list[dict[str, Any]]] = ThreadFuture()
         self._client: Any = None
-        self._closing: asyncio.Event | None = None
+        self._closing = asyncio.Event()
+        self._limit: asyncio.Timeout | None = None
         self._serving: ThreadFuture[None] | None = None
 
-    def open(self, target: Any) -> list[dict[str, Any]]:
-        """Connect; what the server offers. Raises ``ToolServerError``."""
-        offered: ThreadFuture[list[dict[str, Any]]] = ThreadFuture()
-        serving = self._serve(target, offered)
-        self._serving = asyncio.run_coroutine_threadsafe(serving, self._loop)
-        return offered.result()
+    def open(self, target: Any) -> None:
+        """Connect; ``offered`` is then what the server offers, or a ``ToolServerError``."""
+        self._serving = asyncio.run_coroutine_threadsafe(self._serve(target), self._loop)
 
     def close(self) -> ThreadFuture[None]:
         """Disconnect; done when the server has ended."""
-        assert self._closing is not None and self._serving is not None
-        self._loop.call_soon_threadsafe(self._closing.set)
+        assert self._serving is not None
+        self._loop.call_soon_threadsafe(self._end)
         return self._serving
 
     async def call(self, name: str, arguments: dict[str, Any]) -> ToolMessage:
@@ -261,20 +312,25 @@ class _Link:
 
     # -- on the I/O loop
 
-    async def _serve(self, target: Any, offered: ThreadFuture[list[dict[str, Any]]]) -> None:
-        self._closing = asyncio.Event()
+    def _end(self) -> None:
+        self._closing.set()
+        if self._limit is not None and not self.offered.done():
+            self._limit.reschedule(self._loop.time())  # nobody waits for its start any more
+
+    async def _serve(self, target: Any) -> None:
         self._io.workers += 1
         try:
             async with asyncio.timeout(self._timeout) as limit:
+                self._limit = limit
                 async with self.library.Client(target) as client:
                     found = await _offered_by(client)
                     limit.reschedule(None)
                     self._client = client
-                    offered.set_result(found)
+                    self.offered.set_result(found)
                     await self._closing.wait()
         except Exception as error:
-            if not offered.done():
-                offered.set_exception(self._error("cannot be started", error))
+            if not self.offered.done():
+                self.offered.set_exception(self._error("cannot be started", error))
         finally:
             self._client = None
             self._io.workers -= 1

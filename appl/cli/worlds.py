@@ -242,9 +242,11 @@ def _recording(program: Program, backend: str, path: Path, counted: Plain) -> Se
         config, backend=backend, model=None, models=dict.fromkeys(config.models, Alias()),
         trace=True, privacy="full", redact=None, otel=None, gc=False, ctl=False, stream=False,
     )  # fmt: skip
-    return sessions.make_session(
+    session = sessions.make_session(
         config, entry=entry, instruments=[counted], path=path, say=lambda line: None
     )
+    session.run.tool_memory = None  # nobody is shown the tools
+    return session
 
 
 def _replayed(program: Program, path: Path, world: World, counted: Plain) -> Any:

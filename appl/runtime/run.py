@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextvars import Token
 from functools import partial
 from types import TracebackType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from greenlet import getcurrent
 
@@ -58,6 +58,9 @@ from appl.runtime.scheduling import (
 )
 from appl.runtime.scheduling.holding import Endable, When
 from appl.runtime.scheduling.lending import Lender
+
+if TYPE_CHECKING:
+    from appl.runtime.tools.offers import ToolMemory
 
 
 class Run:
@@ -137,6 +140,7 @@ class Run:
         for name, place in (places or {}).items():
             self.add_place(name, place)
         self.tell: Callable[[str], None] = _on_stderr
+        self.tool_memory: ToolMemory | None = None
         self.states = States()
         self.recent = Recent()
         self.closed = False  # nothing can be started any more
@@ -540,10 +544,10 @@ def _on_stderr(line: str) -> None:
 
 def _signed(message: str) -> str:
     """The line that shows *message* and says that it comes from here."""
-    return _printable(message if message.startswith("appl ctl: ") else f"appl: {message}")
+    return printable(message if message.startswith("appl ctl: ") else f"appl: {message}")
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """*text* without anything that a terminal would obey."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 

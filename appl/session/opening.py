@@ -47,6 +47,7 @@ from appl.session.ownership import recording_owner
 from appl.session.recording import Recording
 from appl.session.redacting import redaction_of
 from appl.session.scheduling import policy_of, traffic_of
+from appl.session.tool_memory import ToolMemory
 from appl.tracing import Recorder, new_path, profile_data
 from appl.tracing.recording.privacy import Redact
 from appl.tracing.replaying.recall import Recall
@@ -214,6 +215,7 @@ def make_session(
     run.open_place = late.open
     run.follow_routes()
     run.tell = say
+    run.tool_memory = ToolMemory(config.home) if lender is None else None
     run.blueprint = Blueprint(config, seed)
     redact = redact or redaction_of(config)
     session = Session(

@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TESTS = ("tracing", "traces", "hostile", "tools", "canaries", "trust", "cli")
+TESTS = (
+    "tracing", "traces", "hostile", "tools", "canaries", "trust", "exports", "housekeeping", "cli",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,60 @@ CONTROLS = {
         "            if tool.name in found:\n",
         "            if not tool.name:\n",
         "tools/test_mcp.py::test_two_tools_whose_names_become_one_are_an_error",
+    ),
+    "tools of an MCP server are not shown": Control(
+        "runtime/tools/offers.py",
+        "    if seen is None:\n",
+        "    if seen == 0:\n",
+        "tools/test_mcp_shown.py::test_long_texts_and_many_tools_are_cut",
+    ),
+    "a change since the last use is not told": Control(
+        "runtime/tools/offers.py",
+        "    changes = _changes(seen, offered)\n",
+        "    changes = list[str]()\n",
+        "tools/test_mcp_shown.py::test_a_change_since_the_last_use_is_told_once",
+    ),
+    "a change since the recorded run is not told": Control(
+        "runtime/tools/offers.py",
+        "_changes(digests(recorded), offered) if recorded is not None else []",
+        "list[str]()",
+        "tools/test_mcp_shown.py::test_a_change_since_the_recorded_run_is_told",
+    ),
+    "escapes of a server are shown as they are": Control(
+        "runtime/tools/offers.py",
+        'printable(" ".join(text[: 4 * _WIDTH].split()))',
+        '" ".join(text[: 4 * _WIDTH].split())',
+        "tools/test_mcp_shown.py::test_text_of_a_server_cannot_act_on_a_terminal",
+    ),
+    "a run that goes on says that it stops": Control(
+        "tracing/recording/recorder.py",
+        'self._notify(f"appl: {message}; {going_on}")',
+        'self._notify(f"appl: {message}; {stopping}")',
+        "tracing/test_lost_file.py::test_a_run_that_shall_go_on_says_that_it_does",
+    ),
+    "no note of the spans that arrived": Control(
+        "tracing/exporting/checkpoint.py",
+        "        self._marks = self._read()\n",
+        "        self._marks = set[bytes]()\n",
+        "exports/test_delivery.py::test_a_span_that_arrived_is_counted_as_such_by_the_next_export",
+    ),
+    "a collector is asked again before its time": Control(
+        "tracing/exporting/delivery.py",
+        "        if asked is not None and asked > 0:\n",
+        "        if asked is not None and asked < 0:\n",
+        "exports/test_delivery.py::test_every_span_arrives_exactly_once_under_random_schedules",
+    ),
+    "an export has no deadline": Control(
+        "tracing/exporting/delivery.py",
+        "        if self._clock.monotonic() + wait >= self._end:\n",
+        "        if self._clock.monotonic() + wait < 0:\n",
+        "exports/test_delivery.py::test_a_collector_that_asks_for_more_time_than_there_is_ends_it_at_once",
+    ),
+    "a collector's answer is waited for byte by byte": Control(
+        "tracing/exporting/collector.py",
+        "results.get(timeout=timeout_s)",
+        "results.get()",
+        "exports/test_delivery.py::test_an_answer_that_drips_is_given_up",
     ),
     "no gate before the next call": Control(
         "tracing/recording/recorder.py",

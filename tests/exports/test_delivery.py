@@ -207,8 +207,10 @@ def test_an_answer_that_drips_is_given_up(spans: Spans) -> None:
         def do_POST(self) -> None:
             self.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
             with contextlib.suppress(OSError):
-                while not done.wait(0.02):
+                for _ in range(100):  # two seconds
+                    done.wait(0.02)
                     self.wfile.write(b"x")
+                self.wfile.write(b"\r\nContent-Length: 0\r\n\r\n")
 
         def log_message(self, *args: Any) -> None: ...
 
