@@ -262,6 +262,103 @@ CONTROLS = {
         '        self._records.append(("V", call or event.address, 0, at))',
         "traces/test_golden.py::test_records_written_today_look_like_the_golden_ones",
     ),
+    "settings are used without approval": Control(
+        "config/layers.py",
+        "    require_approval(found)\n",
+        "",
+        "trust/test_hostile_settings.py::test_no_value_of_any_key_has_an_effect_without_approval",
+    ),
+    "a setting without a class is free": Control(
+        "config/classes.py",
+        '    return "is not known to be harmless"\n',
+        "    return None\n",
+        "trust/test_hostile_settings.py::test_a_setting_without_a_class_needs_approval",
+    ),
+    "any text is a name": Control(
+        "config/classes.py",
+        "        if isinstance(part, str) and _ADDRESS.search(part):\n",
+        "        if part is _VARIABLE:\n",
+        "trust/test_hostile_settings.py::test_no_value_of_any_key_has_an_effect_without_approval",
+    ),
+    "any variable goes anywhere as a key": Control(
+        "config/classes.py",
+        '        if value["env"] == variable and not elsewhere:\n',
+        '        if value["env"]:\n',
+        "trust/test_hostile_settings.py::test_only_the_providers_own_variable_goes_to_the_provider",
+    ),
+    "a key goes to the address of the file": Control(
+        "config/classes.py",
+        '        if value["env"] == variable and not elsewhere:\n',
+        '        if value["env"] == variable:\n',
+        "trust/test_hostile_settings.py::test_only_the_providers_own_variable_goes_to_the_provider",
+    ),
+    "links in folders are not followed": Control(
+        "config/classes.py",
+        "        found = [(root / Path(value).expanduser()).resolve() for root in roots]\n",
+        "        found = [(root / Path(value).expanduser()).absolute() for root in roots]\n",
+        "trust/test_hostile_settings.py::"
+        "test_a_folder_of_the_project_is_free_and_one_outside_is_not",
+    ),
+    "an approved file may change": Control(
+        "config/trust.py",
+        '    said = f"{file.path}\\0{file.digest}"',
+        '    said = f"{file.path}"',
+        "trust/test_approval.py::test_approved_is_what_was_shown_and_a_change_is_asked_again",
+    ),
+    "an approved file may be copied": Control(
+        "config/trust.py",
+        '    said = f"{file.path}\\0{file.digest}"',
+        '    said = f"{file.digest}"',
+        "trust/test_approval.py::test_a_copy_in_another_folder_needs_approval",
+    ),
+    "the file is read again when it is approved": Control(
+        "cli/trust.py",
+        "        approve(file)\n",
+        "        approve(_file(file.path.parent))\n",
+        "trust/test_approval.py::test_what_was_read_is_approved_and_not_what_the_file_has_become",
+    ),
+    "a link leads into a trusted folder": Control(
+        "config/files.py",
+        "    for folder in _upward(directory.resolve()):\n",
+        "    for folder in _upward(directory.absolute()):\n",
+        "trust/test_approval.py::test_a_link_out_of_a_trusted_folder_is_not_trusted",
+    ),
+    "all below the home folder is trusted": Control(
+        "config/trust.py",
+        "    if file.path.parent == _home():\n",
+        "    if _home() in file.path.parents:\n",
+        "trust/test_approval.py::test_the_file_of_the_home_folder_is_trusted_and_one_below_is_not",
+    ),
+    "what needs approval is shown as it is": Control(
+        "config/trust.py",
+        "    shown = ascii(_masked(need.keys[-1], need.value))\n",
+        "    shown = str(need.value)\n",
+        "trust/test_approval.py::test_secrets_are_masked_and_no_character_acts_on_the_terminal",
+    ),
+    "a project holds the state of its user": Control(
+        "config/state.py",
+        "    _outside_of_projects(folder)\n",
+        "",
+        "trust/test_state.py::test_a_link_into_the_project_is_refused",
+    ),
+    "others write to the state of a user": Control(
+        "config/state.py",
+        "    _of_this_user(folder)\n",
+        "",
+        "trust/test_state.py::test_a_folder_that_others_may_write_to_is_refused",
+    ),
+    "a class that is no backend is called": Control(
+        "backend.py",
+        '        _check_protocol(name, factory, ("complete", "aclose"))\n',
+        "        pass\n",
+        "trust/test_hostile_settings.py::test_what_is_no_backend_is_an_error_of_configuration",
+    ),
+    "Python's own library has backends": Control(
+        "backend.py",
+        '    if name.partition(":")[0].partition(".")[0] in sys.stdlib_module_names:\n',
+        "    if not name:\n",
+        "trust/test_hostile_settings.py::test_what_is_no_backend_is_an_error_of_configuration",
+    ),
 }
 
 
