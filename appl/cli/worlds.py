@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from appl import session as sessions
 from appl.cli.display import Plain
@@ -34,7 +34,7 @@ from appl.config import Alias
 from appl.config import load as load_config
 from appl.errors import TraceError
 from appl.runtime.scheduling.policy import Limits, Policy
-from appl.session import Entry, Session
+from appl.session import Session
 from appl.tracing import Replayer, Trace
 
 _EPOCH = 1_700_000_000.0  # a day in 2023 on which every recording takes place
@@ -235,15 +235,13 @@ def _backends() -> list[str]:
 
 def _recording(program: Program, backend: str, path: Path, counted: Plain) -> Session:
     """Only *backend* answers, whatever the settings say of models."""
-    kind = cast(Any, program.kind)
-    entry = Entry(kind, program.file, program.function, program.argv, program.argc)
     config = load_config()
     config = replace(
         config, backend=backend, model=None, models=dict.fromkeys(config.models, Alias()),
         trace=True, privacy="full", redact=None, otel=None, gc=False, ctl=False, stream=False,
     )  # fmt: skip
     session = sessions.make_session(
-        config, entry=entry, instruments=[counted], path=path, say=lambda line: None
+        config, entry=program.entry, instruments=[counted], path=path, say=lambda line: None
     )
     session.run.tool_memory = None  # nobody is shown the tools
     return session

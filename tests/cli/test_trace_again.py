@@ -105,6 +105,13 @@ def test_rerun_asks_what_was_edited_and_records_a_run_of_its_own(stopped: Projec
     assert stopped.appl("trace", "replay").code == 0
 
 
+def test_the_rerun_of_a_script_is_named_as_the_script(project: Project) -> None:
+    file = project.write("notes.py", 'from appl import gen\n\nprint(gen(messages="a"))\n')
+    assert project.python(str(file)).code == 0
+    assert project.appl("trace", "rerun").code == 0
+    assert [path.stem.split("-")[1] for path in project.traces] == ["notes", "notes"]
+
+
 def test_rerun_asks_anew_what_is_named(stopped: Project) -> None:
     told = stopped.appl("trace", "rerun", "--dry-run", "--anew", "/ask.0/gen.0").out
     assert "live: /ask.0/gen.0: asked anew" in told

@@ -50,6 +50,13 @@ class Program:
         """The function, as it is written on a command line."""
         return Target(self.file, self.function)
 
+    @property
+    def entry(self) -> sessions.Entry:
+        """How it was started, for the record of a new run."""
+        kind: Any = self.kind
+        function = self.function if self.kind == "cli" else None
+        return sessions.Entry(kind, self.file, function, self.argv, self.argc)
+
     def run(self, opener: Callable[[], Session]) -> Any:
         """Run it in the session that *opener* makes; its value."""
         with sessions.hosted(opener):

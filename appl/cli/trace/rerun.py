@@ -20,7 +20,7 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, say, show
 from appl.cli.trace import again
 from appl.errors import InvalidOption
-from appl.session import Entry, Session
+from appl.session import Session
 from appl.tracing import Trace
 from appl.tracing.replaying.predictor import Predictor
 from appl.tracing.replaying.rerunner import Rerunner
@@ -156,10 +156,8 @@ def _opened(
     shower: Display,
     path: Path | None,
 ) -> Session:
-    kind: Any = program.kind
-    entry = Entry(kind, program.file, program.function, program.argv, program.argc)
     return sessions.rerun_session(
-        rerunner, settings_of(given), entry=entry, path=path, instruments=[shower],
+        rerunner, settings_of(given), entry=program.entry, path=path, instruments=[shower],
         say=shower.tell,
     )  # fmt: skip
 
