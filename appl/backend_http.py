@@ -26,7 +26,8 @@ from appl.errors import (
     ModelNotFound,
     PromptTooLong,
 )
-from appl.prompt.secret import forms, of_environment
+from appl.prompt.key_shapes import without_likely_keys
+from appl.prompt.secret import UNRECORDED, Mask, of_environment
 
 EXCERPT = 200
 """The most characters of a body that an error shows."""
@@ -426,31 +427,13 @@ def _status_in(payload: object) -> int:
 # -- what is shown
 
 _HTML = re.compile(r"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
-_SECRETS = (
-    (re.compile(r"(://)[^/\s]+@"), r"\1"),
-    (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=*-]{4,}"), r"\1 [secret]"),
-    (
-        re.compile(
-            r"(?i)\b((?:x-)?(?:api|access|auth|secret)[-_ ]?(?:key|token)|authorization|password"
-            r"|secret|token)(\"?'?\s*[:=]\s*\"?'?)(?!\[secret\]|bearer\b|basic\b)[\w.~+/=*-]{6,}"
-        ),
-        r"\1\2[secret]",
-    ),
-    (re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|key|nvapi|pplx|r8)[-_][\w*.-]{6,}"), "[secret]"),
-    (re.compile(r"\b(?:AIza|AKIA|ya29\.)[\w-]{8,}"), "[secret]"),
-    (re.compile(r"(?i)([?&](?:key|api[-_]?key|token|sig)=)[^&\s\"']+"), r"\1[secret]"),
-)
 
 
 def masked(text: str, secrets: Iterable[str] = ()) -> str:
     """*text* without *secrets*, those of the environment, and what looks like a key or a URL's
     credentials: a server tells what it was asked, too."""
-    known = {form for secret in (*secrets, *of_environment()) if secret for form in forms(secret)}
-    for form in sorted(known, key=len, reverse=True):
-        text = text.replace(form, "[secret]")
-    for pattern, instead in _SECRETS:
-        text = pattern.sub(instead, text)
-    return text
+    known = Mask((each for each in (*secrets, *of_environment()) if each), UNRECORDED)
+    return without_likely_keys(known(text), UNRECORDED)
 
 
 def excerpt(body: str | bytes, secrets: Iterable[str] = ()) -> str:

@@ -9,11 +9,15 @@ import base64
 import json
 import os
 import re
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import accumulate
 from typing import Any, NoReturn
 from urllib.parse import quote, quote_plus, unquote
 
 from appl.errors import InvalidOption
+from appl.prompt.key_shapes import without_keys
 
 SHORTEST = 4
 LONG_ENOUGH = 8  # of a value in the environment: shorter ones are ordinary words
@@ -27,16 +31,6 @@ _LIKELY = re.compile(
 )
 _PASSWORD = re.compile(r"://[^/\s:@]{0,256}:([^/\s@]{1,1024})@")
 _PAIR = re.compile(r"(?:^|,)[^=,]{1,256}=([^,]+)")
-_SHAPES = re.compile(
-    r"\b(?:sk|pk|rk|gsk|xai|nvapi|pplx|glpat|pypi|npm|hf|r8|xox[abeoprs]|gh[oprsu]|github_pat)[-_]"
-    r"[A-Za-z0-9_-]{16,512}"
-    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,64}|\bya29\.[A-Za-z0-9_-]{16,2048}"
-    r"|\beyJ[A-Za-z0-9_-]{8,4096}\.[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]{0,4096}"
-)
-"""Keys by their documented beginnings, as of November 2026: those of model providers, and of GitHub
-(github.blog/changelog/2021-03-31-authentication-token-format-updates-are-generally-available),
-GitLab, Slack, AWS, Google and package registries
-(docs.github.com/code-security/secret-scanning/secret-scanning-patterns)."""
 _OPTION = re.compile(r"--?([A-Za-z0-9_-]{1,128})(?:=(.*))?", re.S)
 
 
@@ -99,12 +93,6 @@ def values_in(name: str, value: str) -> dict[str, str]:
     return {name + "'" * number: each for number, each in enumerate(reversed(long))}
 
 
-def without_keys(text: str) -> str:
-    """*text* without what has the shape of a well-known key, and without passwords in URLs."""
-    text = _PASSWORD.sub(lambda m: m[0].replace(f":{m[1]}@", f":{UNRECORDED}@"), text)
-    return _SHAPES.sub(UNRECORDED, text)
-
-
 def shown_words(words: Iterable[str]) -> list[str]:
     """The *words* of a command line, without the values of options that are named like secrets."""
     shown, hidden = list[str](), False
@@ -114,9 +102,15 @@ def shown_words(words: Iterable[str]) -> list[str]:
         if option is not None and secret and option[2] is not None:
             shown.append(f"{word[: option.start(2)]}{UNRECORDED}")
         else:
-            shown.append(UNRECORDED if hidden and option is None else without_keys(word))
+            shown.append(
+                UNRECORDED if hidden and option is None else without_keys(word, _unrecorded)
+            )
         hidden = option is not None and secret and option[2] is None
     return shown
+
+
+def _unrecorded(kind: str) -> str:
+    return UNRECORDED
 
 
 _concealed: dict[str, str] = {}
@@ -188,19 +182,91 @@ def _url_safe(text: str) -> str:
     return text.replace("+", "-").replace("/", "_")
 
 
-class Mask:
-    """Takes the given secrets out of texts."""
+def as_bytes(text: str) -> str:
+    """*text* in UTF-8, each byte as one character: texts and bytes are searched in the same way."""
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("latin-1")
 
-    __slots__ = ("_forms",)
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        every = {form for secret in secrets for form in forms(secret)}
-        self._forms = sorted(every, key=lambda form: (-len(form), form))
+def from_bytes(text: str) -> str:
+    """The text of which :func:`as_bytes` made *text*."""
+    return text if text.isascii() else text.encode("latin-1").decode("utf-8", "surrogatepass")
 
-    def __call__(self, text: str) -> str:
-        for form in self._forms:
-            text = text.replace(form, MASK)
+
+_CORE = 16
+"""How many characters of a form are looked for first."""
+_BREAK = re.compile(r"[ \t]*\\?(?:\r?\n|(?:\\{1,4}[rn])+)[ \t>#|*]*")
+"""A break of a line as it stands in a text, in source code or in a quotation."""
+
+
+class Known:
+    """The forms of known secrets, whose *names* are given by value; it takes them out of texts.
+
+    A form is also found with line breaks in it, where sixteen characters of its first 32 (or half
+    of a shorter form) stand on one line.
+    """
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        pairs = {(form, name) for value, name in names.items() for form in forms(value)}
+        self.forms = sorted(pairs, key=lambda pair: (-len(pair[0]), pair))
+        self._bytes = [(as_bytes(form), _cores(as_bytes(form)), name) for form, name in self.forms]
+
+    @property
+    def cores(self) -> Iterable[str]:
+        """Parts of forms, in bytes, of which one is in each text that holds a secret."""
+        return dict.fromkeys(core for _, cores, _ in self._bytes for core in cores)
+
+    def without(self, text: str, instead: Callable[[str], str]) -> str:
+        """*text*, in bytes, with what *instead* makes of a secret's name in place of each."""
+        for data, _, name in self._bytes:
+            if data in text:
+                text = text.replace(data, as_bytes(instead(name)))
+        for data, cores, name in self._bytes:
+            if len(data) >= _CORE and any(core in text for core in cores):
+                text = _without_broken(text, data, partial(instead, name))
         return text
 
+
+def _cores(data: str) -> tuple[str, ...]:
+    size = min(_CORE, len(data) // 2)
+    return (data[:size], data[size : 2 * size]) if len(data) >= _CORE else (data,)
+
+
+def _without_broken(text: str, data: str, shown: Callable[[], str]) -> str:
+    """*text* with *shown* wherever *data* stands but for line breaks."""
+    lines = _between_breaks(text)
+    starts = [0, *accumulate(end - start for start, end in lines)]
+    joined, short = "".join(text[start:end] for start, end in lines), _BREAK.sub("", data)
+    done, left = 0, list[str]()
+    for found in re.finditer(re.escape(short), joined):
+        first, last = (_place(at, starts, lines) for at in (found.start(), found.end() - 1))
+        left += [text[done:first], as_bytes(shown())]
+        done = last + 1
+    return "".join([*left, text[done:]])
+
+
+def _between_breaks(text: str) -> list[tuple[int, int]]:
+    """Where the parts of *text* begin and end that have no line break in them."""
+    breaks = [found.span() for found in _BREAK.finditer(text)]
+    starts, ends = [0, *(end for _, end in breaks)], [*(start for start, _ in breaks), len(text)]
+    return list(zip(starts, ends, strict=True))
+
+
+def _place(at: int, starts: list[int], lines: list[tuple[int, int]]) -> int:
+    """Where in the text the character is that is number *at* when the lines are joined."""
+    line = bisect_right(starts, at) - 1
+    return lines[line][0] + at - starts[line]
+
+
+class Mask:
+    """Takes the given secrets out of texts; *shown* stands in their place."""
+
+    __slots__ = ("_known", "_shown")
+
+    def __init__(self, secrets: Iterable[str] = (), shown: str = MASK) -> None:
+        self._known, self._shown = Known(dict.fromkeys(secrets, "")), shown
+
+    def __call__(self, text: str) -> str:
+        return from_bytes(self._known.without(as_bytes(text), lambda name: self._shown))
+
     def __bool__(self) -> bool:
-        return bool(self._forms)
+        return bool(self._known.forms)

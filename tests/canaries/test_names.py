@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from appl.backend_http import masked
-from appl.prompt.secret import of_environment, shown_words, without_keys
+from appl.prompt.secret import of_environment, shown_words
 from appl.tracing.format import codec
 from appl.tracing.recording.secret import Masker
 
@@ -205,13 +205,7 @@ ORDINARY = [
 
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_texts_stay(text: str, environment: None) -> None:
-    assert (without_keys(text), Masker().text(text, [])) == (text, text)
-
-
-def test_the_repository_s_own_pages_stay() -> None:
-    root = Path(__file__).parents[2]
-    pages = [path.read_text() for path in root.glob("docs/**/*.md")]
-    assert [page[:40] for page in pages if without_keys(page) != page] == []
+    assert (shown_words([text]), Masker().text(text, [])) == ([text], text)
 
 
 @pytest.mark.parametrize("words", [

@@ -96,9 +96,46 @@ CONTROLS = {
     ),
     "no secret masked": Control(
         "tracing/recording/secret.py",
-        "        self.refresh()\n        if not self._bytes:\n            return items\n",
-        "        if self._given is not None:\n            return items\n",
+        '        secrets = self.refresh()\n        if not secrets.may_be_in(b"".join(items)):\n',
+        "        secrets = self.refresh()\n        if secrets is not None:\n",
         "tracing/test_secrets.py::test_several_secrets_in_one_text_are_all_masked",
+    ),
+    "no key by its shape": Control(
+        "tracing/recording/secret.py",
+        "        return without_keys(self.without(text, instead), instead)\n",
+        "        return self.without(text, instead)\n",
+        "canaries/test_shapes.py::test_a_key_of_a_known_shape_is_masked_wherever_it_goes",
+    ),
+    "no look at shapes before a block is written": Control(
+        "tracing/recording/secret.py",
+        '        return [_test(pattern) for pattern in (*FIRST, *map("|".join, groups))]\n',
+        '        return [_test(pattern) for pattern in map("|".join, groups)]\n',
+        "canaries/test_shapes.py::test_what_fits_a_shape_is_always_looked_at",
+    ),
+    "no secret across lines": Control(
+        "prompt/secret.py",
+        "                text = _without_broken(text, data, partial(instead, name))\n",
+        "                pass\n",
+        "canaries/test_shapes.py::test_a_line_break_hides_no_known_key",
+    ),
+    "a secret for each name, not for each value": Control(
+        "tracing/recording/secret.py",
+        "            names = {each: name for name, each in reversed(found) if not _is_path(each)}\n",
+        "            last = {name: each for name, each in found if not _is_path(each)}\n"
+        "            names = {each: name for name, each in last.items()}\n",
+        "canaries/test_shapes.py::test_a_given_secret_is_masked_beside_a_variable_of_its_name",
+    ),
+    "no look across the seam of a message": Control(
+        "prompt/key_shapes.py",
+        '    return len(end[0] if end else "") + len(beginning[0] if beginning else "") >= 20\n',
+        "    return False\n",
+        "tracing/test_long_messages.py::test_a_private_key_that_comes_line_by_line_is_masked",
+    ),
+    "unknown fields of the header pass": Control(
+        "tracing/recording/privacy.py",
+        '        _check_names("H", header, _HEADER)\n',
+        "",
+        "tracing/test_unknown_kinds.py::test_what_the_filter_does_not_know_is_refused",
     ),
     "no secret in base64 and hexadecimal": Control(
         "prompt/secret.py",

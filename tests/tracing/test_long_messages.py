@@ -87,21 +87,41 @@ def test_a_message_that_goes_on_after_the_first_is_written_too(tmp_path: Path) -
     assert list(call.messages or ()) == list(link)
 
 
-async def test_a_secret_across_a_seam_is_masked(tmp_path: Path) -> None:
-    for cut in range(1, len(SECRET)):
+SEAMS = {
+    "known": (SECRET, range(1, len(SECRET))),
+    "of a shape": ("ghp_" + "0123456789abcdefghij", range(1, 24)),
+    "after a word": ("password: a8f5f167f44f4964e6c9", range(1, 30)),
+}
+
+
+@pytest.mark.parametrize("kind", SEAMS)
+async def test_a_secret_across_a_seam_is_masked(tmp_path: Path, kind: str) -> None:
+    secret, cuts = SEAMS[kind]
+    for cut in cuts:
         path = tmp_path / f"{cut}.trace"
         prompt, links = Prompt(), []
-        pieces = [DOCUMENT + SECRET[:cut], *SECRET[cut:-1], SECRET[-1] + " and so on", "later"]
+        pieces = [DOCUMENT + secret[:cut], *secret[cut:-1], secret[-1] + " and so on", "later"]
         for i, text in enumerate(pieces):
             prompt.append("user", text, starts=i == 0)
             assert prompt.tip is not None
             links.append(prompt.tip.messages())
         trace = recorded(path, [link for link in links if link is not None])
-        assert not any(SECRET in m.content for call in trace.calls for m in call.messages or ())
+        assert not any(secret in m.content for call in trace.calls for m in call.messages or ())
         assert trace.calls[-1].masked and trace.calls[-2].masked
         assert not trace.calls[0].masked
         (got,) = await replayed(Replayer(trace), requests(links)[-1])  # type: ignore[arg-type]
         assert isinstance(got, SecretInRecord)
+
+
+def test_a_private_key_that_comes_line_by_line_is_masked(tmp_path: Path) -> None:
+    lines = [f"{number:02}{'MIIEpAIBAAKCAQEA' * 3}abcdefghijklm4\n" for number in range(9)]
+    head, foot = "-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----\n"
+    links = chains(DOCUMENT + head, *lines, foot, "and so on, as it was before")
+    trace = recorded(tmp_path / "one.trace", links)
+    for call in trace.calls:
+        assert not any("MIIE" in message.content for message in call.messages or ())
+    assert trace.calls[-1].messages is not None
+    assert trace.calls[-1].messages.message.content.endswith("as it was before")
 
 
 def test_a_redaction_sees_the_whole_text(tmp_path: Path) -> None:

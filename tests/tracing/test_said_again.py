@@ -145,7 +145,7 @@ def test_private_traces_refer_to_no_answer(path: Path, options: Any) -> None:
 @pytest.mark.parametrize("content", [False, True])
 def test_a_shared_file_shows_of_both_what_it_shows_of_the_answer(path: Path, content: bool) -> None:
     recorder = Recorder(path, {})
-    chat(recorder, f"{LONG} sk-{'0123456789ab' * 2}", "last")
+    chat(recorder, f"{LONG} sk-{'abcdefghijkl' * 2}", "last")
     recorder.close()
     target = path.with_name("b.trace")
     share(path, target, content=content)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import appl
 from appl.errors import TraceCorrupt, TraceWriteError
-from appl.tracing import Recorder
+from appl.tracing import Recorder, Trace
 from appl.tracing.format import block, codec
 from appl.tracing.format.keys import RunKey
 from appl.tracing.format.sealing import REDACTED
 from appl.tracing.keeping.sharing import share
 from appl.tracing.recording.privacy import SHARED, Veil
 from appl.tracing.recording.secret import MASKED
+from tests.canaries.cage import asked
 
 SAID = "my diagnosis"
 NEW: list[list[Any]] = [
@@ -28,6 +31,8 @@ NEW: list[list[Any]] = [
     ["E", 1, 0, [[], [1, 2, 3], "m", None, None], 5, {"first": 1, "thought": SAID}],
     ["A", 1, 1, ["E", "E", "x", [], {"diagnosis": SAID}], 3, 4],
     [MASKED, [REDACTED], ["K", 1, SAID]],
+    ["H", {"format": 1, "mood": SAID}],
+    ["H", {"format": 1, "entry": {"kind": "cli", "thought": SAID}}],
 ]
 
 
@@ -48,6 +53,24 @@ def test_a_private_run_ends_when_it_would_record_what_is_not_known(
     with pytest.raises(TraceWriteError, match="not known"):
         recorder.close()
     assert SAID.encode() not in (tmp_path / "one.trace").read_bytes()
+
+
+@pytest.mark.parametrize("mode", ["redacted", "digests"])
+def test_a_private_run_does_not_begin_with_a_header_that_is_not_known(
+    tmp_path: Path, mode: Any
+) -> None:
+    with pytest.raises(TraceWriteError, match="'mood' is not known"):
+        Recorder(tmp_path / "one.trace", {"mood": SAID}, privacy=mode, home=tmp_path)
+    assert SAID.encode() not in (tmp_path / "one.trace").read_bytes()
+
+
+@pytest.mark.parametrize("mode", ["redacted", "digests"])
+def test_the_header_of_every_run_is_known(tmp_path: Path, mode: Any) -> None:
+    """A key that is added to it needs a decision here: may it say what is talked about?"""
+    with contextlib.chdir(tmp_path):
+        with appl.record("one.trace", privacy=mode, backend="appl.testing:Echo"):
+            str(asked("Hello"))
+        assert {"entry", "settings", "privacy"} <= set(Trace.open("one.trace").header)
 
 
 @pytest.mark.parametrize("content", [False, True])

@@ -9,7 +9,6 @@ prices, or a digest that texts could be tried against.
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ from typing import Any, BinaryIO
 
 from appl.errors import TraceCorrupt
 from appl.prompt import Message
+from appl.prompt.key_shapes import without_likely_keys
 from appl.tracing.format import block, codec, record, store
 from appl.tracing.format.allowance import Allowance, of_file
 from appl.tracing.format.keys import RunKey
@@ -33,14 +33,6 @@ _LEFT_OUT = frozenset("BU")
 _HEADER = ("format", "program", "backend", "model", "seed", "profile", "versions")
 _BLOCK = 1 << 20  # bytes
 _SETTINGS = ("temperature", "max_tokens", "concurrency", "seed")
-_LIKELY = re.compile(
-    r"\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|glpat|xox[abprs]|hf|AIza|AKIA|ASIA|ya29)[-_A-Za-z0-9]{12,}"
-    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|(?i:bearer|authorization:)\s+\S{8,}"
-    r"|://[^/\s:@]+:[^/\s@]+@"
-)
-"""What looks like a key of one of the usual kinds."""
 
 
 def share(
@@ -102,7 +94,7 @@ class _Hook:
     def __call__(self, message: Message) -> Message:
         said = message if self._redact is None else self._redact(message)
         text = self._masker.text(said.content, [])
-        return replace(said, content=_LIKELY.sub("[key]", text))
+        return replace(said, content=without_likely_keys(text, "[key]"))
 
 
 def _harmless(raw: bytes, content: bool) -> Iterator[Any]:

@@ -420,9 +420,7 @@ class EventEncoder:
 
     def _straddles(self, rope: Rope, added: str) -> bool:
         """Whether a secret begins in *rope* and ends in *added*: no record alone would show it."""
-        longest = self._masker.longest
-        seam = rope.tail(longest) + added[:longest]
-        return bool(longest) and self._masker.finds(seam.encode("utf-8", "surrogatepass"))
+        return self._masker.straddles(rope.tail, added)
 
     def _message(self, message: Message) -> int:
         """The number of *message*, which may be new."""

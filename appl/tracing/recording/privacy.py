@@ -44,6 +44,12 @@ _FIELDS: Final = {
 _MORE = frozenset(["media", "calls", "of", "name", "error", "from"])
 _ABOUT = frozenset(["first", "source", "of"])
 
+_HEADER = frozenset([
+    "format", "program", "entry", "settings", "backend", "model", "models", "programs", "git",
+    "versions", "seed", "parent", "sets", "profile", "places", "backends", "redaction", "privacy",
+])  # fmt: skip
+_ENTRY = frozenset(["kind", "file", "function", "argv", "argc", "directory"])
+
 _WORD = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 Shown = Callable[[list[Any]], list[Any]]
@@ -139,7 +145,10 @@ class Veil:
 
     def _header(self, fields: list[Any]) -> list[Any]:
         header = dict(fields[1])
+        _check_names("H", header, _HEADER)
         entry = header.get("entry")
+        if isinstance(entry, dict):
+            _check_names("H", entry, _ENTRY)
         if isinstance(entry, dict) and entry.get("argv"):
             header["entry"] = {**entry, "argv": [self.text(word, "user") for word in entry["argv"]]}
         return ["H", header]

@@ -1,22 +1,31 @@
 """Secrets kept out of what is written: found by value, masked, and the record marked.
 
-Invariant: no string of a record that ``Masker.filter`` let pass holds a known secret, plain, JSON-
-or URL-encoded. Known are the values of secret-looking environment variables, those that programs
-gave to backends, and those given.
+Invariant: no string of a record that ``Masker.filter`` let pass holds a known secret in one of its
+forms, or what has the shape of a well-known key. Known are the values of secret-looking environment
+variables, those that programs gave to backends, and those given.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from appl.prompt.key_shapes import FIRST, LONGEST, may_go_on, without_keys
 from appl.prompt.secret import LONG_ENOUGH as MIN_LENGTH
-from appl.prompt.secret import concealed, forms, values_in
+from appl.prompt.secret import Known, as_bytes, concealed, from_bytes, values_in
 from appl.tracing.format import codec
 from appl.tracing.format.allowance import unlimited
 
 MASKED = "!"
+_AT_ONCE = 48
+"""Literals of one pattern; with more of them the engine takes three times as long."""
+_LEAST = 64
+"""Characters that a text is held back for, while a key may just have begun in it."""
+_SEVEN_BITS = bytes(code & 0x7F for code in range(256))
+_Test = Callable[[str], bool]
 
 
 def _is_path(value: str) -> bool:
@@ -24,86 +33,110 @@ def _is_path(value: str) -> bool:
 
 
 def _environment() -> dict[bytes, bytes]:
-    """The environment as it is now, as one step: other threads may change it meanwhile.
+    """The environment itself, which other threads may change: compare or copy it in one step.
 
-    The mapping itself can only be gone through name by name, which fails then, and is ten times
+    The mapping around it can only be gone through name by name, which fails then, and is ten times
     as slow.
     """
     raw: dict[bytes, bytes] = vars(os.environ)["_data"]
-    return raw.copy()
+    return raw
+
+
+@functools.cache
+def _test(pattern: str) -> _Test:
+    """Whether *pattern* is in a text, by an engine that is linear in time and skips most of it."""
+    core = importlib.import_module("pydantic_core")  # 25 ms that `import appl` must not cost
+    schema = core.core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
+    test: _Test = core.SchemaValidator(schema).isinstance_python
+    return test
+
+
+def _literal(text: str) -> str:
+    seven = text.encode("latin-1").translate(_SEVEN_BITS).decode("ascii")
+    return "".join(c if c.isalnum() else rf"\x{{{ord(c):02x}}}" for c in seven)
+
+
+class _Secrets(Known):
+    """The secrets that are known at one time."""
+
+    @functools.cached_property
+    def tests(self) -> list[_Test]:
+        """Tests of which one at least is true of each text with a secret, in bytes."""
+        literals = [_literal(core) for core in self.cores]
+        groups = (literals[at : at + _AT_ONCE] for at in range(0, len(literals), _AT_ONCE))
+        return [_test(pattern) for pattern in (*FIRST, *map("|".join, groups))]
+
+    def may_be_in(self, data: bytes) -> bool:
+        """Whether there may be a secret in *data*. It is true of all that have one."""
+        text = data.translate(_SEVEN_BITS).decode("ascii")  # twice as fast as any other text
+        return any(test(text) for test in self.tests)
+
+    def cleaned(self, text: str, found: list[str]) -> str:
+        """*text*, in bytes, without secrets; their names are added to *found*."""
+
+        def instead(name: str) -> str:
+            found.append(name)
+            return f"[secret {name}]"
+
+        return without_keys(self.without(text, instead), instead)
 
 
 class Masker:
     """Knows the secrets of this process and takes them out of records."""
 
     def __init__(self, given: Mapping[str, str] | Iterable[str] = ()) -> None:
-        named = (
-            given if isinstance(given, Mapping) else {f"secret{i}": s for i, s in enumerate(given)}
-        )
-        self._given = {name: value for name, value in named.items() if len(value) >= MIN_LENGTH}
+        named = given if isinstance(given, Mapping) else _numbered(given)
+        self._given = {each: name for name, each in named.items() if len(each) >= MIN_LENGTH}
         self._seen: tuple[Any, Any, Any] = (None, None, None)
-        self._forms: list[tuple[str, str]] = []
-        self._bytes: list[bytes] = []
+        self._secrets = _Secrets({})
         self.refresh()
 
     def add(self, secrets: Mapping[str, str]) -> None:
         """Know *secrets*, by name, too, however short they are."""
-        if not secrets.items() <= self._given.items():
-            self._given = {**self._given, **secrets}
+        if not {*secrets.values()} <= self._given.keys():
+            self._given = {each: name for name, each in secrets.items()} | self._given
 
-    def refresh(self) -> None:
-        """Look at the environment again; it may have changed since."""
-        seen = given, of_program, environment = self._given, concealed(), _environment()
-        if seen == self._seen:
-            return
-        decoded = ((os.fsdecode(name), os.fsdecode(each)) for name, each in environment.items())
-        known = (
-            given
-            | of_program
-            | {
-                shown: each
-                for name, value in decoded
-                if not _is_path(value)
-                for shown, each in values_in(name, value).items()
-            }
-        )
-        pairs = [
-            (form, name)
-            for name, value in known.items()
-            if not _is_path(value)
-            for form in forms(value)
-        ]
-        self._forms = sorted(pairs, key=lambda pair: -len(pair[0]))
-        self._bytes = [form.encode("utf-8", "surrogatepass") for form, _ in self._forms]
-        self._seen = seen  # last: another thread that finds it the same goes by the forms
+    def refresh(self) -> _Secrets:
+        """The secrets that are known now: the environment may have changed."""
+        if self._seen != (self._given, concealed(), _environment()):
+            seen = self._given, concealed(), _environment().copy()
+            named = (*((name, each) for each, name in seen[0].items()), *seen[1].items())
+            found = [*named, *_in_environment(seen[2])]
+            names = {each: name for name, each in reversed(found) if not _is_path(each)}
+            self._secrets = _Secrets(names)
+            self._seen = seen  # last: another thread that finds it the same goes by the secrets
+        return self._secrets
 
     def forms(self) -> list[tuple[str, str]]:
         """Every form in which a secret may stand in text, and the name of the secret."""
-        self.refresh()
-        return self._forms
+        return self.refresh().forms
 
     def filter(self, items: list[bytes]) -> list[bytes]:
         """*items* as they may be written."""
-        self.refresh()
-        if not self._bytes:
+        secrets = self.refresh()
+        if not secrets.may_be_in(b"".join(items)):
             return items
-        whole = b"".join(items)
-        if not any(form in whole for form in self._bytes):
-            return items
-        return [self._item(item) if self._hit(item) else item for item in items]
+        return [self._item(item) if secrets.may_be_in(item) else item for item in items]
 
     @property
     def longest(self) -> int:
-        """The length of the longest form of a secret, in characters."""
-        return len(self._forms[0][0]) if self._forms else 0
+        """The length of the longest form of a secret, in characters; at least that of a key."""
+        known = self._secrets.forms
+        return max(len(known[0][0]) if known else 0, _LEAST)
 
     def finds(self, data: bytes) -> bool:
         """Whether there is a secret in *data*."""
-        self.refresh()
-        return self._hit(data)
+        secrets, found = self.refresh(), list[str]()
+        if secrets.may_be_in(data):
+            secrets.cleaned(data.decode("latin-1"), found)
+        return bool(found)
 
-    def _hit(self, item: bytes) -> bool:
-        return any(form in item for form in self._bytes)
+    def straddles(self, before: Callable[[int], str], after: str) -> bool:
+        """Whether a secret begins in the text whose last characters *before* gives, and ends in
+        *after*."""
+        size = LONGEST if may_go_on(before(_LEAST), after[:_LEAST]) else self.longest
+        seam = before(size) + after[:size]
+        return self.finds(seam.encode("utf-8", "surrogatepass"))
 
     def _item(self, item: bytes) -> bytes:
         return b"".join(
@@ -133,14 +166,9 @@ class Masker:
         return value
 
     def _clean_bytes(self, value: bytes, found: list[str]) -> bytes:
-        if not self._hit(value):
+        if not self._secrets.may_be_in(value):
             return value
-        text = value.decode("latin-1")
-        for (_, name), form in zip(self._forms, self._bytes, strict=True):
-            if form in value:
-                text = text.replace(form.decode("latin-1"), f"[secret {name}]")
-                found.append(name)
-        return text.encode("latin-1", "replace")
+        return self._secrets.cleaned(value.decode("latin-1"), found).encode("latin-1")
 
     def cleaned(self, value: Any) -> Any:
         """Plain data without the secrets."""
@@ -148,11 +176,21 @@ class Masker:
 
     def text(self, text: str, found: list[str]) -> str:
         """*text* without the secrets; their names are added to *found*."""
-        for form, name in self._forms:
-            if form in text:
-                text = text.replace(form, f"[secret {name}]")
-                found.append(name)
-        return text
+        secrets = self.refresh()
+        if not secrets.may_be_in(text.encode("utf-8", "surrogatepass")):
+            return text
+        return from_bytes(secrets.cleaned(as_bytes(text), found))
+
+
+def _numbered(secrets: Iterable[str]) -> dict[str, str]:
+    return {f"secret{number}": each for number, each in enumerate(secrets)}
+
+
+def _in_environment(environment: Mapping[bytes, bytes]) -> Iterator[tuple[str, str]]:
+    """The secrets in *environment*, and before them the names that stand for them."""
+    for name, value in environment.items():
+        if not _is_path(told := os.fsdecode(value)):
+            yield from values_in(os.fsdecode(name), told).items()
 
 
 def _without_tokens(record: list[Any]) -> list[Any]:

@@ -1,0 +1,255 @@
+"""Keys that no variable holds are known by their shape, and keys that are known also across lines."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import random
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from appl.backend_http import masked
+from appl.prompt.key_shapes import SHAPES, without_keys
+from appl.prompt.secret import shown_words
+from appl.tracing import Trace
+from appl.tracing.format import codec
+from appl.tracing.recording.secret import Masker
+
+from .cage import command
+
+_DICE = random.Random(7)
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def chance(length: int, letters: str = f"{_LETTERS}0123456789") -> str:
+    """Random characters, among them digits in two places."""
+    made = "".join(_DICE.choice(letters) for _ in range(length - 2))
+    return f"{made[: length // 3]}4{made[length // 3 :]}7"
+
+
+HEX, CAPITALS = "0123456789abcdef", "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+_LINES = "\n".join(chance(64) for _ in range(12))
+PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{_LINES}\n-----END RSA PRIVATE KEY-----"
+KEYS = {
+    "OpenAI": f"sk-proj-{chance(48)}",
+    "OpenAI, older": f"sk-{chance(48)}",
+    "Anthropic": f"sk-ant-api03-{chance(93)}-{chance(6)}AA",
+    "OpenRouter": f"sk-or-v1-{chance(64, HEX)}",
+    "Stripe": f"sk_live_{chance(24)}",
+    "Groq": f"gsk_{chance(52)}",
+    "xAI": f"xai-{chance(80)}",
+    "NVIDIA": f"nvapi-{chance(64)}",
+    "Perplexity": f"pplx-{chance(48)}",
+    "Replicate": f"r8_{chance(37)}",
+    "Hugging Face": f"hf_{chance(34)}",
+    "GitHub": f"ghp_{chance(36)}",
+    "GitHub, fine-grained": f"github_pat_{chance(22)}_{chance(59)}",
+    "GitLab": f"glpat-{chance(20)}",
+    "Slack": f"xoxb-{chance(12, '0123456789')}-{chance(24)}",
+    "Slack's webhook": f"https://hooks.slack.com/services/T{chance(8)}/B{chance(8)}/{chance(24)}",
+    "AWS": f"AKIA{chance(16, CAPITALS)}",
+    "Google": f"AIza{chance(35)}",
+    "Google, OAuth": f"ya29.{chance(60)}",
+    "npm": f"npm_{chance(36)}",
+    "PyPI": f"pypi-AgE{chance(100)}",
+    "SendGrid": f"SG.{chance(22)}.{chance(43)}",
+    "DigitalOcean": f"dop_v1_{chance(64, HEX)}",
+    "Databricks": f"dapi{chance(32, HEX)}",
+    "age": f"AGE-SECRET-KEY-1{chance(58, CAPITALS)}",
+    "JWT": f"eyJ{chance(30)}.eyJ{chance(60)}.{chance(43)}",
+    "PEM": PEM,
+    "PEM in JSON": json.dumps(PEM)[1:-1],
+    "PEM, cut off": PEM[:400],
+    "PEM in base64": base64.b64encode(PEM.encode()).decode(),
+    "PEM in wrapped base64": base64.encodebytes(PEM.encode()).decode(),
+    "a password": f"password: {chance(24)}",
+    "a password in JSON": json.dumps({"password": chance(24)}),
+    "a password in JSON in JSON": json.dumps(json.dumps({"client_secret": chance(32)})),
+    "a bearer": f"Authorization: Bearer {chance(40)}",
+    "basic auth": f"curl -H 'Authorization: Basic {base64.b64encode(chance(30).encode()).decode()}'",
+    "an assignment": f"API_KEY={chance(32, HEX)}",
+    "an argument": f'client = Client(api_key="{chance(40)}")',
+    "a URL": f"postgres://app:{chance(12)}@db.internal:5432/app",
+}
+_BODY = re.compile(r"[A-Za-z0-9]{12,}")
+
+
+def bodies(key: str) -> set[str]:
+    """The random parts of *key*, none of which may be left."""
+    return {part for part in _BODY.findall(key) if any(letter.isdigit() for letter in part)}
+
+
+def record(text: str) -> list[bytes]:
+    return Masker().filter([codec.pack(("M", 1, "user", text))])
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_key_of_a_known_shape_is_masked_wherever_it_goes(name: str) -> None:
+    said = f"Look: {KEYS[name]}\nand so on"
+    for how, shown in {
+        "a record": b"".join(record(said)).decode("latin-1"),
+        "a text": Masker().text(said, []),
+        "an error": masked(said),
+        "an argument": " ".join(shown_words(["--note", said])),
+        "bytes": str(Masker().cleaned(said.encode())),
+    }.items():
+        assert [part for part in bodies(KEYS[name]) if part in shown] == [], how
+    assert Masker().text(said, []).startswith("Look: ")
+    assert Masker().finds(said.encode())
+
+
+def test_the_search_would_find_what_is_not_masked() -> None:
+    """The control: each key has a part that is looked for."""
+    assert [name for name, key in KEYS.items() if not bodies(key)] == []
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_what_fits_a_shape_is_always_looked_at(data: st.DataObject) -> None:
+    """The quick test of a whole block never passes over what the patterns would mask."""
+    shape = data.draw(st.sampled_from(SHAPES))
+    pattern = re.compile(f"{shape.guard}{shape.first}", re.A)
+    key = data.draw(st.from_regex(pattern, fullmatch=True))
+    text = f"it is {key} and on"
+    hits: list[str] = []
+    without_keys(text, lambda kind: (hits.append(kind), "")[1])
+    assert not hits or Masker().finds(text.encode())
+
+
+def prose(dice: random.Random) -> str:
+    words = [
+        "the",
+        "a",
+        "risk-based",
+        "task-oriented",
+        "disk",
+        "well-known",
+        "is",
+        "of",
+        "token",
+        "key",
+        "password",
+        "secret",
+        "api",
+    ]
+    return " ".join(dice.choices(words, k=400))
+
+
+def numbers(dice: random.Random) -> str:
+    return json.dumps({
+        "id": str(uuid.UUID(int=dice.getrandbits(128))), "sha256": dice.randbytes(32).hex(),
+        "image": "data:image/png;base64," + base64.b64encode(dice.randbytes(3000)).decode(),
+        "wrapped": base64.encodebytes(dice.randbytes(3000)).decode(),
+        "next_page_token": base64.b64encode(dice.randbytes(24)).decode(),
+        "tokens": [dice.randrange(50_000) for _ in range(50)],
+        "etag": f'W/"{dice.randbytes(16).hex()}"', "url": f"https://h/a?id={dice.randbytes(16).hex()}",
+        "certificate": f"-----BEGIN CERTIFICATE-----\n{base64.encodebytes(dice.randbytes(600)).decode()}",
+    })  # fmt: skip
+
+
+CODE = """
+password = os.environ["DATABASE_PASSWORD_2024_01_EU_WEST"]
+api_key=config.get_secret_value_v2_of_the_other_module(name)
+def check_private_key(pem): return pem.startswith("-----BEGIN PRIVATE KEY-----")
+secret: SecretManagerServiceClientConfiguration = make()
+url = "postgres://user:password@localhost:5432/db", "https://${USER}:${PASS}@host", "http://u:<pw>@h"
+access_token = "your-access-token-goes-here-please"
+headers = {"Authorization": f"Bearer {os.environ['API_KEY_OF_THE_SERVICE']}"}
+sk-learn-based-classifiers-and-other-models, task-1234, hf_transformers_dataset, AKIAIOSFODNN7EXAMPLE
+"""
+
+
+@pytest.mark.parametrize("make", [prose, numbers, lambda dice: CODE])
+def test_ordinary_texts_are_recorded_as_they_are(make: Callable[[random.Random], str]) -> None:
+    texts = [make(random.Random(seed)) for seed in range(100)]
+    assert [text for text in texts if Masker().text(text, []) != text] == []
+
+
+def test_the_repository_s_own_texts_are_recorded_as_they_are() -> None:
+    root, masker = Path(__file__).parents[2], Masker()
+    files = [
+        path
+        for name in ("docs", "appl", "backends", "examples")
+        for path in (root / name).rglob("*")
+    ]
+    texts = [
+        path.read_text() for path in files if path.suffix in (".md", ".py", ".toml", ".css", ".js")
+    ]
+    assert len(texts) > 400
+    assert [text[:60] for text in texts if masker.text(text, []) != text] == []
+
+
+# -- known keys
+
+KNOWN = {"CANARY_API_KEY": f"canary-{chance(40)}", "CANARY_TOKEN": chance(20), "CANARY_PEM": _LINES}
+
+
+@pytest.fixture
+def environment() -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(KNOWN)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+BREAKS = ["\n", "\r\n", "\n    ", " \\\n  ", "\n> ", "\\n", "\\\\n", "\n# "]
+
+
+@pytest.mark.parametrize("line_break", BREAKS)
+def test_a_line_break_hides_no_known_key(line_break: str, environment: None) -> None:
+    key = KNOWN["CANARY_API_KEY"]
+    masker = Masker()
+    for coded in (key, key.encode().hex(), base64.b64encode(f"me:{key}".encode()).decode()):
+        for at in range(1, len(key)):
+            said = f"it is {coded[:at]}{line_break}{coded[at:]}, yes"
+            shown = masker.text(said, [])
+            assert "[secret CANARY_API_KEY]" in shown and shown.endswith(", yes"), said
+            assert coded[at : at + 8] not in shown and masked(said) != said
+    twice = f"{key[:9]}{line_break}{key[9:]}, {key[:30]}{line_break}{key[30:]}."
+    assert masker.text(twice, []) == "[secret CANARY_API_KEY], [secret CANARY_API_KEY]."
+
+
+@pytest.mark.parametrize("width", [40, 64, 76])
+def test_wrapping_hides_no_known_key(width: int, environment: None) -> None:
+    for value in KNOWN.values():
+        data = base64.b64encode(b"xy" + value.encode() + b"z").decode()
+        wrapped = "\n".join(data[at : at + width] for at in range(0, len(data), width))
+        assert Masker().text(wrapped, []).count("[secret CANARY") == 1, value
+
+
+def test_lines_that_hold_no_key_stay(environment: None) -> None:
+    key = KNOWN["CANARY_API_KEY"]
+    for said in (f"{key[:20]}\n{key[21:]}", f"{key[:20]} {key[20:]}", f"{key[:-1]}\n"):
+        assert Masker().text(said, []) == said
+
+
+def test_a_given_secret_is_masked_beside_a_variable_of_its_name(environment: None) -> None:
+    masker = Masker({"CANARY_TOKEN": "given-by-the-program"})
+    masker.add({"CANARY_TOKEN": "added-by-a-tool"})
+    said = f"given-by-the-program, added-by-a-tool, {KNOWN['CANARY_TOKEN']}"
+    assert masker.text(said, []) == ", ".join(["[secret CANARY_TOKEN]"] * 3)
+
+
+def test_a_run_with_a_key_in_its_prompt_is_read_and_not_replayed(tmp_path: Path) -> None:
+    key = KEYS["GitHub"]
+    (tmp_path / "prog.py").write_text(
+        "from tests.canaries.cage import asked\n"
+        "def main():\n    return str(asked(open('said.txt').read()))\n"
+    )
+    with contextlib.chdir(tmp_path):
+        Path("said.txt").write_text(f"My key is {key}.")
+        assert command("run", "prog.py:main", "--backend", "appl.testing:Echo")[0] == 0
+        (path,) = Path(".appl/runs").glob("*.trace")
+        call = Trace.open(path).calls[0]
+        assert [m.content for m in call.messages or ()] == ["My key is [secret GitHub token]."]
+        code, out = command("trace", "replay")
+        assert code == 3 and "its record held GitHub token, which was masked" in out
