@@ -65,7 +65,14 @@ MAY = {
         "compat.older",
     ],
     "mcp": ["runtime", "prompt", "errors", "extras"],
-    "config": ["prompt.secret", "tracebacks", "errors", "extras", "compat.settings"],
+    "config": [
+        "prompt.secret",
+        "prompt.key_shapes",
+        "tracebacks",
+        "errors",
+        "extras",
+        "compat.settings",
+    ],
     "serving": [],
     "appl_backends": [
         "backend",
