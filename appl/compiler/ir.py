@@ -62,8 +62,20 @@ class Hooks(Protocol):
         each element.
         """
 
-    def region(self) -> AbstractContextManager[Any]:
-        """Around the body of a ``try``: leaving it waits for the calls started inside."""
+    def region(self, catches: bool, /) -> AbstractContextManager[Any]:
+        """Around the body of a ``try``: leaving it waits for the calls started inside.
+
+        ``catches``: there are handlers, so that each statement has the answers of its calls.
+        """
+
+    def kept(self, value: Any = None, /) -> Any:
+        """*value* itself, when the calls of this statement are answered; raises what failed.
+
+        It does something in a body that an exception may leave to a handler, and nowhere else.
+        """
+
+    def gprep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+        """``prep`` in such a body: plain code is called when the calls before it are answered."""
 
     def scope(self, manager: Any, /) -> Any:
         """Around a ``with`` item: one of ours as it is, any other with a region inside it."""
@@ -85,8 +97,16 @@ class Hooks(Protocol):
         A future stays itself for its own attributes that do not wait, else it is finished first.
         """
 
-    def aregion(self) -> AbstractAsyncContextManager[Any]:
+    def aregion(self, catches: bool, /) -> AbstractAsyncContextManager[Any]:
         """``region`` in an ``async def``."""
+
+    def akept(self, value: Any = None, /) -> Awaitable[Any]:
+        """``kept`` in an ``async def``."""
+
+    def agprep(
+        self, f: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Awaitable[Callable[[], Any]]:
+        """``gprep`` in an ``async def``."""
 
     def ascope(self, manager: Any, /) -> AbstractAsyncContextManager[Any]:
         """``scope`` for an item of ``async with``."""
@@ -99,7 +119,7 @@ class Hooks(Protocol):
 
 
 HOOK_NAMES = frozenset(name for name in vars(Hooks) if not name.startswith("_"))
-AWAITED_HOOKS = frozenset({"aprep", "await_", "await_all", "abase"})
+AWAITED_HOOKS = frozenset({"aprep", "agprep", "akept", "await_", "await_all", "abase"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, TypeVar, cast
@@ -59,6 +59,7 @@ class _Lowering:
         self.names, self.plain = names, plain
         self.nested: list[Found] = []
         self.awaits = False  # whether an await may stand here
+        self.guarded = False  # whether each statement has its answers before the next begins
         self.receiver = _receiver(found)
 
     # The frame of a function
@@ -109,10 +110,11 @@ class _Lowering:
         )
 
     @contextmanager
-    def _in_scope(self, awaits: bool) -> Iterator[None]:
-        before, self.awaits = self.awaits, awaits
+    def _in_scope(self, awaits: bool, guarded: bool = False) -> Iterator[None]:
+        before = self.awaits, self.guarded
+        self.awaits, self.guarded = awaits, guarded
         yield
-        self.awaits = before
+        self.awaits, self.guarded = before
 
     # Statements
 
@@ -123,12 +125,64 @@ class _Lowering:
                 lowered += self._said(statement)
             else:
                 lowered += self._statement(statement)
+            if self.guarded and isinstance(statement, _AFTERWARDS) and may_start(statement):
+                lowered.append(self._settled(statement))
         return lowered
 
     def _statement(self, node: ast.stmt) -> list[ast.stmt]:
         if isinstance(node, ast.AugAssign) and self.awaits:
             return self._augmented(node)
         return [cast(ast.stmt, self.visit(node))]
+
+    # Statements that have their answers before the next begins
+
+    def _catching_body(self, body: Sequence[ast.stmt], catches: bool = True) -> list[ast.stmt]:
+        """A body that an exception may leave to a handler, if *catches*."""
+        with self._in_scope(self.awaits, self.guarded or catches):
+            return self._body(body)
+
+    def _kept(self, node: ast.expr | None, lowered: Any) -> Any:
+        """*lowered*, the value of *node*, after the answers of what it started."""
+        if node is None or not self.guarded or not may_start(node):
+            return lowered
+        if self.awaits:
+            return self._awaited("akept", lowered)
+        return self._hook("kept", lowered, lowered)
+
+    def _settled(self, place: ast.AST) -> ast.stmt:
+        """A statement of its own that waits for what the one before, at *place*, started."""
+        word = copied(place, end_lineno=None, end_col_offset=None)
+        hook: ast.expr = self._hook("akept" if self.awaits else "kept", word)
+        return at(word, ast.Expr(value=at(word, ast.Await(value=hook)) if self.awaits else hook))
+
+    def _target(self, node: ast.expr) -> Any:
+        """A target of an assignment: what it names is known before anything is stored."""
+        lowered = self.visit(node)
+        if not self.guarded or not may_start(node):
+            return lowered
+        if isinstance(node, ast.Tuple | ast.List):
+            return copied(node, elts=[self._target(each) for each in node.elts])
+        changes: dict[str, Any] = {}
+        if isinstance(node, ast.Attribute | ast.Subscript):
+            changes["value"] = self._kept(node.value, lowered.value)
+        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
+            changes["slice"] = self._kept(node.slice, lowered.slice)
+        return copied(lowered, **changes) if changes else lowered
+
+    def _return(self, node: ast.Return) -> ast.Return:
+        return copied(node, value=node.value and self._kept(node.value, self.visit(node.value)))
+
+    def _raise(self, node: ast.Raise) -> ast.Raise:
+        return copied(
+            node,
+            exc=node.exc and self._kept(node.exc, self.visit(node.exc)),
+            cause=node.cause and self._kept(node.cause, self.visit(node.cause)),
+        )
+
+    def _handed_out(self, node: _N) -> _N:
+        """The value of a ``yield``, or what a ``:=`` binds."""
+        value = getattr(node, "value", None)
+        return copied(node, value=value and self._kept(value, self.visit(value)))
 
     def _said(self, node: ast.Expr) -> list[ast.stmt]:
         value = node.value
@@ -166,22 +220,28 @@ class _Lowering:
 
     def _augmented(self, node: ast.AugAssign) -> list[ast.stmt]:
         """In an async def the old value of a name is awaited before it is added to."""
-        changed = copied(node, target=self.visit(node.target), value=self._shallow(node.value))
+        value = self._kept(node.value, self._shallow(node.value))
+        changed = copied(node, target=self.visit(node.target), value=value)
         if not isinstance(node.target, ast.Name) or self.plain(node.target):
             return [changed]
         old = at(node.target, ast.Name(id=node.target.id, ctx=ast.Load()))
-        value = self._awaited("await_", old)
-        return [at(node.target, ast.Assign(targets=[node.target], value=value)), changed]
+        finished = self._awaited("await_", old)
+        return [at(node.target, ast.Assign(targets=[node.target], value=finished)), changed]
+
+    def _added(self, node: ast.AugAssign) -> ast.AugAssign:
+        value = self._kept(node.value, self.visit(node.value))
+        return copied(node, target=self.visit(node.target), value=value)
 
     def _try(self, node: ast.Try) -> ast.Try:
         """Leaving a body whose errors are looked at waits for the calls started inside it."""
         form, hook = (ast.AsyncWith, "aregion") if self.awaits else (ast.With, "region")
         word = copied(node, end_lineno=node.lineno, end_col_offset=node.col_offset + len("try"))
-        region = self._hook(hook, word)
+        catches = bool(node.handlers)
+        region = self._hook(hook, word, constant(catches, word))
         item = ast.withitem(context_expr=region, optional_vars=None)
         return copied(
             node,
-            body=[at(node, form(items=[item], body=self._body(node.body)))],
+            body=[at(node, form(items=[item], body=self._catching_body(node.body, catches)))],
             handlers=[self.visit(handler) for handler in node.handlers],
             orelse=self._body(node.orelse),
             finalbody=self._body(node.finalbody),
@@ -193,10 +253,11 @@ class _Lowering:
             hook = "ascope" if isinstance(node, ast.AsyncWith) else "mixed"
         items = []
         for item in node.items:
-            manager = self._hook(hook, item.context_expr, self.visit(item.context_expr))
+            entered = self._kept(item.context_expr, self.visit(item.context_expr))
+            manager = self._hook(hook, item.context_expr, entered)
             target = item.optional_vars and self.visit(item.optional_vars)
             items.append(copied(item, context_expr=manager, optional_vars=target))
-        body = self._body(node.body)
+        body = self._catching_body(node.body)
         if isinstance(node, ast.With) and self.awaits:
             return at(node, ast.AsyncWith(items=items, body=body))
         return copied(node, items=items, body=body)
@@ -205,45 +266,54 @@ class _Lowering:
         cases = [
             copied(
                 case,
-                guard=case.guard and self._shallow(case.guard),
+                guard=case.guard and self._kept(case.guard, self._shallow(case.guard)),
                 body=self._body(case.body),
             )
             for case in node.cases
         ]
-        return copied(node, subject=self._deep(node.subject), cases=cases)
+        subject = self._kept(node.subject, self._deep(node.subject))
+        return copied(node, subject=subject, cases=cases)
 
     def _branch(self, node: ast.If | ast.While) -> ast.AST:
         return copied(
             node,
-            test=self._shallow(node.test),
+            test=self._kept(node.test, self._shallow(node.test)),
             body=self._body(node.body),
             orelse=self._body(node.orelse),
         )
 
     def _for(self, node: ast.For | ast.AsyncFor) -> ast.AST:
         iterated = node.iter
+        each = self._shallow(iterated) if isinstance(node, ast.For) else self.visit(iterated)
+        steps = self.guarded and not self.plain(iterated)
         return copied(
             node,
-            target=self.visit(node.target),
-            iter=self._shallow(iterated) if isinstance(node, ast.For) else self.visit(iterated),
-            body=self._body(node.body),
-            orelse=self._body(node.orelse),
+            target=self._target(node.target),
+            iter=self._kept(iterated, each),
+            body=[*self._stepped(node, steps), *self._body(node.body)],
+            orelse=[*self._stepped(node, steps), *self._body(node.orelse)],
         )
 
+    def _stepped(self, node: ast.stmt, steps: bool) -> list[ast.stmt]:
+        """What a step of a generator started has its answers before the body begins."""
+        return [self._settled(node)] if steps else []
+
     def _assert(self, node: ast.Assert) -> ast.Assert:
-        return copied(node, test=self._shallow(node.test), msg=node.msg and self._deep(node.msg))
+        test = self._kept(node.test, self._shallow(node.test))
+        return copied(node, test=test, msg=node.msg and self._kept(node.msg, self._deep(node.msg)))
 
     def _assign(self, node: ast.Assign) -> ast.Assign:
         unpacked = any(isinstance(target, ast.Tuple | ast.List) for target in node.targets)
+        value = self._shallow(node.value) if unpacked else self.visit(node.value)
         return copied(
             node,
-            targets=[self.visit(target) for target in node.targets],
-            value=self._shallow(node.value) if unpacked else self.visit(node.value),
+            targets=[self._target(target) for target in node.targets],
+            value=self._kept(node.value, value),
         )
 
     def _annotated(self, node: ast.AnnAssign) -> ast.AnnAssign:
-        value = node.value and self.visit(node.value)
-        return copied(node, target=self.visit(node.target), value=value)
+        value = node.value and self._kept(node.value, self.visit(node.value))
+        return copied(node, target=self._target(node.target), value=value)
 
     # Expressions
 
@@ -275,7 +345,7 @@ class _Lowering:
         keywords = [self.visit(each) for each in node.keywords]
         if all(map(self.plain, node.args)) and all(self.plain(each.value) for each in keywords):
             return copied(node, func=func, args=args, keywords=keywords)
-        hook = "aprep" if self.awaits else "prep"
+        hook = "a" * self.awaits + "g" * self.guarded + "prep"
         ready: ast.expr = self._hook(hook, node, func, *args)
         cast(ast.Call, ready).keywords = keywords
         if self.awaits:
@@ -305,7 +375,7 @@ class _Lowering:
         lazy = isinstance(node, ast.GeneratorExp)
         with self.plain.inside(node.generators):
             generators = self._generators(node.generators, lazy)
-            with self._in_scope(self.awaits and not lazy):
+            with self._in_element(lazy):
                 set_member = isinstance(node, ast.SetComp)
                 elt = self._deep(node.elt) if set_member else self.visit(node.elt)
         return copied(node, generators=generators, elt=elt)
@@ -321,13 +391,18 @@ class _Lowering:
         lowered = []
         for index, node in enumerate(nodes):
             outside = self.awaits and not (lazy and index)
-            with self._in_scope(outside):
+            with self._in_scope(outside, self.guarded and outside == self.awaits):
                 iterated = self.visit(node.iter) if node.is_async else self._shallow(node.iter)
-            with self._in_scope(self.awaits and not lazy):
+            with self._in_element(lazy):
                 ifs = [self._shallow(test) for test in node.ifs]
                 target = self.visit(node.target)
             lowered.append(copied(node, iter=iterated, ifs=ifs, target=target))
         return lowered
+
+    def _in_element(self, lazy: bool) -> AbstractContextManager[None]:
+        """What stands inside of a comprehension; a *lazy* one cannot await."""
+        awaits = self.awaits and not lazy
+        return self._in_scope(awaits, self.guarded and awaits == self.awaits)
 
     def _compare(self, node: ast.Compare) -> ast.Compare:
         """``x in text`` is C code that wants a real string; an async def awaits all it compares."""
@@ -434,6 +509,18 @@ _NEVER_FUTURES = (
     *(ast.BinOp, ast.UnaryOp),
 )
 
+_STARTING = (ast.Call, ast.Attribute, ast.Subscript, ast.Await, ast.Yield, ast.YieldFrom)
+_AFTERWARDS = (
+    *(ast.Expr, ast.AugAssign, ast.Delete, ast.Import, ast.ImportFrom),
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+)
+
+
+def may_start(node: ast.AST) -> bool:
+    """Whether code of somebody else may run in *node*, which may start calls."""
+    return any(isinstance(each, _STARTING) for each in ast.walk(node))
+
+
 _LOWERINGS: dict[type[ast.AST], Callable[[_Lowering, Any], ast.AST]] = {
     ast.FunctionDef: _Lowering._nested_function,
     ast.AsyncFunctionDef: _Lowering._nested_function,
@@ -449,6 +536,12 @@ _LOWERINGS: dict[type[ast.AST], Callable[[_Lowering, Any], ast.AST]] = {
     ast.For: _Lowering._for,
     ast.AsyncFor: _Lowering._for,
     ast.Assert: _Lowering._assert,
+    ast.Return: _Lowering._return,
+    ast.Raise: _Lowering._raise,
+    ast.Yield: _Lowering._handed_out,
+    ast.YieldFrom: _Lowering._handed_out,
+    ast.NamedExpr: _Lowering._handed_out,
+    ast.AugAssign: _Lowering._added,
     ast.Assign: _Lowering._assign,
     ast.AnnAssign: _Lowering._annotated,
     ast.Call: _Lowering._call,

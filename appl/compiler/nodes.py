@@ -40,8 +40,8 @@ def copied(node: _N, **changes: Any) -> _N:
     return new
 
 
-def constant(value: str, place: ast.AST) -> ast.Constant:
-    """A string constant at *place*."""
+def constant(value: str | bool, place: ast.AST) -> ast.Constant:
+    """A constant at *place*."""
     return at(place, ast.Constant(value=value))
 
 

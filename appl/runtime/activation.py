@@ -56,8 +56,6 @@ def enter(
     frame = Frame(run, caller, caller.issue(name), prompt, voice, regions)
     frame.shares = state is not None or prompt is around.prompt
     frame.model, frame.block = manner.model, manner.block
-    if beside:
-        shelter(frame, caller)
     if manner.listener is not None:
         frame.prompt, frame.streams = Heard(prompt, manner.listener), True
     turn = state.turn(caller, frame) if state is not None else None
@@ -101,15 +99,12 @@ def leave(frame: Frame) -> None:
 
 
 def fail(frame: Frame, error: BaseException) -> None:
-    """The activation ends with *error*: cancel what nobody else holds.
-
-    Inside a region nothing is cancelled: it waits for all, and raises the earliest failure.
-    """
+    """The activation ends with *error*: cancel what nobody else holds."""
     frame.finish()
     left = owed(frame.started)
     if not isinstance(error, Exception | GeneratorExit):
         structure.cancel_all(left)
-    elif not _in_region(frame):
+    else:
         structure.cancel_all(unheld(frame, left, error))
     frame.started = left
     if left:
@@ -124,17 +119,8 @@ def heir(frame: Frame) -> Frame:
     return parent if parent is not None else frame.run.root
 
 
-def shelter(frame: Frame, caller: Frame) -> None:
-    """*frame* runs beside *caller*: note whether a region of *caller* will wait for it."""
-    frame.sheltered = caller.sheltered or bool(caller.regions)
-
-
 def resumed(frame: Frame) -> None:
     """A generator goes on: what it starts now is started inside the regions of who resumes it."""
     caller = FRAME.get()
     own = tuple(region for region in frame.regions if region.belongs_to(frame))
     frame.regions = (*caller.regions, *own) if caller is not None else own
-
-
-def _in_region(frame: Frame) -> bool:
-    return frame.sheltered or bool(frame.regions)

@@ -14,7 +14,7 @@ from appl.prompt import USER, Node, Origin, Prompt, Voice
 from appl.runtime.concurrency.pending import Pending
 
 if TYPE_CHECKING:
-    from appl.runtime.concurrency.region import Region
+    from appl.runtime.concurrency.region import Block
     from appl.runtime.prompts.roles import Spoken
     from appl.runtime.run import Run
     from appl.runtime.scheduling.accounts import Account
@@ -48,9 +48,8 @@ class Frame(Scribe):
 
     ``shares`` is true when its prompt lives on after it. ``started`` are the calls that this frame
     answers for, in program order; an open region takes its place while it lasts. ``regions`` are
-    those around this frame, outer ones first; ``sheltered`` is true when a region waits for the
-    task that it belongs to. ``model`` is the name that its calls ask when they give none;
-    ``account`` is what they are charged to, when there is a budget;
+    those around this frame, outer ones first. ``model`` is the name that its calls ask when they
+    give none; ``account`` is what they are charged to, when there is a budget;
     ``block`` is the block of text that all of it is said in, when there is one. ``streams`` is true
     when all of its answers are streamed. ``asked_at`` is the
     user's line for calls that have none of their own.
@@ -71,7 +70,6 @@ class Frame(Scribe):
         "regions",
         "run",
         "shares",
-        "sheltered",
         "started",
         "streams",
         "thread",
@@ -84,14 +82,13 @@ class Frame(Scribe):
         address: str,
         prompt: Prompt,
         voice: Voice = USER,
-        regions: tuple[Region, ...] = (),
+        regions: tuple[Block, ...] = (),
     ) -> None:
         super().__init__(address, prompt, voice)
         self.run, self.parent, self.regions = run, parent, regions
         self.end: Node | None = None
         self.ended = False
         self.shares = False
-        self.sheltered: bool = parent is not None and parent.sheltered
         self.counts: dict[str, int] = {}
         self.generations = 0
         self.model: str | None = parent.model if parent is not None else None
@@ -117,7 +114,7 @@ class Frame(Scribe):
             started[:] = owed(started)
             self._prune_at = 2 * len(started) + _PRUNE
         for region in self.regions:
-            region.note(pending)
+            region.note(pending, self)
 
     def adopt(self, started: list[Pending]) -> None:
         """Answer for what a callee left behind."""

@@ -24,6 +24,7 @@ from appl.runtime.resolve import (
     Items,
     aprepared,
     aresolve,
+    needs_answers,
     prepared,
     resolve,
     taking_futures,
@@ -37,6 +38,18 @@ def _frame() -> Frame:
     if frame is None or frame.parent is None:
         raise RunError("this prompt text is outside of every running @ppl function")
     return frame
+
+
+def _catching() -> Region | None:
+    """The region around the running statement, if its calls are still to be answered."""
+    frame = FRAME.get()
+    if frame is None or not frame.regions:
+        return None
+    region = frame.regions[-1]
+    if region.due and region.belongs_to(frame):
+        assert isinstance(region, Region)
+        return region
+    return None
 
 
 class Ops:
@@ -83,14 +96,26 @@ class Ops:
         made: Callable[[], Any] = prepared(f, args, kwargs)
         return made
 
+    def gprep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+        region = _catching()
+        if region is not None and needs_answers(f):
+            region.settle()
+        return self.prep(f, *args, **kwargs)
+
+    def kept(self, value: Any = None, /) -> Any:
+        region = _catching()
+        if region is not None:
+            region.settle()
+        return value
+
     def wait(self, value: Any, /) -> Any:
         return resolve(value)
 
     def items(self, generator: Any, /) -> Any:
         return Items(generator)
 
-    def region(self) -> AbstractContextManager[Any]:
-        return Region()
+    def region(self, catches: bool, /) -> AbstractContextManager[Any]:
+        return Region(catches)
 
     def scope(self, manager: Any, /) -> Any:
         return manager if isinstance(manager, Spoken) else _Scope(manager)
@@ -102,6 +127,20 @@ class Ops:
             return partial(f, *args, **kwargs)
         made: Callable[[], Any] = await aprepared(f, args, kwargs)
         return made
+
+    async def agprep(
+        self, f: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Callable[[], Any]:
+        region = _catching()
+        if region is not None and needs_answers(f):
+            await region.asettle()
+        return await self.aprep(f, *args, **kwargs)
+
+    async def akept(self, value: Any = None, /) -> Any:
+        region = _catching()
+        if region is not None:
+            await region.asettle()
+        return value
 
     async def await_(self, value: Any, /) -> Any:
         return await awaited(value._pending) if isinstance(value, Proxy) else value
@@ -115,8 +154,8 @@ class Ops:
             return value if hasattr(type(value), name) else finished
         return value
 
-    def aregion(self) -> AbstractAsyncContextManager[Any]:
-        return Region()
+    def aregion(self, catches: bool, /) -> AbstractAsyncContextManager[Any]:
+        return Region(catches)
 
     def ascope(self, manager: Any, /) -> AbstractAsyncContextManager[Any]:
         return manager if isinstance(manager, Spoken) else _AsyncScope(manager)
@@ -150,7 +189,7 @@ class _Scope:
     def __enter__(self) -> Any:
         _supports(self._manager, "__enter__", "__exit__")
         entered = type(self._manager).__enter__(self._manager)
-        self._region = Region()
+        self._region = Region(True)
         self._region.__enter__()
         return entered
 
@@ -185,7 +224,7 @@ class _AsyncScope:
 
     async def __aenter__(self) -> Any:
         entered = await self._enter_manager()
-        self._region = Region()
+        self._region = Region(True)
         self._region.__enter__()
         return entered
 

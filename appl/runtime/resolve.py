@@ -168,6 +168,18 @@ def takes_futures(f: Any) -> bool:
     return program_of(called) is not None
 
 
+def needs_answers(f: Any) -> bool:
+    """Whether *f* is plain code, or a method that stores what it gets; not what asks, or waits."""
+    if id(f) in _AWAITING:
+        return False
+    kind = type(f)
+    if kind is types.MethodType and isinstance(f.__self__, Proxy):
+        return False
+    if kind is types.BuiltinMethodType or kind is types.MethodType:
+        return _stores(f) or not takes_futures(f)
+    return not takes_futures(f)
+
+
 def _stores(f: Any) -> bool:
     if f.__name__ not in _STORING:
         return False

@@ -48,13 +48,19 @@ class Notes:
     def prep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
         return functools.partial(f, *args, **kwargs)
 
+    def gprep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+        return functools.partial(f, *args, **kwargs)
+
+    def kept(self, value: Any = None, /) -> Any:
+        return value
+
     def wait(self, value: Any, /) -> Any:
         return value
 
     def items(self, generator: Any, /) -> Any:
         return generator
 
-    def region(self) -> Any:
+    def region(self, catches: bool, /) -> Any:
         return self._noted("region")
 
     def scope(self, manager: Any, /) -> Any:
@@ -72,7 +78,13 @@ class Notes:
     async def abase(self, value: Any, name: str, /) -> Any:
         return value
 
-    def aregion(self) -> Any:
+    async def agprep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return functools.partial(f, *args, **kwargs)
+
+    async def akept(self, value: Any = None, /) -> Any:
+        return value
+
+    def aregion(self, catches: bool, /) -> Any:
         return self._anoted("region")
 
     def ascope(self, manager: Any, /) -> Any:

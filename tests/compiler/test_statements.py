@@ -61,16 +61,16 @@ from .support import async_body, body
         ("with a, b: pass", "with @appl.scope(a), @appl.scope(b):\n    pass"),
         (
             "try: 'a'\nfinally: 'b'",
-            "try:\n    with @appl.region():\n        @appl.text('a')\nfinally:\n    @appl.text('b')",
+            "try:\n    with @appl.region(False):\n        @appl.text('a')\nfinally:\n    @appl.text('b')",
         ),
         (
             "try: a\nexcept b as x: 'h'\nelse: 'e'",
-            "try:\n    with @appl.region():\n        @appl.say(a)\nexcept b as x:\n"
+            "try:\n    with @appl.region(True):\n        @appl.say(a)\nexcept b as x:\n"
             "    @appl.text('h')\nelse:\n    @appl.text('e')",
         ),
         (
             "try: a\nexcept* b: 'h'",
-            "try:\n    with @appl.region():\n        @appl.say(a)\nexcept* b:\n    @appl.text('h')",
+            "try:\n    with @appl.region(True):\n        @appl.say(a)\nexcept* b:\n    @appl.text('h')",
         ),
         (
             "match a:\n case [x, *_] if x: 'one'\n case _: 'other'",
@@ -181,7 +181,7 @@ def test_a_value_is_waited_for_where_it_must_be(source: str, lowered: str) -> No
         ("async with a as b: pass", "async with @appl.ascope(a) as b:\n    pass"),
         (
             "try: pass\nfinally: pass",
-            "try:\n    async with @appl.aregion():\n        pass\nfinally:\n    pass",
+            "try:\n    async with @appl.aregion(False):\n        pass\nfinally:\n    pass",
         ),
         ("def h(y): return g(y)", "def h(y):\n    return @appl.prep(g, y)()"),
         ("async def h(y): return g(y)", "async def h(y):\n    return (await @appl.aprep(g, y))()"),

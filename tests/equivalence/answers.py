@@ -76,7 +76,7 @@ class Answers(Plain):
                 answer = self.typed(question, shape, max_asks, answer, max_relay_rounds)
         except (BackendError, OutputError) as failure:
             self.marks["failing calls"] += 1
-            answer = self.fail(failure)
+            answer = self.fail(failure, late=stream and self.able)
         self.said[question.address] = answer = replace(answer, streamed=stream, tools=box)
         return answer
 

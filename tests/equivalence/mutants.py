@@ -39,7 +39,7 @@ MUTANTS = (
     Mutant(
         "the body of a try is no region",
         "compiler/lower.py",
-        "body=[at(node, form(items=[item], body=self._body(node.body)))]",
+        "body=[at(node, form(items=[item], body=self._catching_body(node.body, catches)))]",
         "body=self._body(node.body)",
     ),
     Mutant(
@@ -82,17 +82,15 @@ MUTANTS = (
     Mutant(
         "a region raises the failure that is last in program order",
         "runtime/concurrency/region.py",
-        "        first = next((each for each in failures if each.unseen() or _is(each, error)), None)",
-        "        first = next(\n"
-        "            (each for each in reversed(list(failures)) if each.unseen() or _is(each, error)),\n"
-        "            None,\n        )",
+        "        first = next((each for each in failures if each.unseen()), None)",
+        "        first = next((each for each in reversed(list(failures)) if each.unseen()), None)",
         first=33,
     ),
     Mutant(
         "a failed answer stays in the prompt",
         "runtime/concurrency/region.py",
-        "        self._frame.prompt.tip = self._tip_before(first.outcome.error)\n",
-        "",
+        "                prompt.tip = _before(each, prompt.tip, tip) if late else tip\n",
+        "                pass\n",
     ),
     Mutant(
         "a generator speaks in the frame of whoever resumes it",
@@ -135,11 +133,36 @@ MUTANTS = (
         "        return self.outcome.raised()",
     ),
     Mutant(
-        "a region goes back to the task that failed, not to the call that it failed of",
+        "a region goes back to the last call that failed of another, not to the first",
         "runtime/concurrency/region.py",
-        "self._tip_before(first.outcome.error)",
-        "next(tip for pending, tip in self._tips.items() if first in _failures(pending))",
+        "for each in reversed([pending for pending in self._marks if pending in gone]):",
+        "for each in [pending for pending in self._marks if pending in gone]:",
         first=62,
+    ),
+    Mutant(
+        "a statement in the body of a try does not wait for its calls",
+        "runtime/ops.py",
+        "    def kept(self, value: Any = None, /) -> Any:\n        region = _catching()",
+        "    def kept(self, value: Any = None, /) -> Any:\n        region = None",
+    ),
+    Mutant(
+        "what only stores gets an answer that may have failed",
+        "runtime/resolve.py",
+        "        return _stores(f) or not takes_futures(f)\n",
+        "        return not takes_futures(f)\n",
+    ),
+    Mutant(
+        "what is bound in the body of a try need not have its answer",
+        "compiler/lower.py",
+        "            value=self._kept(node.value, value),\n        )\n\n    def _annotated",
+        "            value=value,\n        )\n\n    def _annotated",
+    ),
+    Mutant(
+        "a call that was taken back by an inner try is taken back once more by an outer one",
+        "runtime/concurrency/region.py",
+        "            for region in self._frame.regions:\n                region.forget(each)\n\n\n"
+        "class Limit",
+        "\n\nclass Limit",
     ),
     # -- structure
     Mutant(

@@ -103,6 +103,7 @@ class Frame(Scribe):
 
     address: str = ""
     counts: Counter[str] = field(default_factory=Counter)
+    shares: bool = False
 
     def child(self, name: str) -> str:
         self.counts[name] += 1
@@ -182,10 +183,22 @@ class Asked:
 
 @dataclass(eq=False)
 class Failure:
-    """A call or task that failed, in program order; a region that raised or saw it settled it."""
+    """A call or task that failed, in program order; a region that raised or saw it settled it.
+
+    ``late`` is what a statement does not wait for: a task, or an answer that began to come.
+    """
 
     error: BaseException
     settled: bool = False
+    late: bool = False
+
+
+@dataclass(eq=False)
+class Region:
+    """A body: its failures, with the prompts that lived on then and how long they were."""
+
+    depth: int
+    failures: dict[Failure, list[tuple[list[Part], int]]] = field(default_factory=dict)
 
 
 class Unknown(BaseException):
@@ -229,7 +242,7 @@ class Plain:
         self.frames: list[Frame] = [Frame()]
         self.failed: list[Failure] = []
         self.looked: list[BaseException] = []  # raised where a value was needed
-        self.regions: list[tuple[list[Part], dict[Failure, int]]] = []
+        self.regions: list[Region] = []
 
     # -- functions
 
@@ -300,7 +313,8 @@ class Plain:
             parts = self.kept.setdefault(key, parts)
         voice = around.voice if ctx in ("same", "copy") else USER
         address = self.frames[-1].child(name)
-        return Frame(parts, [voice], len(parts), voice, address=address)
+        shares = ctx in ("same", "resume")
+        return Frame(parts, [voice], len(parts), voice, address=address, shares=shares)
 
     def within(self, frame: Frame, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         self.frames.append(frame)
@@ -315,8 +329,15 @@ class Plain:
         parts = list(above.parts)
         return Frame(parts, [above.voice], len(parts), above.voice, address=above.child(name))
 
-    def later(self, address: str, body: Callable[[], Any]) -> Answer:
-        self.said[address] = answer = self.ended(address, body)
+    def later(self, address: str, body: Callable[[], Any], late: bool = True) -> Answer:
+        """A task; the regions around hear of its failures when it is over."""
+        start, regions, self.regions = len(self.failed), self.regions, []
+        try:
+            self.said[address] = answer = self.ended(address, body)
+        finally:
+            self.regions = regions
+        for failure in self.failed[start:]:
+            self.note(failure, late)
         return answer
 
     def ended(self, address: str, body: Callable[[], Any]) -> Answer:
@@ -327,9 +348,8 @@ class Plain:
         except Unknown:
             return Answer(error=Unknown(), task=True)
         except Exception as error:
-            if not self.regions:  # what it left to nobody is cancelled
-                del self.failed[start:]
-                self.marks["calls cancelled"] += 1
+            del self.failed[start:]  # what it left to nobody is cancelled
+            self.marks["calls cancelled"] += 1
             self.looked = [each for each in self.looked if each is not error]
             return self.fail(error)
 
@@ -359,11 +379,18 @@ class Plain:
         except Exception as error:
             return error
 
-    def fail(self, error: BaseException) -> Answer:
+    def fail(self, error: BaseException, late: bool = False) -> Answer:
         self.failed.append(Failure(error))
-        for parts, tips in self.regions:
-            tips[self.failed[-1]] = len(parts)
+        self.note(self.failed[-1], late)
         return Answer(error=error)
+
+    def note(self, failure: Failure, late: bool) -> None:
+        """Tell the regions around of *failure*."""
+        failure.late = late
+        for region in self.regions:
+            own, *inner = self.frames[region.depth :]
+            prompts = [own, *(frame for frame in inner if frame.shares)]
+            region.failures[failure] = [(each.parts, len(each.parts)) for each in prompts]
 
     # -- what is asked of the model
 
@@ -413,9 +440,8 @@ class Plain:
 
     @contextmanager
     def region(self) -> Iterator[None]:
-        start, parts = len(self.failed), self.frames[-1].parts
-        tips: dict[Failure, int] = {}
-        self.regions.append((parts, tips))
+        region = Region(len(self.frames) - 1)
+        self.regions.append(region)
         flying: BaseException | None = None
         try:
             yield
@@ -423,14 +449,26 @@ class Plain:
             flying = error
         finally:
             self.regions.pop()
-        first = next((f for f in tips if f.error is flying or self.unseen(f)), None)
-        for failure in self.failed[start:]:
+        failed = [f for f in region.failures if f.error is flying or self.unseen(f)]
+        lost = [f for f in failed if not f.settled]
+        if flying:  # what is held in a variable is not taken back
+            lost = [f for f in lost if f.error is flying or not f.late]
+        for failure in region.failures:
             failure.settled = True
-        if first is not None:
-            del parts[tips[first] :]
-            raise first.error
-        if flying:
-            raise flying
+        for failure in reversed(lost):
+            for parts, length in region.failures[failure]:
+                del parts[length:]
+        if flying or lost:
+            raise flying or lost[0].error
+
+    def answered(self, value: Any = None) -> Any:
+        """*value*, if no call of the running statement has failed."""
+        failures = self.regions[-1].failures if self.regions else {}
+        for failure in failures:
+            if not failure.late and self.unseen(failure):
+                self.looked.append(failure.error)
+                raise failure.error
+        return value
 
     def unseen(self, failure: Failure) -> bool:
         return not failure.settled and failure.error not in self.looked

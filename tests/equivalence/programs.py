@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from .around import EFFECTS, VALUES, noted
 from .asking import ASKING
 from .author import Author, Scope, able
+from .catching import with_answers
 from .holding import HOLDING
 from .statements import ASYNC, SIMPLE, SYNC, Template
 from .structure import STRUCTURE
@@ -97,7 +98,7 @@ class Program:
 
     def plain(self) -> str:
         """The same in plain Python over ``equivalence.world``."""
-        return _SHARED.lstrip() + self.text(plain=True)
+        return with_answers(_SHARED.lstrip() + self.text(plain=True))
 
     def text(self, *, plain: bool) -> str:
         """What is the program's own in one of its forms."""

@@ -7,9 +7,11 @@ does not need.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+_STREAM = "gen(stream=True)"
 _PPL = str.maketrans({"‹": "", "›": "", "«": "", "»": "", "⏳": "await ", "⇶": "async "})
 _PLAIN = str.maketrans({"‹": "v(", "›": ")", "«": "done(", "»": ")", "⏳": "", "⇶": ""})
 
@@ -25,6 +27,11 @@ class Stmt:
     plain: str
     body: list[Stmt] | None = None
     region: bool = False
+
+    def unread_streams(self) -> None:
+        """Have no answer streamed that has no name: an exception takes such a one back."""
+        if not re.match(r"\w+ = gen\(", self.ppl):
+            self.ppl, self.plain = (t.replace(_STREAM, "gen()") for t in (self.ppl, self.plain))
 
     def walk(self) -> Iterator[tuple[list[Stmt], Stmt]]:
         """Every statement below this one with the list that holds it, outermost first."""
@@ -69,6 +76,9 @@ def printed(body: list[Stmt], *, plain: bool) -> str:
 
 def both(text: str, body: list[Stmt] | None = None, *, region: bool = False) -> Stmt:
     """A statement that is the same in both forms."""
+    if region:
+        for _, each in Stmt("", "", body).walk():
+            each.unread_streams()
     return Stmt(text, text, body, region)
 
 

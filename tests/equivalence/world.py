@@ -132,7 +132,7 @@ class World(Answers):
             self.v(answer)
             return answer.value if answer.text is not None else str(answer.value)
 
-        made = self.later(frame.address, lambda: self.within(frame, body))
+        made = self.later(frame.address, lambda: self.within(frame, body), late=False)
         last = answers[-1]
         made.place = [*frame.said, Part(replace(ASSISTANT, path=None), made)]
         made.addresses, made.replies = last.addresses, last.replies
@@ -172,7 +172,7 @@ class World(Answers):
     def namespace(self) -> dict[str, Any]:
         """What the plain text uses."""
         same = [
-            "v", "done", "say", "keep", "begin", "put", "region", "ppl", "gen", "select", "call",
+            "v", "done", "answered", "say", "keep", "begin", "put", "region", "ppl", "gen", "select", "call",
             "map", "records", "convo", "task", "caught", "samples", "objects", "reply", "tokens",
             "run_tool_calls", "gen_with_tools", "rendered", "reset_context", "joined", "traceable",
             "text_of",

@@ -170,4 +170,4 @@ def test_the_prompt_goes_back_to_before_the_part_that_failed():
         return gen()
 
     with running(Scripted(failing("0"))):
-        assert body() == "answer 2"
+        assert body() == "answer 1"

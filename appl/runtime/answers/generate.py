@@ -183,6 +183,7 @@ def _answer(frame: Frame, call: Call, asked: Asked) -> Call | Series:
         partial = typed.partial
     if asked.stream or call.run.streams or frame.streams:
         open_stream(answer, partial)
+        answer.overlaps = asked.stream
     return answer
 
 

@@ -349,6 +349,16 @@ class TextStream(Generic[T]):
         return f"<{self._kind} stream of {self.pending.address}>"
 
 
+def begun(answer: Pending) -> None:
+    """Wait until *answer* has begun to be streamed. Raises the error of one that never begins."""
+    next(_Reader(answer, "text"), None)
+
+
+async def has_begun(answer: Pending) -> None:
+    """:func:`begun` in a coroutine."""
+    await anext(_AsyncReader(answer, "text"), None)
+
+
 class Thoughts:
     """The reasoning before an answer as a part of a prompt."""
 

@@ -46,7 +46,11 @@ _PROBED = ("_repr_", "_ipython_")
 def result_of(pending: Pending) -> Any:
     """The value of *pending*, waiting for it and for what it returned; raises its error."""
     while True:
-        wait(pending)
+        try:
+            wait(pending)
+        except BaseException as error:
+            given_up(pending, error)
+            raise
         outcome = pending.outcome
         if type(outcome) is Error:
             raise pending.seen()
@@ -71,7 +75,11 @@ def returned(pending: Pending) -> Any:
 async def awaited(pending: Pending) -> Any:
     """:func:`result_of` for coroutines."""
     while True:
-        await arrive(pending)
+        try:
+            await arrive(pending)
+        except BaseException as error:
+            given_up(pending, error)
+            raise
         outcome = pending.outcome
         if type(outcome) is Error:
             raise pending.seen()
@@ -79,6 +87,23 @@ async def awaited(pending: Pending) -> Any:
         if not isinstance(value, Proxy):
             return value
         pending = value._pending
+
+
+def given_up(pending: Pending, error: BaseException) -> None:
+    """Who waited for *pending* was thrown out by *error*: a time limit, or a cancellation."""
+    if not isinstance(error, Exception):
+        unread(pending)
+
+
+def unread(pending: Pending) -> None:
+    """Nobody waits for *pending* any more: cancel it as soon as nobody holds its future either."""
+    proxy = pending.proxy() if pending.proxy is not None else None
+    if pending.holder is not None or pending.done:
+        return
+    if proxy is None:
+        pending.cancel()
+    else:
+        pending.proxy = weakref.ref(proxy, lambda _: pending.cancel())
 
 
 def text_of(pending: Pending) -> Any:
@@ -134,6 +159,7 @@ class Deferred(Proxy):
         if timeout is not None:
             timeout = clock.seconds("result(timeout=...)", timeout)
             if clock.expired(self._pending, timeout):
+                unread(self._pending)
                 raise TimeoutError(f"{self._pending.address} has no answer after {timeout} s")
         return result_of(self._pending)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import deque
+from collections.abc import Set
 from types import CellType, FrameType
 from typing import Any
 
@@ -29,8 +30,13 @@ def unheld(frame: Frame, left: list[Pending], error: BaseException) -> list[Pend
     if not left:
         return []
     local = _Locals(error)
-    free = {p for p in left if not _said_outside(p, frame) and local.owns_pending(p)}
+    free = {p for p in left if not _said_outside(p, frame.address) and local.owns_pending(p)}
     _keep_prompt(frame, free)
+    return _not_needed(left, free)
+
+
+def _not_needed(left: list[Pending], free: set[Pending]) -> list[Pending]:
+    """Those of *left* that are *free*, and in no prompt of one that is not."""
     kept = [pending for pending in left if pending not in free]
     while kept:
         for needed in _needs(kept.pop()):
@@ -40,9 +46,30 @@ def unheld(frame: Frame, left: list[Pending], error: BaseException) -> list[Pend
     return [pending for pending in left if pending in free]
 
 
-def _said_outside(pending: Pending, frame: Frame) -> bool:
+def unheld_by_others(address: str, left: list[Pending], error: BaseException) -> list[Pending]:
+    """Those of *left* that nobody can read once *error* has left a block of the frame at *address*.
+
+    The variables of the block's own function live on. Its prompt does not count: it is taken back.
+    """
+    if not left:
+        return []
+    local = _Locals(error, _running())
+    free = {p for p in left if not _said_outside(p, address) and local.owns_pending(p)}
+    return _not_needed(left, free)
+
+
+def _running() -> set[FrameType]:
+    frames: set[FrameType] = set()
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        frames.add(frame)
+        frame = frame.f_back
+    return frames
+
+
+def _said_outside(pending: Pending, address: str) -> bool:
     holder = pending.holder
-    return holder is not None and not (holder + "/").startswith(frame.address + "/")
+    return holder is not None and not (holder + "/").startswith(address + "/")
 
 
 def _keep_prompt(frame: Frame, free: set[Pending]) -> None:
@@ -82,12 +109,14 @@ def _frames(error: BaseException) -> list[FrameType]:
 class _Locals:
     """What the frames of a traceback own: trial deletion, as the garbage collector does it."""
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, error: BaseException, running: Set[FrameType] = frozenset()) -> None:
         self._objects: list[Any] = []
         self._index: dict[int, int] = {}
         self._found: list[int] = []
         self._open: list[int] = []
         for frame in _frames(error):
+            if frame in running:
+                continue
             self._count(gc.get_referents(frame))
         self._spread()
 

@@ -27,7 +27,6 @@ from typing import (
 from appl.compat.older import told_once
 from appl.compiler.names import program_of
 from appl.errors import InvalidOption, WorkerLost
-from appl.runtime.activation import shelter
 from appl.runtime.concurrency.clock import First
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait
 from appl.runtime.concurrency.future import Future, awaited, finished, result_of
@@ -151,9 +150,7 @@ def _start_coroutine(
 def beside(caller: Frame, name: str) -> Frame:
     """The frame of what runs beside *caller*, on a copy of its prompt."""
     caller.run.check_open()
-    frame = Frame(caller.run, caller, caller.issue(name), caller.prompt.copy(), caller.voice)
-    shelter(frame, caller)
-    return frame
+    return Frame(caller.run, caller, caller.issue(name), caller.prompt.copy(), caller.voice)
 
 
 def scope_beside(caller: Frame, name: str) -> Frame:

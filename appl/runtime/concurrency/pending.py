@@ -117,7 +117,8 @@ class Pending:
 
     ``looked`` is true when nobody has to look at a failure any more. ``children``
     are calls that outlived the function behind this one, in program order. ``in_loop`` says that
-    only the asyncio loop at home can finish it. ``typed`` ones have an object besides their text.
+    only the asyncio loop at home can finish it. ``overlaps`` says that the program asked in words
+    not to wait for the end of it. ``typed`` ones have an object besides their text.
     """
 
     typed: ClassVar[bool] = False
@@ -131,6 +132,7 @@ class Pending:
         "in_loop",
         "looked",
         "outcome",
+        "overlaps",
         "proxy",
         "subscribers",
         "waiters",
@@ -142,6 +144,7 @@ class Pending:
         self.delivered = False
         self.looked = False
         self.in_loop = False
+        self.overlaps = False
         self.holder: str | None = None
         self.proxy: weakref.ref[Proxy] | None = None
         self.waiters: list[Waiter] | None = None

@@ -1,52 +1,206 @@
-"""Regions: a ``try`` body or a foreign ``with`` block ends when the calls inside have ended.
+"""Regions: what is started in the body of a ``try``, of a foreign ``with`` or of a time limit.
 
-Invariant: of several failures the one that is earliest in program order is raised, and the prompt
-is then as it was when the call that failed was issued.
+Invariant: of several failures the one that is earliest in program order is raised. Who leaves by an
+exception waits for nothing: what was started inside and is held by nobody else is cancelled, and
+the prompts are then as they were when the first of it was issued.
 """
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from asyncio import _get_running_loop
 from collections.abc import Iterator
 from types import TracebackType
+from typing import Any
 
-from appl.prompt import Node
+from appl.prompt import Lazy, Node, Prompt
+from appl.runtime.answers.stream import begun, has_begun
 from appl.runtime.concurrency import structure
-from appl.runtime.concurrency.pending import Error, Pending, Value
+from appl.runtime.concurrency.fiber import arrive, wait
+from appl.runtime.concurrency.held import unheld_by_others
+from appl.runtime.concurrency.pending import Error, Pending, Stop, Value
+from appl.runtime.concurrency.task import Task
 from appl.runtime.frame import FRAME, Frame
 
 _PRUNE = 256
+_ENTERING = threading.Lock()  # several threads may enter blocks of one frame, that of the run
+_ENDING = (Stop, KeyboardInterrupt, SystemExit)
+"""What ends a program: nothing that it started is left to anybody."""
 
 
-class Region:
-    """The body of one ``try`` or ``with``; the same object serves plain and async code."""
+class Block:
+    """The calls that were started in a block, each with the prompts as they were then.
 
-    __slots__ = ("_frame", "_prune_at", "_started", "_tips", "_within")
+    ``due`` are those that the running statement started, in program order.
+    """
 
-    def __init__(self) -> None:
-        self._frame: Frame | None = FRAME.get()
-        self._within: list[Pending] = []
-        self._started: list[Pending] = []
-        self._tips: dict[Pending, Node | None] = {}
+    __slots__ = ("_frame", "_marks", "_prune_at", "_task", "_thread", "due")
+
+    def __init__(self, frame: Frame | None) -> None:
+        self._frame = frame
+        self._marks: dict[Pending, list[tuple[Prompt, Node | None]]] = {}
         self._prune_at = _PRUNE
+        self._thread = threading.get_ident()
+        self._task: asyncio.Task[Any] | None = None
+        self.due: dict[Pending, None] = {}
 
-    def note(self, pending: Pending) -> None:
-        """*pending* was issued inside; remember how far the prompt was."""
+    def note(self, pending: Pending, issuer: Frame) -> None:
+        """*pending* was issued inside, by *issuer*."""
         assert self._frame is not None
-        self._tips[pending] = self._frame.prompt.tip
-        if len(self._tips) > self._prune_at:
-            for done in [p for p in self._tips if isinstance(p.outcome, Value) and not p.children]:
-                del self._tips[done]
-            self._prune_at = 2 * len(self._tips) + _PRUNE
+        self._marks[pending] = list(_marks(self._frame, issuer))
+        if len(self._marks) > self._prune_at:
+            for done in [p for p in self._marks if isinstance(p.outcome, Value) and not p.children]:
+                del self._marks[done]
+            self._prune_at = 2 * len(self._marks) + _PRUNE
+
+    def forget(self, pending: Pending) -> None:
+        """*pending* is done with, and so is what it left in a prompt."""
+        self._marks.pop(pending, None)
+        self.due.pop(pending, None)
 
     def belongs_to(self, frame: Frame) -> bool:
-        """Whether this is the body of a ``try`` or ``with`` of *frame* itself."""
+        """Whether this is a block of *frame* itself."""
         return self._frame is frame
 
+    def _open(self, task: asyncio.Task[Any] | None = None) -> None:
+        self._task = task
+        if self._frame is not None:
+            with _ENTERING:
+                self._frame.regions = (*self._frame.regions, self)
+
+    def _shut(self) -> None:
+        if self._frame is not None:
+            with _ENTERING:
+                left = tuple(each for each in self._frame.regions if each is not self)
+                self._frame.regions = left
+
+    def _left_by(self, error: BaseException) -> None:
+        """An exception leaves the block: nothing in it is waited for any more."""
+        assert self._frame is not None
+        every = list(self._marks)
+        ends = isinstance(error, _ENDING)
+        lost = every if ends else unheld_by_others(self._frame.address, every, error)
+        self._take_back([*lost, *self._failed(error)], error)
+        structure.cancel_all(lost)
+        for pending in every:
+            structure.excuse(pending)
+
+    def _failed(self, error: BaseException) -> list[Pending]:
+        """Those that failed with *error*."""
+        return [each for each in self._marks if any(_is(f, error) for f in _failures(each))]
+
+    def _take_back(self, lost: list[Pending], error: BaseException) -> None:
+        """The prompts are as they were before the first of *lost* was issued.
+
+        What overlaps with the statements after it, and has not failed with *error*, takes back
+        only what was said from it on.
+        """
+        assert self._frame is not None
+        gone, failed = set(lost), set(self._failed(error))
+        for each in reversed([pending for pending in self._marks if pending in gone]):
+            late = each.overlaps and each not in failed
+            for prompt, tip in self._marks[each]:
+                prompt.tip = _before(each, prompt.tip, tip) if late else tip
+            for region in self._frame.regions:
+                region.forget(each)
+
+
+class Limit(Block):
+    """The block of a time limit: who leaves it in time leaves its calls running."""
+
+    __slots__ = ()
+
+    def note(self, pending: Pending, issuer: Frame) -> None:
+        """*pending* was issued inside, or elsewhere by others who share the frame."""
+        if threading.get_ident() == self._thread and _task_here() is self._task:
+            super().note(pending, issuer)
+
+    def enter(self) -> None:
+        """The block begins here, in this thread and task."""
+        self._open(_task_here())
+
+    def leave(self, error: BaseException | None) -> None:
+        """The block is over."""
+        self._shut()
+        if error is not None and self._frame is not None:
+            self._left_by(error)
+
+
+class Region(Block):
+    """The body of one ``try`` or ``with``; the same object serves plain and async code.
+
+    If it *catches*, each statement has the answers of its calls before the next one begins.
+    """
+
+    __slots__ = ("_catches", "_started", "_within")
+
+    def __init__(self, catches: bool) -> None:
+        super().__init__(FRAME.get())
+        self._catches = catches or (self._frame is not None and _caught(self._frame))
+        self._within: list[Pending] = []
+        self._started: list[Pending] = []
+
+    @property
+    def catches(self) -> bool:
+        """Whether an exception may leave it to a handler in the same activation."""
+        return self._catches
+
+    def note(self, pending: Pending, issuer: Frame) -> None:
+        super().note(pending, issuer)
+        if self._catches and not _beside(pending) and self._in_my_task():
+            self.due[pending] = None
+
+    def _in_my_task(self) -> bool:
+        return self._task is None or self._task is _task_here()
+
+    # -- the end of a statement
+
+    def settle(self) -> None:
+        """Wait for the calls of the running statement; raises the first failure."""
+        while self.due:
+            pending = next(iter(self.due))
+            if pending.overlaps:
+                begun(pending)
+            else:
+                for each in structure.unfolded([pending]):
+                    wait(each)
+            self._answered(pending)
+
+    async def asettle(self) -> None:
+        """:meth:`settle` in a coroutine."""
+        while self.due:
+            pending = next(iter(self.due))
+            if pending.overlaps:
+                await has_begun(pending)
+            else:
+                for each in structure.unfolded([pending]):
+                    await arrive(each)
+            self._answered(pending)
+
+    def _answered(self, pending: Pending) -> None:
+        failed = next((each for each in _failures(pending) if each.unseen()), None)
+        if failed is not None and not pending.overlaps:
+            raise failed.seen()
+        del self.due[pending]
+        if not pending.overlaps:
+            assert self._frame is not None
+            for region in self._frame.regions:
+                region.forget(pending)
+
+    # -- the end of the body
+
     def __enter__(self) -> None:
+        self._enter(None)
+
+    async def __aenter__(self) -> None:
+        self._enter(_task_here())
+
+    def _enter(self, task: asyncio.Task[Any] | None) -> None:
+        self._open(task)
         frame = self._frame
         if frame is not None:
             self._within, frame.started = frame.started, self._started
-            frame.regions = (*frame.regions, self)
 
     def __exit__(
         self,
@@ -57,14 +211,11 @@ class Region:
         if self._frame is None:
             return
         try:
-            if error is None or isinstance(error, Exception):
-                structure.join(list(self._tips))
+            if error is None:
+                structure.join(list(self._marks))
         finally:
             self._close()
-        self._settle(error)
-
-    async def __aenter__(self) -> None:
-        self.__enter__()
+        self._over(error)
 
     async def __aexit__(
         self,
@@ -75,43 +226,68 @@ class Region:
         if self._frame is None:
             return
         try:
-            if error is None or isinstance(error, Exception):
-                await structure.ajoin(list(self._tips))
+            if error is None:
+                await structure.ajoin(list(self._marks))
         finally:
             self._close()
-        self._settle(error)
+        self._over(error)
 
     def _close(self) -> None:
-        frame = self._frame
-        assert frame is not None
-        frame.started = self._within
-        frame.regions = tuple(region for region in frame.regions if region is not self)
-        frame.adopt(self._started)
+        assert self._frame is not None
+        self._frame.started = self._within
+        self._shut()
+        self._frame.adopt(self._started)
 
-    def _settle(self, error: BaseException | None) -> None:
-        """Raise the earliest failure, unless it is the one that is on its way already."""
-        if error is not None and not isinstance(error, Exception):
+    def _over(self, error: BaseException | None) -> None:
+        """All have ended, and the earliest failure is raised; or *error* is on its way."""
+        if error is not None:
+            self._left_by(error)
             return
-        failures = (each for pending in self._tips for each in _failures(pending))
-        first = next((each for each in failures if each.unseen() or _is(each, error)), None)
-        for pending in self._tips:
+        failures = (each for pending in self._marks for each in _failures(pending))
+        first = next((each for each in failures if each.unseen()), None)
+        if first is not None:
+            assert isinstance(first.outcome, Error)
+            failed = first.outcome.error
+            self._take_back(self._failed(failed), failed)
+        for pending in self._marks:
             structure.excuse(pending)
-        if first is None:
-            return
-        assert self._frame is not None and isinstance(first.outcome, Error)
-        self._frame.prompt.tip = self._tip_before(first.outcome.error)
-        if first.outcome.error is not error:
-            raise first.outcome.raised()
+        if first is not None:
+            raise first.seen()
 
-    def _tip_before(self, error: BaseException) -> Node | None:
-        """How far the prompt was when the first call was issued that failed with *error*.
 
-        Others failed with it because their prompts held that call.
-        """
-        for pending, tip in self._tips.items():
-            if any(_is(each, error) for each in _failures(pending)):
-                return tip
-        raise AssertionError("a region raises what did not fail in it")
+def _marks(frame: Frame, issuer: Frame) -> Iterator[tuple[Prompt, Node | None]]:
+    """The prompt of *frame*, and those that live on of the activations from there to *issuer*."""
+    yield frame.prompt, frame.prompt.tip
+    inner: Frame | None = issuer
+    while inner is not None and inner is not frame:
+        if inner.shares and inner.prompt is not frame.prompt:
+            yield inner.prompt, inner.prompt.tip
+        inner = inner.parent
+
+
+def _before(pending: Pending, tip: Node | None, first: Node | None) -> Node | None:
+    """The end of the prompt *tip* before *pending* was said, which was after *first*."""
+    for node in tip.since(first) if tip is not None else ():
+        part = node.part
+        if part is pending or (isinstance(part, Lazy) and part.prompt_source() is pending):
+            return node.parent
+    return tip
+
+
+def _caught(frame: Frame) -> bool:
+    """Whether the block of *frame* that is innermost now catches."""
+    inner = frame.regions[-1] if frame.regions else None
+    return isinstance(inner, Region) and inner.belongs_to(frame) and inner.catches
+
+
+def _beside(pending: Pending) -> bool:
+    """Whether the program asked in words that this overlaps with the statements that follow."""
+    return pending.overlaps and isinstance(pending, Task)
+
+
+def _task_here() -> asyncio.Task[Any] | None:
+    loop = _get_running_loop()
+    return asyncio.current_task(loop) if loop is not None else None
 
 
 def _is(failure: Pending, error: BaseException | None) -> bool:

@@ -18,7 +18,7 @@ from appl import threads
 from appl.errors import CallCancelled
 from appl.runtime.concurrency.fiber import Fiber, Hub, Strand, hub_here, run_on, strand_here
 from appl.runtime.concurrency.pending import Error, Outcome, Pending, Stop, Value, explained
-from appl.runtime.concurrency.structure import cancel_all
+from appl.runtime.concurrency.structure import cancel_all, excuse
 from appl.runtime.event import Observed
 from appl.runtime.frame import FRAME, Frame, owed
 
@@ -50,6 +50,7 @@ class Task(Pending):
         self._aio: asyncio.Task[Any] | None = None
         self._cancelled = False
         self._begun = False
+        self.overlaps = True
         if self.run.turn is not None:
             self.run.turn(frame.address, 0, "cancelled", self.end_from_outside)
 
@@ -73,6 +74,8 @@ class Task(Pending):
 
     def _leave(self) -> None:
         self.children = owed(self.frame.started) or None
+        if self.looked:
+            excuse(self)
 
     # -- three ways to run
 

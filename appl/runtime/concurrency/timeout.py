@@ -14,6 +14,7 @@ from appl.errors import RunError
 from appl.runtime.concurrency import clock
 from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import Hub, hub_here, in_coroutine, run_on, strand_here
+from appl.runtime.concurrency.region import Limit
 from appl.runtime.effects import postponed
 from appl.runtime.event import Observed
 from appl.runtime.run import here
@@ -26,7 +27,8 @@ class Late(BaseException):
 class timeout:
     """``with timeout(seconds):`` raises ``TimeoutError`` in a wait that lasts too long.
 
-    In a coroutine ``async with``. Code that waits for nothing is not interrupted.
+    What was started inside and is held by nobody else is cancelled then, and not waited for. In a
+    coroutine ``async with``. Code that waits for nothing is not interrupted.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -48,6 +50,7 @@ class timeout:
         traceback: TracebackType | None,
     ) -> None:
         self._end()
+        self._limit.leave(error)
         if isinstance(error, Late):
             raise self._late() from None
 
@@ -65,6 +68,7 @@ class timeout:
         traceback: TracebackType | None,
     ) -> None:
         self._end()
+        self._limit.leave(error)
         try:
             await self._block.__aexit__(kind, error, traceback)
         except TimeoutError as late:
@@ -81,6 +85,8 @@ class timeout:
     def _begin(self, hub: Hub, strike: Callable[[], object]) -> None:
         """Have *strike* called on the thread of *hub* when the time is up."""
         self._frame = here(lambda: "timeout")
+        self._limit = Limit(self._frame)
+        self._limit.enter()
         self._ordinal = self._frame.run.next_observation(self._frame.address)
 
         def ring() -> None:

@@ -215,6 +215,7 @@ class ToolLoop(Task):
 
     def __init__(self, frame: Frame, home: Hub) -> None:
         super().__init__(frame, home)
+        self.overlaps = False
         self.answers: list[Generation] = []
 
     def attempt(self, body: Any) -> Outcome:
