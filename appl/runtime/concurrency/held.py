@@ -10,14 +10,24 @@ import gc
 import sys
 from collections import deque
 from collections.abc import Set
-from types import CellType, FrameType
+from types import CellType, FrameType, GeneratorType
 from typing import Any
 
 from appl.runtime.answers.call import sources
 from appl.runtime.concurrency.pending import Pending, Proxy
 from appl.runtime.frame import Frame
 
-_CONTAINERS: frozenset[type] = frozenset({list, tuple, dict, set, frozenset, deque, CellType})
+_ITERATORS: tuple[Any, ...] = (
+    iter([]),
+    iter(()),
+    iter({}.values()),
+    enumerate(()),
+    zip(),
+    reversed([]),
+)
+_CONTAINERS: frozenset[type] = frozenset(
+    {list, tuple, dict, set, frozenset, deque, CellType, GeneratorType, *map(type, _ITERATORS)}
+)
 _MOST = 20_000
 _OURS = 2  # the references that the search itself holds: its list's, and getrefcount's argument
 

@@ -80,7 +80,9 @@ class Block:
         assert self._frame is not None
         every = list(self._marks)
         ends = isinstance(error, _ENDING)
-        lost = every if ends else unheld_by_others(self._frame.address, every, error)
+        late = [each for each in every if each not in self.due]
+        lost = every if ends else unheld_by_others(self._frame.address, late, error)
+        lost = [*self.due, *lost]
         self._take_back([*lost, *self._failed(error)], error)
         structure.cancel_all(lost)
         for pending in every:
