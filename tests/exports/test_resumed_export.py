@@ -108,6 +108,20 @@ def test_the_setting_names_the_command_that_goes_on(project: Project) -> None:
         assert len(collector.spans) > 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--chrome", "-", "--from-start"),
+        ("--chrome", "-", "--deadline", "5"),
+        *(("--otel", "http://127.0.0.1:9", "--deadline", each) for each in ("0", "-1", "nan")),
+    ],
+)
+def test_options_that_cannot_be_are_refused(project: Project, words: tuple[str, ...]) -> None:
+    made(project.folder / ".appl", 1)
+    done = project.appl("trace", "export", *words)
+    assert done.code == 2 and words[-1 if "--from-start" in words else -2] in done.err
+
+
 @contextlib.contextmanager
 def collector_process(capacity: int, work_s: float) -> Iterator[str]:
     words = [sys.executable, str(PROCESS), str(capacity), str(work_s)]

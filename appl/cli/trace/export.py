@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import math
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -57,7 +58,6 @@ _FORMS = ("otel_file", "chrome", "jsonl", "markdown")
     "--deadline",
     metavar="SECONDS",
     type=float,
-    default=600.0,
     help="with --otel, how long to go on trying; default: 600",
 )
 @switch("--from-start", help="with --otel, send also what has arrived in an earlier export")
@@ -74,6 +74,7 @@ def command(given: Options) -> int:
             raise UsageError(
                 "--follow sends spans of a run that goes on: give it with --otel alone"
             )
+        _check_sending(given)
         if given.follow:
             return _follow(run_path(given.run), given)
         trace = Trace.open(run_path(given.run), salvage=given.salvage)
@@ -86,6 +87,15 @@ def command(given: Options) -> int:
         if sent is not None and not sent.delivery.complete:
             return exits.FAILED
     return failure.code
+
+
+def _check_sending(given: Options) -> None:
+    """Raise ``UsageError`` for options of ``--otel`` that are given without it, or cannot be."""
+    if not given.otel and (given.from_start or given.deadline is not None):
+        word = "--from-start" if given.from_start else "--deadline"
+        raise UsageError(f"{word} is for spans that are sent: give it with --otel URL")
+    if given.deadline is not None and not 0 < given.deadline < math.inf:
+        raise UsageError(f"--deadline takes a number of seconds above 0, got {given.deadline:g}")
 
 
 class _Sending:
@@ -102,9 +112,10 @@ class _Sending:
         if given.from_start:
             self._checkpoint.clear()
         self._bar = None if given.json or not sys.stderr.isatty() else _Bar()
+        patience = delivery.Patience(total_s=given.deadline or delivery.TOTAL_S)
         self._courier = delivery.Courier(
-            collector, checkpoint=self._checkpoint,
-            patience=delivery.Patience(total_s=given.deadline), watch=self._bar or _unwatched,
+            collector, checkpoint=self._checkpoint, patience=patience,
+            watch=self._bar or _unwatched,
         )  # fmt: skip
         self.delivery: Delivery = self._courier.delivery
 
