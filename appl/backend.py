@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
 
 from appl.errors import BackendNotFound, ConfigError, MissingExtra, Unsupported, nearest
@@ -283,10 +284,8 @@ def load(name: str, settings: Mapping[str, Any] | None = None) -> Backend:
     that is no backend.
     """
     if ":" in name:
-        module, _, attribute = name.partition(":")
-        check_module(name)
         try:
-            factory = getattr(importlib.import_module(module), attribute)
+            factory = named(name)
         except MissingExtra:
             raise
         except (ImportError, AttributeError) as error:
@@ -312,13 +311,23 @@ def load(name: str, settings: Mapping[str, Any] | None = None) -> Backend:
     return cast(Backend, made)
 
 
-def check_module(name: str) -> None:
-    """Refuse ``module:attribute`` of Python's own library, before it is imported.
+def named(name: str) -> Any:
+    """What ``module:attribute`` names, of an installed module or one of the working directory.
 
-    Raises ``ConfigError``.
+    Raises ``ConfigError`` for Python's own library, before it is imported; else as an import does.
     """
-    if name.partition(":")[0].partition(".")[0] in sys.stdlib_module_names:
+    module, _, attribute = name.partition(":")
+    head = module.partition(".")[0]
+    if head in sys.stdlib_module_names:
         raise ConfigError(f"{name!r} is part of Python's own library, which has no backends")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        here = str(Path.cwd())
+        if error.name != head or here in sys.path:
+            raise
+        sys.path.append(here)
+    return getattr(importlib.import_module(module), attribute)
 
 
 def _check_protocol(name: str, made: object, wanted: Sequence[str]) -> None:

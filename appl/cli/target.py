@@ -90,7 +90,8 @@ def _missing(target: Target, module: ModuleType) -> str:
 
 
 def _by_name(name: str) -> ModuleType:
-    sys.path.insert(0, str(Path.cwd()))
+    if not name.startswith("appl."):  # what belongs to appl needs no module of this folder
+        sys.path.insert(0, str(Path.cwd()))
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -20,6 +20,7 @@ from appl.extras import library
 
 FILES = ("appl.toml", "pyproject.toml", "appl.yaml", "appl.yml", "appl.json")
 _LARGEST = 1 << 20  # bytes of a settings file
+_MOST = 100_000  # values in it, those counted twice that YAML's aliases repeat
 
 
 class SettingsFile(NamedTuple):
@@ -70,6 +71,8 @@ def _read(file: Path) -> SettingsFile | None:
     table = _table(file, text, own)
     if table is None:
         return None
+    if _is_huge(table):
+        raise ConfigError(f"{file} holds more than {_MOST} values")
     said = data if own else repr(table).encode("utf-8", "backslashreplace")
     return SettingsFile(file, table, text, hashlib.sha256(said).hexdigest())
 
@@ -84,6 +87,18 @@ def _bytes(file: Path) -> bytes:
     if len(data) > _LARGEST:
         raise OSError(f"it is larger than {_LARGEST} bytes")
     return data
+
+
+def _is_huge(table: object) -> bool:
+    """Whether *table* holds more than so many values, or holds itself."""
+    waiting = [table]
+    for _ in range(_MOST):
+        if not waiting:
+            return False
+        part = waiting.pop()
+        if isinstance(part, Mapping | list):
+            waiting += part.values() if isinstance(part, Mapping) else part
+    return bool(waiting)
 
 
 def _table(file: Path, text: str, own: bool) -> Mapping[str, Any] | None:

@@ -6,7 +6,6 @@ imported here, is not judged.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 import types
@@ -14,7 +13,7 @@ import typing
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
-from appl.backend import check_module, installed
+from appl.backend import installed, named
 from appl.config import Secret
 from appl.errors import ConfigError, nearest
 
@@ -105,9 +104,7 @@ def _factory(name: str) -> Callable[..., Any] | None:
             factory = point.load()
         else:
             written = UNINSTALLED.get(name, name)
-            check_module(written)
-            module, _, attribute = written.partition(":")
-            factory = getattr(importlib.import_module(module), attribute) if attribute else None
+            factory = named(written) if ":" in written else None
     except (ImportError, AttributeError):
         return None
     return factory if callable(factory) else None

@@ -390,10 +390,16 @@ CONTROLS = {
         "        pass\n",
         "trust/test_hostile_settings.py::test_what_is_no_backend_is_an_error_of_configuration",
     ),
+    "the folder comes before the libraries": Control(
+        "cli/target.py",
+        '    if not name.startswith("appl."):',
+        "    if name:",
+        "trust/test_hostile_settings.py::test_a_module_of_the_folder_stands_for_no_library",
+    ),
     "Python's own library has backends": Control(
         "backend.py",
-        '    if name.partition(":")[0].partition(".")[0] in sys.stdlib_module_names:\n',
-        "    if not name:\n",
+        "    if head in sys.stdlib_module_names:\n",
+        "    if not head:\n",
         "trust/test_hostile_settings.py::test_what_is_no_backend_is_an_error_of_configuration",
     ),
 }

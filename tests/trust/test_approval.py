@@ -20,6 +20,10 @@ from appl.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = 'seed = 7\nbackend = "evil:f"\n'
+BOMB = "a0: &a0 {x: y}\n" + "".join(
+    f"a{n}: &a{n} {{{', '.join(f'{k}: *a{n - 1}' for k in 'abcdefgh')}}}\n" for n in range(1, 9)
+)
+"""A table of eight tables of eight tables: a few hundred bytes, and 16 million values."""
 NEEDS = "holds settings that need your approval"
 
 
@@ -268,6 +272,8 @@ def test_what_appl_init_writes_needs_no_approval(
         (lambda file: file.symlink_to("/dev/zero"), "no ordinary file"),
         (lambda file: file.write_bytes(b"#" * (1 << 20) + b"\n"), "larger than"),
         (lambda file: file.write_text("a = " + "[" * 100_000), "nested too deeply"),
+        (lambda file: file.with_suffix(".yaml").write_text(BOMB), "more than 100000 values"),
+        (lambda file: file.with_suffix(".yaml").write_text("a: &a [*a]"), "more than 100000"),
     ],
 )
 def test_a_file_that_cannot_be_settings_ends_the_search(

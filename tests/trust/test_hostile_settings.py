@@ -394,6 +394,20 @@ def test_what_was_approved_works_until_it_changes(theirs: Stranger) -> None:
     assert not theirs.effects()
 
 
+@pytest.mark.parametrize("words", [["ask", "What?"], ["config"], ["models"], ["trace", "ls"]])
+def test_a_module_of_the_folder_stands_for_no_library(theirs: Stranger, words: list[str]) -> None:
+    for name in ("yaml", "openai", "httpx", "numpy", "pydantic", "litellm", "appl_backends"):
+        (theirs.folder / f"{name}.py").write_text(EVIL)
+    (theirs.folder / "appl.yaml").write_text("seed: 1\nmodel: embedded/embedded\n")
+    command = [sys.executable, "-P", "-m", "appl", *words]  # as the installed command starts
+    path = os.pathsep.join([str(ROOT), str(ROOT / "backends")])
+    done = subprocess.run(
+        command, cwd=theirs.folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True,
+        text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert not theirs.effects() and done.returncode in (0, 2), done
+
+
 # -- a backend that is none
 
 
