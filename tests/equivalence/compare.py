@@ -86,7 +86,11 @@ def described(error: BaseException | None) -> str:
 
 def compiled(program: Program) -> dict[str, Any]:
     """The module of the prompt program."""
-    name, source = f"<program {program.seed}>", program.source()
+    return module_of(f"<program {program.seed}>", program.source())
+
+
+def module_of(name: str, source: str) -> dict[str, Any]:
+    """The module with this *source*."""
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     module = sys.modules["random_program"] = ModuleType("random_program")
     exec(compile(source, name, "exec"), vars(module))

@@ -113,9 +113,9 @@ def first_failure() -> Any:
 
 
 @BOTH
-def test_what_a_failed_task_left_behind_failed_before_the_task(sequential: bool) -> None:
+def test_a_task_that_fails_drops_what_it_left_behind_also_in_a_try(sequential: bool) -> None:
     with running(Scripted(answer), sequential=sequential):
-        assert first_failure() == "refused"
+        assert first_failure() == "own failure"
 
 
 @ppl

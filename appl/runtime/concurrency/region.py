@@ -213,8 +213,7 @@ class Region(Block):
         if self._frame is None:
             return
         try:
-            if error is None:
-                structure.join(list(self._marks))
+            structure.join(self._awaited(error))
         finally:
             self._close()
         self._over(error)
@@ -228,8 +227,7 @@ class Region(Block):
         if self._frame is None:
             return
         try:
-            if error is None:
-                await structure.ajoin(list(self._marks))
+            await structure.ajoin(self._awaited(error))
         finally:
             self._close()
         self._over(error)
@@ -240,10 +238,21 @@ class Region(Block):
         self._shut()
         self._frame.adopt(self._started)
 
+    def _awaited(self, error: BaseException | None) -> list[Pending]:
+        """What is waited for at the end: all; of a call that failed, those before it."""
+        if error is None:
+            return list(self._marks)
+        due, failed = list(self.due), set(self._failed(error))
+        return due[: next((place for place, each in enumerate(due) if each in failed), 0)]
+
     def _over(self, error: BaseException | None) -> None:
         """All have ended, and the earliest failure is raised; or *error* is on its way."""
         if error is not None:
-            self._left_by(error)
+            before = (f for each in self._awaited(error) for f in _failures(each) if f.unseen())
+            first = next(before, None)
+            self._left_by(error if first is None else first.seen())
+            if first is not None:
+                raise first.seen()
             return
         failures = (each for pending in self._marks for each in _failures(pending))
         first = next((each for each in failures if each.unseen()), None)
