@@ -17,6 +17,8 @@ from appl.tracing.reading.trace import records
 
 GOLDEN = Path(__file__).parents[1] / "traces" / "1"
 NAMES = ("tree", "observed", "failing", "streamed", "tools", "media", "masked", "resumed")
+KEY = bytes(32)
+"""The key that signs the blocks of the first size."""
 SIZES = (3, 11)  # records in a block
 
 
@@ -51,7 +53,8 @@ def told(trace: Trace) -> str:
 
 def built(name: str, groups: Sequence[Sequence[Any]]) -> Sample:
     """The trace that holds *groups* of records, one block each."""
-    encoder, data, bounds = block.Encoder(), block.MAGIC, [len(block.MAGIC)]
+    key = KEY if name.endswith(f"/{SIZES[0]}") else None
+    encoder, data, bounds = block.Encoder(key=key), block.MAGIC, [len(block.MAGIC)]
     for group in groups:
         data += encoder.block(b"".join(map(codec.pack, group)))
         bounds.append(len(data))

@@ -376,6 +376,23 @@ def test_a_module_is_not_started_from_another_folder(project: Project) -> None:
     assert project.python("-m", "appl", "trace", "replay", str(path)).code == 0
 
 
+def test_a_tape_is_replayed_with_trust_only(project: Project) -> None:
+    tape = project.folder / "run.jsonl"
+    assert project.appl("trace", "export", "--jsonl", str(tape)).code == 0
+    started(project)
+    refused = project.appl("trace", "replay", str(tape))
+    assert refused.code == 2 and "it is not signed" in refused.err and not started(project)
+    assert project.appl("trace", "replay", str(tape), "--trust").code == 0 and started(project)
+
+
+def test_verify_says_who_signed_a_run(project: Project) -> None:
+    (own,) = project.traces
+    theirs = forging.make_strangers(own, own.with_name("theirs.trace"))
+    for path, mine, words in ((own, True, "by you"), (theirs, False, "not by you; what uses it")):
+        assert project.appl("trace", "verify", str(path), "--json").data[0]["own"] is mine
+        assert f"signed   {words}" in project.appl("trace", "verify", str(path)).out
+
+
 def test_a_link_is_not_a_run_of_ones_own(project: Project) -> None:
     (own,) = project.traces
     link = own.with_name("20990101T000000.000Z-main-0000.trace")

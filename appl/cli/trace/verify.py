@@ -17,7 +17,7 @@ from appl.cli.trace.named import run_path
 from appl.cli.trace.several import bytes_shown, counted, run_paths
 from appl.config import load
 from appl.errors import TraceError
-from appl.session.ownership import owner
+from appl.session.ownership import is_own, owner
 from appl.tracing import salvage
 from appl.tracing.keeping.trust import end_here
 from appl.tracing.keeping.verifying import Verdict, compare, verify
@@ -54,7 +54,11 @@ def verify_command(given: Options) -> int:
         other = None if given.against is None else run_path(given.against)
         verdicts = [_verified(path, other) for path in run_paths(given.runs or ["last"])]
         if given.json:
-            out(as_json([verdict.as_data() for verdict in verdicts], indent=2))
+            out(
+                as_json(
+                    [{**each.as_data(), "own": is_own(each.path)} for each in verdicts], indent=2
+                )
+            )
         else:
             for verdict in verdicts:
                 out("\n".join(_lines(verdict)))
@@ -84,6 +88,8 @@ def _lines(verdict: Verdict) -> list[str]:
     if verdict.torn:
         lines.append(f"  torn     {verdict.torn} bytes of a last group that a crash cut off")
     if verdict.good:
+        signed = "by you" if is_own(verdict.path) else "not by you; what uses it asks for --trust"
+        lines.append(f"  signed   {signed}")
         every = counted(verdict.digests + verdict.masked, "call")
         checked = f"{verdict.digests} of {every} computed again"
         lines.append(f"  digests  {checked}; {verdict.masked} masked")

@@ -50,6 +50,8 @@ def end_here(path: Path, owner: Owner | None) -> None:
 def _signatures(path: Path, owner: Owner | None) -> list[bytes | None]:
     """Those of the blocks of *path*, ending with ``None`` at a wrong one; empty without any."""
     with regular_file(path) as file:
+        if file.read(1) == b"{":  # a tape
+            return []
         first = next(block.blocks(file), None)
         if first is None or not first[1] & block.SIGNED:
             return []
