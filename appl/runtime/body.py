@@ -72,6 +72,7 @@ class Body:
         settle: bool = False,
     ) -> Any:
         """Run an ``async def`` body in *frame*; with *settle* its result is waited for."""
+        frame.run.tasks.install()  # it was called before its loop ran, as in asyncio.run(main())
         token = FRAME.set(frame)
         frame.thread = threading.get_ident()
         try:

@@ -68,6 +68,40 @@ async def test_tasks_of_other_coroutines_are_scopes():
         }  # fmt: skip
 
 
+def asked_twice(way):
+    """The addresses and prompts of a program that *way* has wait for five coroutines."""
+
+    async def twice(word):
+        first = await ask(word)
+        return await ask(f"{word} {first}")
+
+    @ppl
+    async def main():
+        return await way([twice(word) for word in "edcba"])
+
+    return main
+
+
+async def in_their_order(coroutines):
+    return await asyncio.gather(*coroutines)
+
+
+async def as_they_end(coroutines):
+    return [await each for each in asyncio.as_completed(coroutines)]
+
+
+@pytest.mark.parametrize("way", [in_their_order, as_they_end])
+def test_addresses_do_not_follow_the_order_of_answers(way):
+    found = []
+    for seed in range(4):
+        backend = Seeded(seed)
+        with running(backend):
+            asyncio.run(asked_twice(way)())
+        asked = [(each.address, list(each.messages)[-1].content[0]) for each in backend.requests]
+        found.append(sorted(asked))
+    assert all(each == found[0] for each in found) and len(set(found[0])) == 10
+
+
 async def test_the_loop_keeps_its_own_task_factory():
     loop = asyncio.get_running_loop()
     before = loop.get_task_factory()

@@ -6,12 +6,14 @@ Invariant: the loop's own task factory still makes every task; it is put back wh
 from __future__ import annotations
 
 import asyncio
+import sys
 from asyncio import _get_running_loop
 from collections.abc import Coroutine, Generator
 from contextvars import copy_context
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
+from appl.prompt import digest_of
 from appl.runtime.frame import FRAME, Frame
 
 OWN_CODE: set[CodeType] = set()
@@ -68,6 +70,29 @@ def _addressed(coro: Made) -> bool:
 
 def _scope(frame: Frame, coro: Made) -> Frame:
     name = getattr(coro, "__qualname__", type(coro).__name__).replace("/", "_")
+    if _in_any_order():
+        name += "~" + digest_of(_arguments(coro))[:4].hex()
     scope = Frame(frame.run, frame, frame.issue(name), frame.prompt, frame.voice, frame.regions)
     scope.started = frame.started
     return scope
+
+
+_MAKERS = (asyncio.tasks.__file__, asyncio.base_events.__file__)
+_VALUES = (str, bytes, int, float, bool, type(None))
+
+
+def _in_any_order() -> bool:
+    """Whether ``asyncio.as_completed`` makes this task: it goes through a set of coroutines."""
+    maker: FrameType | None = sys._getframe(3)
+    while maker is not None and maker.f_code.co_filename in _MAKERS:
+        if maker.f_code.co_name == "as_completed":
+            return True
+        maker = maker.f_back
+    return False
+
+
+def _arguments(coro: Made) -> str:
+    """The plain values that a coroutine which has not begun was called with."""
+    frame = getattr(coro, "cr_frame", None)
+    values = frame.f_locals if frame is not None else {}
+    return repr({name: value for name, value in values.items() if type(value) in _VALUES})
