@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import io
 import json
@@ -30,7 +31,9 @@ CANARIES = {
     "key": KEY, "header": HEADER, "password": PASSWORD, "query": QUERY, "database": DATABASE,
     "token": TOKEN,
 }  # fmt: skip
-ENVIRONMENT = {"GATE_API_KEY": KEY, "DATABASE_PASSWORD": DATABASE, "SERVICE_TOKEN": TOKEN}
+ENVIRONMENT = {
+    "GATE_API_KEY": KEY, "DATABASE_PASSWORD": DATABASE, "SERVICE_TOKEN": TOKEN, "GATE": HEADER,
+}  # fmt: skip
 
 
 def forms(secret: str) -> set[bytes]:
@@ -38,9 +41,15 @@ def forms(secret: str) -> set[bytes]:
     texts = {
         secret, repr(secret)[1:-1], json.dumps(secret)[1:-1],
         json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(json.dumps(secret))[3:-3],
-        quote(secret), quote(secret, safe=""), quote_plus(secret),
+        quote(secret), quote(secret, safe=""), quote_plus(secret), *(each[:-1] for each in coded(secret)),
     }  # fmt: skip
     return {text.encode() for text in texts}
+
+
+def coded(secret: str) -> tuple[str, str]:
+    """*secret* as a server may have stored it: in base64 and in hexadecimal."""
+    data = secret.encode()
+    return base64.b64encode(data).decode().rstrip("="), data.hex()
 
 
 def found(data: bytes | str) -> list[str]:
@@ -104,7 +113,8 @@ _HTML = {"Content-Type": "text/html"}
 
 def echoes(*known: str) -> tuple[Fault, ...]:
     """Failures of a server that tells the canaries of these names."""
-    every = " ".join(CANARIES[name] for name in known)
+    secrets = [CANARIES[name] for name in known]
+    every = " ".join((*secrets, *(each for secret in secrets for each in coded(secret))))
     told = json.dumps({"error": {"message": f"no such key: {every}", "code": "x"}}).encode()
     page = f"<html>{every}</html>".encode()
     return (

@@ -68,8 +68,8 @@ IN_TIME, AT_ONCE = 60.0, 0.1
 def settings(client: str, server: FaultServer, deadline_s: float) -> str:
     place = f"{server.openai_url}?key={QUERY}"
     own = {
-        "gate": f'type = "openai"\nbase_url = "{place}"\nheaders = {{"X-Gate" = "{HEADER}"}}',
-        "litellm": f'base_url = "{server.openai_url}"\nheaders = {{"X-Gate" = "{HEADER}"}}',
+        "gate": f'type = "openai"\nbase_url = "{place}"\nheaders = {{"X-Gate" = {{env = "GATE"}}}}',
+        "litellm": f'base_url = "{server.openai_url}"\nheaders = {{"X-Gate" = {{env = "GATE"}}}}',
         "sglang": f'url = "{server.url}"\ntokenizer = "{WEIGHTS}"',
     }[client]
     model = {"litellm": "litellm/openai/fault"}.get(client, f"{client}/fault")
