@@ -103,7 +103,7 @@ def test_a_resumed_run_runs_what_had_not_ended_and_nothing_else(seed: int, tmp_p
     path = cut(tmp_path / "one.trace", tmp_path / "cut.trace", random.Random(seed))
     had_ended = {use.arguments for use in Trace.open(path).tools.values() if use.message}
     runs: Counter[tuple[int, int]] = Counter()
-    with resumed(path, backend=ECHO):
+    with resumed(path, trust=True, backend=ECHO):
         assert agents(runs, int) == first
     ran = {f'{{"agent": {agent}, "page": {page}}}' for agent, page in runs}
     assert not ran & had_ended and len(ran | had_ended) == 3 * MANY
