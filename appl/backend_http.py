@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -127,13 +128,17 @@ def read_json(body: bytes | str) -> Any:
     sizes = [data.count(each) for each in (b"[", b"{", b",")]
     if len(data) > ANSWER_BYTES or sum(sizes) > PARTS:
         raise ValueError(f"JSON of more than {ANSWER_BYTES >> 20} MiB or {PARTS} parts")
-    try:
+    value = _NOTHING
+    with suppress(ValueError, RecursionError):  # these would keep the text
         value = json.loads(body)
-    except RecursionError:
-        raise ValueError("JSON that is nested too deeply") from None
+    if value is _NOTHING:
+        raise ValueError("no JSON, or JSON that is nested too deeply")
     if sizes[0] + sizes[1] > LEVELS and _is_deep(value):
         raise ValueError(f"JSON that is nested more than {LEVELS} levels deep")
     return value
+
+
+_NOTHING: Any = object()
 
 
 def _is_deep(value: Any) -> bool:

@@ -68,7 +68,8 @@ def of_client(client: str, stream: bool, number: int, elsewhere: str) -> Found:
 def told(client: str, protocol: Protocol, kind: str, found: Found) -> None:
     """Print one line."""
     what = ", ".join(f"{number:,} {name}" for name, number in found.kinds.most_common())
-    print(f"{client:8} {protocol.name:14} {kind:22} {found.kinds.total():7,}  {what}", flush=True)
+    print(f"{client:8} {protocol.name:14} {kind:22} {found.kinds.total():7,}  "
+          f"{memory('VmRSS'):4} MB  {what}", flush=True)  # fmt: skip
 
 
 def main(number: int) -> None:
@@ -78,6 +79,7 @@ def main(number: int) -> None:
     for client in CLIENTS:
         found_in(client, islice(matrix.statuses(PROTOCOLS[client][False]), 50), False)
     idle = memory("VmRSS")
+    print(f"idle: {idle} MB")
     Path("/proc/self/clear_refs").write_text("5")
     total = Found()
     with FaultServer() as other:
@@ -85,6 +87,7 @@ def main(number: int) -> None:
             for stream in (False, True):
                 total.add(of_client(client, stream, int(number * share / 2), f"{other.url}/canary"))
         elsewhere = other.connections
+    print(f"sockets: at most {memory('VmHWM')} MB", flush=True)
     inside = parsed(2 * number)
     above = memory("VmHWM") - idle
     sockets = total.kinds.total()

@@ -7,9 +7,11 @@ bodies go over sockets with every client.
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -213,6 +215,17 @@ def test_a_silent_probe_ends_at_the_deadline_of_the_call(path: str) -> None:
             assert time.monotonic() - since < 2.0
 
 
+async def test_a_question_about_the_server_has_a_deadline_of_its_own() -> None:
+    with Facts() as server:
+        server.said, server.silent = {}, frozenset({"/model_info"})
+        wire = Wire(server.url, None, None, 4, 5.0)
+        since = time.monotonic()
+        with pytest.raises(BackendTimeout, match="did not answer /model_info"):
+            await wire.within(0.2, wire.exchange("GET", "/model_info", b""), "/model_info")
+        assert time.monotonic() - since < 1.2
+        await wire.aclose()
+
+
 # -- the seam
 
 
@@ -258,6 +271,21 @@ def test_no_backend_stops_a_run_by_its_answer(wrong: Any) -> None:
             str(ask("one"))
         backend.wrong = lambda found: found
         assert str(ask("two")) == "fine"
+
+
+# -- encoding
+
+
+@pytest.mark.parametrize("client", ["openai", "litellm", "sglang"])
+async def test_a_compressed_answer_is_refused_by_every_client(client: str) -> None:
+    right = NATIVE if client == "sglang" else CHAT
+    faults = [
+        Fault(coding, 200, {**JSON, "Content-Encoding": coding}, packed)
+        for coding, packed in (
+            ("gzip", gzip.compress(written(right))), ("deflate", zlib.compress(written(right))),
+        )
+    ]  # fmt: skip
+    assert set(await outcomes(client, faults, False)) == {"MalformedResponse"}
 
 
 # -- size

@@ -9,10 +9,12 @@ import importlib
 import json
 from typing import Any
 
+import httpx
 import pytest
 
 from appl.errors import BackendError, BackendRefused, MalformedResponse, Unsupported
 from appl.testing import Fault, FaultServer
+from appl_backends.guard import guard_clients, question
 from appl_backends.litellm import _BLOCKING, LiteLLM
 from tests.providers.asking import JSON, KEY, closing, request
 
@@ -111,3 +113,20 @@ async def test_a_long_answer_in_a_providers_own_interface_is_refused(provider: s
         with AnyServer(lambda ask, status=status: Fault("long", status, JSON, long)) as server:
             error = await outcome(server, provider, False)
         assert type(error) is kind and len(str(error)) < 1000, error
+
+
+def test_a_blocking_client_follows_no_redirect_and_reads_no_more_than_it_may() -> None:
+    guard_clients(httpx)
+    long, failed = b"x" * (20 << 20), b"no" * (1 << 20)
+    with FaultServer() as other:
+        faults = [Fault("moved", 307, {"Location": other.url}, b""), Fault("long", 200, {}, long),
+                  Fault("failed", 400, {}, failed), Fault("right", 200, {}, b"fine")]  # fmt: skip
+        with FaultServer(faults) as server, httpx.Client(follow_redirects=True) as client:
+            with pytest.raises(BackendRefused, match="not followed"), question("who"):
+                client.post(server.url, json={})
+            with pytest.raises(MalformedResponse, match="more than 16 MiB"), question("who"):
+                client.post(server.url, json={})
+            with question("who"):
+                assert len(client.post(server.url, json={}).content) == 1 << 14
+                assert client.post(server.url, json={}).content == b"fine"
+        assert not other.connections

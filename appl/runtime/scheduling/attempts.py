@@ -24,7 +24,7 @@ from appl.runtime.event import AttemptFailed
 from appl.runtime.scheduling.accounts import ONE, Account, Amounts, Desk
 from appl.runtime.scheduling.admission import Admission, Wanted, unseen
 from appl.runtime.scheduling.asking import Asking, dispatched
-from appl.runtime.scheduling.connecting import Connecting
+from appl.runtime.scheduling.connecting import Connecting, letting_go
 from appl.runtime.scheduling.deadlines import CommonDeadline, Deadline, watching
 from appl.runtime.scheduling.hedging import Hedge
 from appl.runtime.scheduling.holding import Holding, Load, Why
@@ -130,7 +130,8 @@ class Attempts:
         assert request is not None
         if self._timeless:
             dispatched(call, 1)
-            return await self.backend.complete(request, call.emit)
+            with letting_go():
+                return await self.backend.complete(request, call.emit)
         total = self._left_for(call)
         self._present += 1
         try:
@@ -242,9 +243,10 @@ class Attempts:
 
     async def _streamed(self, asking: Asking) -> Response:
         if not self._late:
-            return await self.backend.complete(asking.request, asking.emit)
+            with letting_go():
+                return await self.backend.complete(asking.request, asking.emit)
         deadlines = self.policy.deadlines
-        with Deadline(self._clock) as late:
+        with Deadline(self._clock) as late, letting_go():
             late.set("first token", deadlines.first_token_s)
             emit = watching(late, deadlines.between_tokens_s, asking.emit)
             return await self.backend.complete(asking.request, emit)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import math
+import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -95,10 +96,28 @@ class Connecting:
         with Deadline(LoopClock() if by_default else self._clock) as late:
             if self._seconds != math.inf:
                 late.set("connect", ATTEMPT_S if by_default else self._seconds)
-            await self._connect()
+            with letting_go():
+                await self._connect()
 
     def _tried(self, task: asyncio.Task[None]) -> None:
         """A failure that nobody has waited for says nothing to who comes later."""
         failed = not task.cancelled() and task.exception() is not None
         if failed and not self._present and self._task is task:
             self._task = None
+
+
+@contextmanager
+def letting_go() -> Iterator[None]:
+    """Have an error of the backend keep nothing of what its functions had in hand.
+
+    A wrong answer may be large, and frames that refer to their own error live until Python looks
+    for cycles, which it does more seldom the more there is.
+    """
+    try:
+        yield
+    except BackendError as error:
+        each: BaseException | None = error
+        while each is not None:
+            traceback.clear_frames(each.__traceback__)
+            each = each.__cause__ or each.__context__
+        raise

@@ -20,7 +20,7 @@ from appl_backends.embedded.server import refusal as refusals
 from appl_backends.embedded.server.chat import Chat
 from appl_backends.embedded.server.completions import Completions
 from appl_backends.embedded.server.fields import parsed
-from appl_backends.embedded.server.guard import Arrivals, Hosts, arrive
+from appl_backends.embedded.server.guard import ARRIVAL_SECONDS, Arrivals, Hosts, arrive
 from appl_backends.embedded.server.info import Info
 from appl_backends.embedded.server.jobs import Jobs
 from appl_backends.embedded.server.keys import Keys
@@ -48,9 +48,10 @@ class Server:
         most_bytes: int = MOST_BYTES,
         incremental: bool = False,
         hosts: Collection[str] = (),
+        arrival: float = ARRIVAL_SECONDS,
     ) -> None:
         self._backend, self._keys, self._stop, self._most = backend, keys, stop, most_bytes
-        self._hosts, self.arrivals = Hosts(hosts), Arrivals()
+        self._hosts, self._arrival, self.arrivals = Hosts(hosts), arrival, Arrivals(arrival)
         self.jobs = Jobs(backend, queue)
         self._words = Words(backend.tokenizer, backend.engine.model.shape.vocab)
         self._info = Info(self.jobs, {"incremental_streaming_output": incremental})
@@ -93,7 +94,7 @@ class Server:
         given = request.headers.get("Authorization")
         if not self._keys.allow(request.path, given, admin=request.path in _ADMIN):
             return web.json_response({"error": "Unauthorized"}, status=401)
-        await arrive(request)
+        await arrive(request, self._most, self._arrival)
         return await handler(request)
 
     @web.middleware

@@ -19,7 +19,8 @@ from appl_backends.embedded.server.refusal import Refusal
 
 ARRIVAL_SECONDS = 20.0
 """How long the head of a request may take to arrive, and how long its body."""
-_LOOK_SECONDS = 2.0
+_LOOKS = 10
+"""How often the connections are looked after in that time."""
 _LOCAL = frozenset({"localhost"})
 _ELSEWHERE = ("cross-site", "same-site")  # a page of another site asks through a browser
 
@@ -67,25 +68,31 @@ def _hostname(host: str) -> str | None:
         return None
 
 
-async def arrive(request: web.Request) -> None:
-    """Have the whole body of *request* here. Raises ``Refusal`` if it is compressed or late."""
+async def arrive(request: web.Request, most_bytes: int, seconds: float) -> None:
+    """Have the whole body of *request* here.
+
+    Raises ``Refusal`` if it is compressed, late, or says that it is longer than *most_bytes*.
+    """
     coding = request.headers.get("Content-Encoding", "identity").strip().lower()
     if coding not in ("identity", ""):
         raise Refusal("the body is compressed; send it as it is")
+    if (request.content_length or 0) > most_bytes:
+        raise web.HTTPRequestEntityTooLarge(most_bytes, request.content_length or 0)
     try:
-        async with asyncio.timeout(ARRIVAL_SECONDS):
+        async with asyncio.timeout(seconds):
             await request.read()
     except TimeoutError:
-        raise Refusal(f"the body did not arrive within {ARRIVAL_SECONDS:g} s", 408) from None
+        raise Refusal(f"the body did not arrive within {seconds:g} s", 408) from None
 
 
 class Arrivals:
-    """Ends connections whose next request has begun to arrive and does not end.
+    """Ends connections whose next request does not arrive within so many *seconds*.
 
     aiohttp limits the time between two requests of a connection only.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
         self._since: dict[web.RequestHandler, float] = {}
         self._busy: set[web.RequestHandler] = set()
 
@@ -101,14 +108,14 @@ class Arrivals:
     async def watch(self, server: web.Server) -> None:
         """Look after the connections of *server* until cancelled."""
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(self._seconds / _LOOKS)
             self.look(server.connections, time.monotonic())
 
     def look(self, connections: Collection[web.RequestHandler], now: float) -> None:
         """End those of *connections* that have waited for a request for too long at *now*."""
         self._since = {each: self._since.get(each, now) for each in connections}
         for connection, since in self._since.items():
-            if connection not in self._busy and now - since > ARRIVAL_SECONDS:
+            if connection not in self._busy and now - since > self._seconds:
                 connection.force_close()
 
 

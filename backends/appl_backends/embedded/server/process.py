@@ -20,7 +20,7 @@ from aiohttp import web
 
 from appl_backends.embedded import Embedded
 from appl_backends.embedded.server.app import MOST_BYTES, Server
-from appl_backends.embedded.server.guard import OneLine
+from appl_backends.embedded.server.guard import ARRIVAL_SECONDS, OneLine
 from appl_backends.embedded.server.keys import Keys
 
 GRACE = 5.0
@@ -45,19 +45,21 @@ async def serve(
     most_bytes: int = MOST_BYTES,
     incremental: bool = False,
     hosts: Collection[str] = (),
+    arrival: float = ARRIVAL_SECONDS,
     until_eof: bool = False,
 ) -> None:
     """Serve *backend* until SIGTERM, SIGINT or ``/shutdown``, then close it.
 
     Port 0 is a free one; *ready* gets the address once requests are taken. At most *queue*
-    sequences wait, a body has at most *most_bytes*. With *until_eof*, the end of standard input
+    sequences wait, a body has at most *most_bytes*, and a request must arrive within *arrival*
+    seconds, its head and its body each. With *until_eof*, the end of standard input
     stops the server too, so that it does not outlive the program that started it. Requests may name
     the server by *host*, by *hosts*, as ``localhost``, or by an address in digits.
     """
     over = asyncio.Event()
     server = Server(
         backend, keys, over.set, queue=queue, most_bytes=most_bytes, incremental=incremental,
-        hosts=[host, *hosts],
+        hosts=[host, *hosts], arrival=arrival,
     )  # fmt: skip
     log = logging.getLogger("appl.serve.http")
     log.addFilter(OneLine())

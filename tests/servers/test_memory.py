@@ -1,0 +1,24 @@
+"""Large wrong answers, one after the other: an error keeps nothing of what caused it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.servers.asked import found_in
+from tests.servers.matrix import PROTOCOLS, Case, http
+from tests.servers.test_hostile_servers import peak_mb
+
+
+@pytest.mark.parametrize("client", ["openai", "sglang"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_many_large_wrong_answers_leave_the_memory_as_it_was(client: str, stream: bool) -> None:
+    protocol = PROTOCOLS[client][stream]
+    large = Case("large", http(b'data: {"x": "' + b"x" * (8 << 20), protocol.kind))
+    found_in(client, [large] * 2, stream)
+    Path("/proc/self/clear_refs").write_text("5")
+    idle = peak_mb()
+    found = found_in(client, [large] * 40, stream)
+    assert found.kinds == {"MalformedResponse": 40} and not found.wrong
+    assert peak_mb() - idle < 200
