@@ -40,6 +40,7 @@ ApplError
     ├── TraceLocked                          another process writes this trace
     ├── TraceTooNew                          written by a newer format
     ├── TraceWriteError      (OSError)       recording failed; no further call is started
+    ├── UntrustedTrace                       the run is not one of your own
     ├── SecretInRecord                       a masked record cannot be replayed
     ├── InDoubtEffect                        a tool may have run before the run broke off
     └── DivergenceError                      the program asks for what was not recorded

@@ -24,7 +24,7 @@ from appl.runtime.event import AttemptFailed
 from appl.runtime.scheduling.accounts import ONE, Account, Amounts, Desk
 from appl.runtime.scheduling.admission import Admission, Wanted, unseen
 from appl.runtime.scheduling.asking import Asking, dispatched
-from appl.runtime.scheduling.connecting import Connecting, letting_go
+from appl.runtime.scheduling.connecting import Connecting, let_go
 from appl.runtime.scheduling.deadlines import CommonDeadline, Deadline, watching
 from appl.runtime.scheduling.hedging import Hedge
 from appl.runtime.scheduling.holding import Holding, Load, Why
@@ -130,8 +130,7 @@ class Attempts:
         assert request is not None
         if self._timeless:
             dispatched(call, 1)
-            with letting_go():
-                return await self.backend.complete(request, call.emit)
+            return await self.backend.complete(request, call.emit)
         total = self._left_for(call)
         self._present += 1
         try:
@@ -222,6 +221,8 @@ class Attempts:
             asking.send(probing=loan.probe or (permit is not None and permit.probe))
             response = meter.priced(request, await self._once(asking))
         except BaseException as error:
+            if isinstance(error, BackendError):
+                let_go(error)
             loan.failed(error, meter.failed(request, error, loan.worst))
             if permit is not None:
                 permit.failed(error, meter.failed(request, error, permit.worst))
@@ -243,10 +244,9 @@ class Attempts:
 
     async def _streamed(self, asking: Asking) -> Response:
         if not self._late:
-            with letting_go():
-                return await self.backend.complete(asking.request, asking.emit)
+            return await self.backend.complete(asking.request, asking.emit)
         deadlines = self.policy.deadlines
-        with Deadline(self._clock) as late, letting_go():
+        with Deadline(self._clock) as late:
             late.set("first token", deadlines.first_token_s)
             emit = watching(late, deadlines.between_tokens_s, asking.emit)
             return await self.backend.complete(asking.request, emit)

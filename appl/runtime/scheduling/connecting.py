@@ -96,8 +96,11 @@ class Connecting:
         with Deadline(LoopClock() if by_default else self._clock) as late:
             if self._seconds != math.inf:
                 late.set("connect", ATTEMPT_S if by_default else self._seconds)
-            with letting_go():
+            try:
                 await self._connect()
+            except BackendError as error:
+                let_go(error)
+                raise
 
     def _tried(self, task: asyncio.Task[None]) -> None:
         """A failure that nobody has waited for says nothing to who comes later."""
@@ -106,18 +109,15 @@ class Connecting:
             self._task = None
 
 
-@contextmanager
-def letting_go() -> Iterator[None]:
-    """Have an error of the backend keep nothing of what its functions had in hand.
+def let_go(error: BackendError) -> None:
+    """Have *error* keep nothing of what the functions of the backend had in hand.
 
     A wrong answer may be large, and frames that refer to their own error live until Python looks
     for cycles, which it does more seldom the more there is.
     """
-    try:
-        yield
-    except BackendError as error:
-        each: BaseException | None = error
-        while each is not None:
-            traceback.clear_frames(each.__traceback__)
-            each = each.__cause__ or each.__context__
-        raise
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:  # an error may lead to itself
+        seen.add(id(each))
+        traceback.clear_frames(each.__traceback__)
+        each = each.__cause__ or each.__context__
