@@ -451,6 +451,8 @@ class Plain:
             self.regions.pop()
         failed = [f for f in region.failures if f.error is flying or self.unseen(f)]
         lost = [f for f in failed if not f.settled]
+        if flying and self.marks["continued"]:  # the next piece of an answer may not be asked for
+            self.marks["calls cancelled"] += 1
         if flying:  # what is held in a variable is not taken back
             lost = [f for f in lost if f.error is flying or not f.late]
         for failure in region.failures:

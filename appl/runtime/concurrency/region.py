@@ -250,6 +250,7 @@ class Region(Block):
         if error is not None:
             before = (f for each in self._awaited(error) for f in _failures(each) if f.unseen())
             first = next(before, None)
+            self._keep_what_ended_well(error)
             self._left_by(error if first is None else first.seen())
             if first is not None:
                 raise first.seen()
@@ -264,6 +265,14 @@ class Region(Block):
             structure.excuse(pending)
         if first is not None:
             raise first.seen()
+
+    def _keep_what_ended_well(self, error: BaseException) -> None:
+        """Calls of the statement before the one that failed stay, with what was said after them."""
+        assert self._frame is not None
+        for each in self._awaited(error):
+            if not any(_failures(each)):
+                for region in (self, *self._frame.regions):
+                    region.forget(each)
 
 
 def _marks(frame: Frame, issuer: Frame) -> Iterator[tuple[Prompt, Node | None]]:
