@@ -429,7 +429,7 @@ def changed(copy: Path) -> Iterator[Path]:
 
 def outcome(folder: Path, *tests: str) -> tuple[int, str]:
     """pytest's exit code for *tests* in the copy, and what it said."""
-    path = os.pathsep.join([str(folder), str(ROOT / "backends")])
+    path = os.pathsep.join(str(each) for each in (folder, folder / "backends", ROOT / "backends"))
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     done = subprocess.run(
