@@ -376,13 +376,13 @@ CONTROLS = {
         "config/state.py",
         "    _outside_of_projects(folder)\n",
         "",
-        "trust/test_state.py::test_a_link_into_the_project_is_refused",
+        "trust/test_state_folder.py::test_a_link_into_the_project_is_refused",
     ),
     "others write to the state of a user": Control(
         "config/state.py",
         "    _of_this_user(folder)\n",
         "",
-        "trust/test_state.py::test_a_folder_that_others_may_write_to_is_refused",
+        "trust/test_state_folder.py::test_a_folder_that_others_may_write_to_is_refused",
     ),
     "a class that is no backend is called": Control(
         "backend.py",
