@@ -11,7 +11,7 @@ import importlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import Token
 from functools import partial
 from types import TracebackType
@@ -148,6 +148,7 @@ class Run:
         self.refusal = ""  # why nothing may be started, if so
         self._fault: Exception | None = None  # what kept outcomes from being released, if so
         self.on_over: Callable[[], None] | None = None
+        self.on_late: Callable[[], None] | None = None  # called where something is refused as late
         self.began = time.monotonic()
         self.serial = SerialWaits()
         self._spared: Pending | None = None
@@ -268,6 +269,9 @@ class Run:
         """Hand an issued call to the scheduler."""
         if not watchdog.on:
             watchdog.begin()
+        if self.closed:  # since this thread looked
+            io_thread().send(partial(call.parted, RunClosed(_OVER)))
+            self.check_open()
         io_thread().send(partial(self.admit, call))
 
     def _admit_ended(self, call: Call) -> None:
@@ -345,7 +349,9 @@ class Run:
     def check_open(self) -> None:
         """Refuse what comes after the end."""
         if self.closed:
-            raise RunClosed("this run is over: nothing can be started in it any more")
+            if self.on_late is not None:
+                self.on_late()
+            raise RunClosed(_OVER)
         if self.refusal:
             raise ConfigError(self.refusal)
 
@@ -414,9 +420,9 @@ class Run:
             self._drop_as_recorded()
             if self.quiet is not None:
                 self.quiet.joins(hub_here())
-            awaited = self._awaited()
-            with left.watched(awaited):
-                failure = structure.join(awaited)
+            for awaited in self._last_started():
+                with left.watched(awaited):
+                    failure = structure.join(awaited)
             if error is None:
                 self._raise(failure)
         except BaseException as late:
@@ -434,9 +440,9 @@ class Run:
             if error is not None:
                 structure.cancel_all(self.started())
             self._drop_as_recorded()
-            awaited = self._awaited()
-            with left.watched(awaited):
-                failure = await structure.ajoin(awaited)
+            for awaited in self._last_started():
+                with left.watched(awaited):
+                    failure = await structure.ajoin(awaited)
             if error is None:
                 self._raise(failure)
         except BaseException as late:
@@ -489,6 +495,15 @@ class Run:
         for frame in self.suspended:
             left = [pending for pending in frame.started if dropped(pending.address)]
             structure.cancel_all(left)
+
+    def _last_started(self) -> Iterator[list[Pending]]:
+        """What is waited for at the end; then, with the run closed, with what came meanwhile.
+
+        Other threads may start more while the first is waited for, without an end.
+        """
+        yield self._awaited()
+        self.closed = True
+        yield self._awaited()
 
     def _awaited(self) -> list[Pending]:
         return [pending for pending in self.started() if pending is not self._spared]
@@ -552,6 +567,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+_OVER = "this run is over: nothing can be started in it any more"
 _active: list[Run] = []
 
 

@@ -18,6 +18,7 @@ from types import FrameType
 from appl import config as settings
 from appl import tracebacks
 from appl.errors import ConfigError
+from appl.runtime.concurrency.fiber import rest_if_daemon
 from appl.runtime.run import Run
 from appl.session.continuing import resume_session
 from appl.session.entry import script
@@ -52,6 +53,7 @@ def process_session() -> Session:
         elif _process is None:
             _process = _script_session()
             settings.settle(_refusing(_process.run, _users_place()))
+            _process.run.on_late = rest_if_daemon
             at_exit(_close_process)
             os.register_at_fork(after_in_child=_forget)
         return _process

@@ -40,6 +40,10 @@ def child():
 def last():
     threading.main_thread().join()
 
+def on_and_on():
+    while True:
+        str(say("again"))
+
 def two_more():
     str(say("one"))
     str(say("two"))
@@ -63,6 +67,11 @@ ENDS = {
     "inside asyncio.run": ("asyncio.run(later())", 0, 2),
     "at once": ("str(say('a')); os._exit(4)", 4, 1),
     "beside a thread": ("threading.Thread(target=child, daemon=True).start(); say('a')", 0, None),
+    "beside a thread that never ends": (
+        "threading.Thread(target=on_and_on, daemon=True).start(); str(say('a'))",
+        0,
+        None,
+    ),
     "after a thread": ("t = threading.Thread(target=child); t.start(); t.join()", 0, 1),
     "before a thread": ("str(say('a')); threading.Timer(0.2, two_more).start()", 0, 3),
     "before a thread that waits for the main one": (

@@ -588,3 +588,9 @@ class _Action:
 def run_on(hub: Hub, action: Callable[[], None]) -> None:
     """Have *action* called on the hub's thread, from any thread."""
     hub.tell(_Action(action))
+
+
+def rest_if_daemon() -> None:
+    """Never return on a daemon thread: the process ends, and Python stops these threads anyway."""
+    if threading.current_thread().daemon:
+        _ending.rest(hub_here())
