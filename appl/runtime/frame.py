@@ -7,6 +7,7 @@ is the same under every schedule. ``FRAME`` is the only ``ContextVar`` of appl.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -115,6 +116,13 @@ class Frame(Scribe):
             self._prune_at = 2 * len(started) + _PRUNE
         for region in self.regions:
             region.note(pending, self)
+
+    def unfinished(self) -> Iterator[Pending]:
+        """What this frame answers for, also around its open regions; in program order."""
+        for region in self.regions:
+            if region.belongs_to(self):
+                yield from region.around
+        yield from self.started
 
     def adopt(self, started: list[Pending]) -> None:
         """Answer for what a callee left behind."""

@@ -14,6 +14,7 @@ import appl
 from appl import gen, ppl
 from appl.backend import Emit, Request, Response
 from appl.errors import CallCancelled
+from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.run import Run
 from appl.testing import Echo, running
 from appl.tracing import Recorder, Replayer, Trace
@@ -41,6 +42,21 @@ def beside(question: str) -> str:
 async def coroutine(question: str) -> str:
     f"Answer: {question}"
     return str(await gen())
+
+
+def until_nothing_is_under_way() -> None:
+    """Wait until the I/O loop has ended all that it did for calls."""
+    io, over = io_thread(), threading.Event()
+
+    def look() -> None:
+        if io.workers:
+            io.loop.call_later(0.01, look)
+        else:
+            over.set()
+
+    io.send(look)
+    io.call()
+    assert over.wait(60), io.workers
 
 
 def in_thread(work: Callable[[], Any]) -> None:
@@ -77,6 +93,7 @@ def test_what_is_left_behind_ends_with_the_run_and_is_told(form: str, tmp_path: 
         FORMS[form]()
     recorder.close()
     assert len(told) == 1 and "was cancelled: its" in told[0] and "ended before it did" in told[0]
+    until_nothing_is_under_way()
     assert all(call.response is None for call in Trace.open(path).calls)
     replayer = Replayer(path)
     with Run(replayer.backend, instruments=[replayer], effects=replayer.effects) as run:

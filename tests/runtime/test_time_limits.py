@@ -54,6 +54,8 @@ class Silent:
         return not any(thread.is_alive() for thread in self._hearing)
 
     def stop(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # which wakes who accepts
         self._listener.close()
 
 

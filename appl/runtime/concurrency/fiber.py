@@ -93,9 +93,10 @@ class Fiber(Strand):
     """A program with a stack of its own, started by its hub or, when shallow, on the spot.
 
     *broken_off* is called by the hub after a Ctrl-C: *body* may have been left anywhere.
+    ``context`` is that of the program until it is over.
     """
 
-    __slots__ = ("_back", "_body", "_broken_off")
+    __slots__ = ("_back", "_body", "_broken_off", "context")
 
     def __init__(
         self,
@@ -108,6 +109,7 @@ class Fiber(Strand):
         super().__init__(hub, stack)
         stack.fiber = self
         stack.gr_context = context
+        self.context: Context | None = context
         self._body: Callable[[], None] | None = body
         self._broken_off = broken_off
         self._back: greenlet | None = None
@@ -160,6 +162,7 @@ class Fiber(Strand):
         finally:
             self.waits = None  # a Ctrl-C may have come when a wait had begun and nothing waited
             self.hub.fibers.discard(self)
+            self.context = None
             del self.greenlet.fiber, self._broken_off  # no cycles: nothing is left to be collected
 
 

@@ -32,7 +32,7 @@ def _left(started: list[Pending]) -> Iterator[Task]:
         if isinstance(pending, Task) and not pending.done:
             if pending.is_left():
                 yield pending
-            yield from _left(list(pending.frame.started))
+            yield from _left(pending.unfinished())
 
 
 @contextlib.contextmanager

@@ -32,10 +32,11 @@ _ENDING = (Stop, KeyboardInterrupt, SystemExit)
 class Block:
     """The calls that were started in a block, each with the prompts as they were then.
 
-    ``due`` are those that the running statement started, in program order.
+    ``due`` are those that the running statement started, in program order; ``around`` are those
+    that the frame had started before, where the block keeps its own ones apart.
     """
 
-    __slots__ = ("_frame", "_marks", "_prune_at", "_task", "_thread", "due")
+    __slots__ = ("_frame", "_marks", "_prune_at", "_task", "_thread", "around", "due")
 
     def __init__(self, frame: Frame | None) -> None:
         self._frame = frame
@@ -44,6 +45,7 @@ class Block:
         self._thread = threading.get_ident()
         self._task: asyncio.Task[Any] | None = None
         self.due: dict[Pending, None] = {}
+        self.around: list[Pending] = []
 
     def note(self, pending: Pending, issuer: Frame) -> None:
         """*pending* was issued inside, by *issuer*."""
@@ -135,12 +137,11 @@ class Region(Block):
     If it *catches*, each statement has the answers of its calls before the next one begins.
     """
 
-    __slots__ = ("_catches", "_started", "_within")
+    __slots__ = ("_catches", "_started")
 
     def __init__(self, catches: bool) -> None:
         super().__init__(FRAME.get())
         self._catches = catches or (self._frame is not None and _caught(self._frame))
-        self._within: list[Pending] = []
         self._started: list[Pending] = []
 
     @property
@@ -202,7 +203,7 @@ class Region(Block):
         self._open(task)
         frame = self._frame
         if frame is not None:
-            self._within, frame.started = frame.started, self._started
+            self.around, frame.started = frame.started, self._started
 
     def __exit__(
         self,
@@ -234,7 +235,7 @@ class Region(Block):
 
     def _close(self) -> None:
         assert self._frame is not None
-        self._frame.started = self._within
+        self._frame.started = self.around
         self._shut()
         self._frame.adopt(self._started)
 

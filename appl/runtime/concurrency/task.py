@@ -194,12 +194,22 @@ class Task(Pending):
         hub = cast(Hub, self.place)
         ended = "event loop" if hub.loop is not None else "thread"
         what = self._tell_left(ended)
-        cancel_all(list(self.frame.started))
+        cancel_all(self.unfinished())
         if self.strand is not None and hub.thread is threading.current_thread():
             self._stop(self.strand)
             hub.step_once_more()  # so that its ``finally`` blocks run
         self.looked = True
         self.settle(Error(CallCancelled(what)))
+
+    def unfinished(self) -> list[Pending]:
+        """What it has started that is not done with, in every activation that it is in."""
+        context = self.strand.context if isinstance(self.strand, Fiber) else None
+        frame = context.get(FRAME) if context is not None else None
+        inner: list[Frame] = []
+        while frame is not None and frame is not self.frame:
+            inner.append(frame)
+            frame = frame.parent
+        return [each for frame in (self.frame, *reversed(inner)) for each in frame.unfinished()]
 
     def _tell_left(self, ended: str) -> str:
         what = f"{self.address} was cancelled: its {ended} ended before it did"
