@@ -241,13 +241,13 @@ def test_a_given_secret_is_masked_beside_a_variable_of_its_name(environment: Non
 
 def test_a_run_with_a_key_in_its_prompt_is_read_and_not_replayed(tmp_path: Path) -> None:
     key = KEYS["GitHub"]
-    (tmp_path / "prog.py").write_text(
+    (tmp_path / "asks_with_a_key.py").write_text(
         "from tests.canaries.cage import asked\n"
         "def main():\n    return str(asked(open('said.txt').read()))\n"
     )
     with contextlib.chdir(tmp_path):
         Path("said.txt").write_text(f"My key is {key}.")
-        assert command("run", "prog.py:main", "--backend", "appl.testing:Echo")[0] == 0
+        assert command("run", "asks_with_a_key.py:main", "--backend", "appl.testing:Echo")[0] == 0
         (path,) = Path(".appl/runs").glob("*.trace")
         call = Trace.open(path).calls[0]
         assert [m.content for m in call.messages or ()] == ["My key is [secret GitHub token]."]

@@ -101,7 +101,7 @@ def stream_fails(a: Author, s: Scope) -> None:
     body += [said(x)] if a.chance(0.5) else []
     body += [read, fstring((a.word(), t))]
     s.add(mark("streams"), mark("try"), both(f"{t} = '.'"), both("try:", body, region=True))
-    handler = [mark("handlers"), fstring(("caught", "e"), (a.word(), t))]
+    handler = [mark("handlers"), fstring(("caught", "told(e)"), (a.word(), t))]
     s.add(both("except (BackendError, ValueError) as e:", handler))
     a.ask(s)
 

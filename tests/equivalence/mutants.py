@@ -437,11 +437,11 @@ MUTANTS = (
         "every function runs beside its caller",
         "function.py",
         "        if program.told.parallel:\n            return program.spawn(args, kwargs, manner)\n"
-        "        settle = program.returns_value and _in_plain_code()\n"
+        "        settle = conversion or (program.returns_value and _in_plain_code())\n"
         "        frame, turn = program.enter(args, manner)\n        return program.execute(",
         '        if manner.ctx in ("new", "copy") and _in_body():\n'
         "            return program.spawn(args, kwargs, manner)\n"
-        "        settle = program.returns_value and _in_plain_code()\n"
+        "        settle = conversion or (program.returns_value and _in_plain_code())\n"
         "        frame, turn = program.enter(args, manner)\n        return program.execute(",
     ),
     Mutant(

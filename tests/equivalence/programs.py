@@ -53,6 +53,9 @@ LOG = []
 def note(*words):
     LOG.append(" ".join(words))
 
+def told(error):
+    return "no value" if isinstance(error, OutputError) else error
+
 class Keeper:
     def __init__(self, log):
         self.log = log

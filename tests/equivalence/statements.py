@@ -322,7 +322,7 @@ _CAUGHT = ["(BackendError, ValueError)", "Exception"]
 def caught(a: Author, s: Scope, y: str) -> list[Stmt]:
     """The handler, and perhaps ``else`` and ``finally``."""
     kind, e = a.random.choice(_CAUGHT), a.fresh("e")
-    handler = [mark("handlers"), both(f"{y} = {a.text()}"), fstring(("caught", e))]
+    handler = [mark("handlers"), both(f"{y} = {a.text()}"), fstring(("caught", f"told({e})"))]
     clauses = [both(f"except {kind} as {e}:", handler)]
     if a.chance(0.3):
         clauses.append(both("else:", [said(a.text())]))
@@ -392,7 +392,7 @@ def attempt_nested(a: Author, s: Scope) -> None:
     s.add(
         both(
             "except (BackendError, ValueError) as e:",
-            [mark("handlers"), fstring(("caught", "e"))],
+            [mark("handlers"), fstring(("caught", "told(e)"))],
         )
     )
     a.ask(s)

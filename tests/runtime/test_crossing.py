@@ -61,7 +61,10 @@ def until(seen):
 
 
 def test_who_waits_for_answers_that_come_at_once_gets_them_himself():
-    backend = Seen()
+    backend, runs = Seen(), threading.Event()
+    io_thread().send(runs.set)
+    io_thread().call()
+    assert runs.wait(60)
     with running(backend):
         until(lambda: backend.threads and backend.here())
     assert backend.threads[0] != threading.main_thread().ident

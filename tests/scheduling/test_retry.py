@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from appl import gen, ppl
@@ -15,6 +17,7 @@ from appl.errors import (
     MalformedResponse,
 )
 from appl.runtime.event import AttemptFailed, CallDispatched
+from appl.runtime.scheduling.connecting import let_go
 from appl.runtime.scheduling.policy import Policy, Retries
 from appl.runtime.scheduling.retry import RetryBudget, wait_s
 from appl.testing import Answer, Log, Scripted, Streamed, VirtualClock, running
@@ -46,6 +49,27 @@ def test_what_will_not_be_answered_later_is_asked_once(error: Exception) -> None
     with pytest.raises(type(error)), running(backend, policy=AT_ONCE):
         ask()
     assert len(backend.requests) == 1
+
+
+def test_an_error_that_a_backend_raises_to_several_calls_ends_none_that_asks_again() -> None:
+    async def attempts(asked: asyncio.Future[None], again: asyncio.Future[str]) -> str:
+        try:
+            await asked
+        except BackendUnavailable:
+            return await again
+        raise AssertionError
+
+    async def two() -> list[str]:
+        loop = asyncio.get_running_loop()
+        asked, again = loop.create_future(), loop.create_future()
+        both = [asyncio.ensure_future(attempts(asked, again)) for _ in range(2)]
+        asked.set_exception(error := BackendUnavailable("reset"))
+        await asyncio.wait(both, timeout=0)
+        let_go(error)
+        again.set_result("yes")
+        return await asyncio.gather(*both)
+
+    assert asyncio.run(two()) == ["yes", "yes"]
 
 
 def test_the_last_error_stands() -> None:

@@ -6,11 +6,14 @@ Invariant: a failure counts once for the circuit, whoever waited for it; no requ
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import math
+import opcode
 import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from appl.backend import Backend
@@ -119,5 +122,17 @@ def let_go(error: BackendError) -> None:
     each: BaseException | None = error
     while each is not None and id(each) not in seen:  # an error may lead to itself
         seen.add(id(each))
-        traceback.clear_frames(each.__traceback__)
+        for frame, _ in traceback.walk_tb(each.__traceback__):
+            if not _may_wait(frame):
+                with contextlib.suppress(RuntimeError):  # it is running
+                    frame.clear()
         each = each.__cause__ or each.__context__
+
+
+def _may_wait(frame: FrameType) -> bool:
+    """Whether *frame* may be that of a coroutine that goes on later, which clearing would end.
+
+    An error that a backend raises to several calls leads through those that ask again, too.
+    """
+    at = frame.f_lasti
+    return at >= 0 and frame.f_code.co_code[at] == opcode.opmap["YIELD_VALUE"]

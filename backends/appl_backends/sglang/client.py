@@ -7,6 +7,7 @@ that goes on from an answer begins with the very tokens that the server has gene
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 import os
 import resource
@@ -30,6 +31,7 @@ from appl.backend import (
     Usage,
 )
 from appl.errors import (
+    BackendError,
     BackendUnavailable,
     InvalidOption,
     ModelNotFound,
@@ -197,7 +199,10 @@ class SGLang:
         if self._connecting is None:
             self._connecting = asyncio.ensure_future(self._connect())
             self._connecting.add_done_callback(self._connect_over)
-        return await asyncio.shield(self._connecting)
+        try:
+            return await asyncio.shield(self._connecting)
+        except BackendError as error:  # each call has an error of its own
+            raise copy.copy(error) from None
 
     def _connect_over(self, task: asyncio.Task[Ready]) -> None:
         self._connecting = None
