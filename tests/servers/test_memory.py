@@ -11,7 +11,7 @@ from tests.servers.matrix import PROTOCOLS, Case, http
 from tests.servers.test_hostile_servers import peak_mb
 
 
-@pytest.mark.parametrize("client", ["openai", "sglang"])
+@pytest.mark.parametrize("client", ["openai", "sglang", "litellm"])
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_many_large_wrong_answers_leave_the_memory_as_it_was(client: str, stream: bool) -> None:
     protocol = PROTOCOLS[client][stream]
