@@ -452,8 +452,9 @@ class Plain:
         failed = [f for f in region.failures if f.error is flying or self.unseen(f)]
         lost = [f for f in failed if not f.settled]
         from_before = flying and all(f.error is not flying for f in region.failures)
-        if from_before or (flying and self.marks["continued"]):
-            self.marks["calls cancelled"] += 1  # of calls inside, or the next piece of an answer
+        in_parts = self.marks["continued"] or self.marks["asked again"]
+        if from_before or (flying and in_parts):
+            self.marks["calls cancelled"] += 1  # of calls inside, or the next part of an answer
         if flying:  # what is held in a variable is not taken back
             lost = [f for f in lost if f.error is flying or not f.late]
         for failure in region.failures:

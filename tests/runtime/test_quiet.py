@@ -208,19 +208,19 @@ def side_by_side(*programs: Callable[[], None]) -> None:
 
 def test_who_waits_for_another_is_waited_for_once(tmp_path: Path) -> None:
     def program() -> list[str]:
-        over, log = threading.Event(), list[str]()
+        over, waited, worked = threading.Event(), list[str](), list[str]()
 
         def waiting() -> None:
-            log.append(ask("begin"))
+            waited.append(ask("begin"))
             over.wait()
-            log.append(ask("end"))
+            waited.append(ask("end"))
 
         def working() -> None:
-            log.extend(ask(f"step {number}") for number in range(20))
+            worked.extend(ask(f"step {number}") for number in range(20))
             over.set()
 
         side_by_side(waiting, working)
-        return log
+        return waited + worked
 
     values = record(tmp_path / "t.trace", program, Fake(answer))
     for answered in (replay, resume):
