@@ -213,8 +213,7 @@ class Backend(Protocol):
     """Whoever answers. ``complete`` runs on the I/O loop; cancelling it aborts the work behind it.
 
     While answers come at once, the thread that waits for them may run that loop. A backend with
-    things that belong to one thread says so by the attribute ``thread_bound = True``; one for which
-    time does not count, as for a replay, by ``timeless = True``: no limit of the run holds for it.
+    things that belong to one thread says so by the attribute ``thread_bound = True``.
     A backend with a method ``async connect()`` is probed by it once, before its first call.
     ``complete`` raises a :class:`~appl.errors.BackendError`; anything else is a bug of the backend.
     """

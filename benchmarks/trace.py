@@ -146,7 +146,7 @@ def replaying(path: Path, calls: int = 2_000) -> tuple[float, float]:
     recorder.close()
     wall, cpu = time.perf_counter(), time.process_time()
     replayer = Replayer(path)
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         assert program(calls) == expected
     replayer.finish()
     return calls / (time.perf_counter() - wall), (time.process_time() - cpu) / calls * 1e6

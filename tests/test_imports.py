@@ -49,6 +49,7 @@ MAY = {
         "backend",
         "backend_http",
         "runtime.event",
+        "runtime.world",
         "price",
         "threads",
         "errors",

@@ -188,11 +188,11 @@ class Lagging(Replayer):
         super().__init__(trace)
         self._dice = random.Random(seed) if seed else None
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def idle(self, final: bool = True) -> bool:
         """Let go the next answer, after a while in which undeclared timers go on."""
         if self._dice is not None:
             time.sleep(self._dice.random() * _LONGEST_LAG_S)
-        return super().on_quiet(final)
+        return super().idle(final)
 
 
 def _done(order: dict[str, Any]) -> dict[str, Any]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from appl.backend import Response
 from appl.errors import CallCancelled, RunError
 from appl.prompt import Message
 from appl.runtime.answers.call import Call
-from appl.runtime.effects import Effects
 from appl.runtime.event import (
     CallEnded,
     CallStarted,
@@ -27,9 +26,7 @@ from appl.runtime.event import (
     ToolStarted,
     Warned,
 )
-
-if TYPE_CHECKING:
-    from appl.runtime.run import Run
+from appl.runtime.world import Go, Live, Moment, Tell, ToolUse
 
 
 @dataclass(slots=True)
@@ -151,15 +148,17 @@ def _address(event: Any) -> str:
     return "" if isinstance(event, Warned) else str(event.address)
 
 
-class Known:
-    """The worker's side: a record of calls that need not be asked again, and the effects likewise.
+class Known(Live):
+    """The world of a worker: what is known of its items comes from there, and the rest is live.
 
     *within* begins the address of every item; a call elsewhere was issued by a thread of the user's
     own, which has no address that would hold over several workers.
     """
 
-    def __init__(self, within: str, live: Effects) -> None:
-        self._within, self._live = within, live
+    answers = True
+
+    def __init__(self, within: str) -> None:
+        self._within = within
         self._memory = Memory()
 
     def add(self, memory: Memory) -> None:
@@ -168,17 +167,17 @@ class Known:
         self._memory.tools |= memory.tools
         self._memory.seen |= memory.seen
 
-    # -- calls
+    def expect(
+        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolUse | None = None
+    ) -> None:
+        if isinstance(about, ToolUse):
+            self._tool(moment.address, about, tell, live)
+        elif about is not None:
+            self._answer(about, live)
+        else:
+            live()
 
-    def begin(self, run: Run, live: Effects) -> Effects:
-        """What is seen of the world: what is known, and else what *live* sees."""
-        self._live = live
-        return self
-
-    def amend(self, call: Call) -> None:
-        """Calls are asked as they stand."""
-
-    def claim(self, call: Call, go: Callable[[], None]) -> bool:
+    def _answer(self, call: Call, live: Go) -> None:
         """Answer a call that is known; refuse one that cannot be told from another worker's."""
         if not call.address.startswith(self._within):
             call.failed(
@@ -187,59 +186,30 @@ class Known:
                     "not known beyond this worker; start it with appl.call(f, ...)"
                 )
             )
-            return True
+            return
         known = self._memory.calls.pop(call.address, None)
         if known is None or call.request is None or known[0] != call.request.digest:
-            return False
+            live()
+            return
         _, response, error = known
         call.source = Source("reused", call.address)
         if response is not None:
             call.answered(response)
         else:
             call.failed(error or RunError("it ended without an answer"))
-        return True
 
-    def on_quiet(self, final: bool = True) -> bool:
-        """Nothing is held back."""
-        return False
-
-    def on_cancel(self, address: str, go: Callable[[], None]) -> bool:
-        """What is cancelled ends at once."""
-        return False
-
-    def on_failed(self, address: str, go: Callable[[], None]) -> bool:
-        """What fails ends at once."""
-        return False
-
-    def on_outside(self, address: str, go: Callable[[], object]) -> bool:
-        """What somebody outside ends, ends at once."""
-        return False
-
-    def held(self) -> tuple[()]:
-        """No call waits for what is known."""
-        return ()
-
-    def dropped(self, address: str) -> bool:
-        """Nothing was."""
-        return False
-
-    # -- effects
-
-    def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
-        """What was seen there, or what is to be seen."""
-        key = (address, ordinal, kind)
-        if key in self._memory.seen:
-            known = self._memory.seen.pop(key)
-            return self._live.perform(address, ordinal, kind, lambda: known)
-        return self._live.perform(address, ordinal, kind, live)
-
-    def tool(
-        self, address: str, name: str, arguments: str, at_once: bool,
-        end: Callable[[Message | BaseException], None],
-    ) -> bool:  # fmt: skip
-        """Give *end* the result of a tool that has run; false when it is to run."""
+    def _tool(self, address: str, wanted: ToolUse, tell: Tell, live: Go) -> None:
+        """Tell the result of a tool that has run; else it runs."""
         known = self._memory.tools.pop(address, None)
-        if known is None or known[:2] != (name, arguments):
-            return False
-        end(known[2])
-        return True
+        if known is None or known[:2] != (wanted.name, wanted.arguments):
+            live()
+        else:
+            tell(known[2])
+
+    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+        """What was seen there, or what is to be seen."""
+        key = (moment.address, moment.ordinal, moment.kind)
+        if key not in self._memory.seen:
+            return super().see(moment, live)
+        known = self._memory.seen.pop(key)
+        return super().see(moment, lambda: known)

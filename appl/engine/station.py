@@ -35,6 +35,7 @@ from appl.runtime.run import Run
 from appl.runtime.scheduling.accounts import ONE, Account, Amounts
 from appl.runtime.scheduling.lending import Lender, Permit
 from appl.runtime.scheduling.policy import Allowance
+from appl.runtime.world import World
 
 _SOON_S = 0.002
 
@@ -51,7 +52,7 @@ class Opened(Protocol):
 class Blueprint(Protocol):
     """How a run like that of the driver is made in another process; can be pickled."""
 
-    def open(self, lender: Lender, instruments: list[Instrument]) -> Opened:
+    def open(self, lender: Lender, instruments: list[Instrument], world: World) -> Opened:
         """The run, which asks *lender* before each attempt and is watched by *instruments*."""
 
 
@@ -261,12 +262,11 @@ class Station:
     def _serve(self, order: Order, f: Any, out: Outbox) -> None:
         self._order, self._f, self._out = order, f, out
         self._borrower = borrower = Borrower(order, out)
-        opened = order.blueprint.open(borrower, [out])
+        self._known = Known(f"{order.caller}/{order.name}.")
+        opened = order.blueprint.open(borrower, [out], self._known)
         try:
             self._run = run = opened.run
             run.barrier = borrower.barrier
-            self._known = Known(f"{order.caller}/{order.name}.", run.effects)
-            run.effects, run.recorded = self._known, self._known
             if is_async(f):
                 asyncio.run(self._alive(run))
             else:

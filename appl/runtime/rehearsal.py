@@ -17,16 +17,15 @@ from contextvars import copy_context
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from appl.backend import Emit, Profile, Request, Response
 from appl.errors import InvalidOption
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import hub_here, in_coroutine, wait
 from appl.runtime.concurrency.pending import Error, Pending
-from appl.runtime.effects import LiveEffects
 from appl.runtime.frame import FRAME
 from appl.runtime.prompts.rendering import Holes, Need, Rendered, Rendering
 from appl.runtime.run import Run, current
+from appl.runtime.world import Go, Live, Moment, Nobody, Tell, ToolUse
 
 MOST = 1000
 """The calls after which a rehearsal ends: a program may go on for ever without waiting."""
@@ -92,45 +91,40 @@ class _NoAnswer(_Unanswered):
         return outcome
 
 
-class _Nobody:
-    """A backend that is never asked; it only hears when every program waits."""
-
-    timeless = True
-
-    def __init__(self, profile: Profile, rehearsal: Rehearsal) -> None:
-        self.profile, self._rehearsal = profile, rehearsal
-
-    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
-        """There is no answer."""
-        raise _Unanswered(f"{request.address} was asked in a rehearsal")
-
-    async def aclose(self) -> None:
-        """Nothing is held."""
-
-    def on_quiet(self, final: bool = True) -> bool:
-        """No program can go on; not *final* when a timer may change that."""
-        return self._rehearsal.on_quiet(final)
-
-
-class _World(LiveEffects):
+class _Unasked(Live):
     """The world of a rehearsal: looked at, but neither asked nor waited for."""
 
+    holds = answers = True
+    asks = False
+
     def __init__(self, rehearsal: Rehearsal) -> None:
-        super().__init__(rehearsal.emit)
         self._rehearsal = rehearsal
         self._waits = 0
 
-    def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
-        if kind in _UNSEEN:
-            self._rehearsal.withhold(f"what {kind}() gives")
-        if kind == "done":
+    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+        if moment.kind in _UNSEEN:
+            self._rehearsal.withhold(f"what {moment.kind}() gives")
+        if moment.kind == "done":
             self._poll()
-        return super().perform(address, ordinal, kind, live)
+        return super().see(moment, live)
 
-    def tool(self, address: str, name: str, arguments: str, at_once: bool, end: Any) -> bool:
-        """A function is not run: only ``observe`` comes here, since no model calls a tool."""
-        self._rehearsal.withhold("what observe() gives")
-        return False
+    def expect(
+        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolUse | None = None
+    ) -> None:
+        """A sleep is over at once, limits of time are kept, and no function is run.
+
+        That is one given to ``observe``: there is no model that calls a tool.
+        """
+        if moment.kind == "sleep":
+            self._poll()
+            io_thread().send(lambda: tell(None))
+        elif moment.kind == "tool":
+            self._rehearsal.withhold("what observe() gives")
+        else:
+            live()
+
+    def idle(self, final: bool = True) -> bool:
+        return self._rehearsal.end_all(final)
 
     def _poll(self) -> None:
         """A program asks, or waits for time to pass, again; here, before anything is delivered."""
@@ -138,20 +132,13 @@ class _World(LiveEffects):
         if self._waits > MOST:
             self._rehearsal.withhold("time to pass")
 
-    def turn(self, address: str, ordinal: int, kind: str, go: Callable[[], None]) -> bool:
-        """A sleep is over at once; limits of time are kept."""
-        if kind == "sleep":
-            self._poll()
-            io_thread().send(go)
-        return kind == "sleep"
-
 
 class Rehearsal(Run):
     """A run like *other*, with the same models and settings, in which nobody answers."""
 
     def __init__(self, other: Run) -> None:
         super().__init__(
-            _Nobody(other.profile, self), effects=_World(self), models=other.models,
+            Nobody(other.profile), world=_Unasked(self), models=other.models,
             temperature=other.temperature, max_tokens=other.max_tokens, seed=other.seed,
             salt=other.salt,
         )  # fmt: skip
@@ -239,8 +226,8 @@ class Rehearsal(Run):
         self._ending = True
         await super().afinish(error)
 
-    def on_quiet(self, final: bool) -> bool:
-        """On the I/O loop: every program waits, so all are told that there is no answer."""
+    def end_all(self, final: bool) -> bool:
+        """On the I/O loop: all programs wait, and are told that there is no answer."""
         waits_for_time = not final and self.quiet is not None and not self.quiet.timers
         if waits_for_time or self._over:
             return False

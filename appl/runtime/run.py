@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from greenlet import getcurrent
 
-from appl.backend import Backend, PrefixCaching
+from appl.backend import Backend, PrefixCaching, Response
 from appl.errors import ConfigError, RunClosed
 from appl.prompt import Prompt, digest_of
 from appl.runtime.answers.call import Call
@@ -33,12 +33,10 @@ from appl.runtime.concurrency.quiet import quiet_for
 from appl.runtime.concurrency.scopes import Scopes, task_here
 from appl.runtime.concurrency.serial import SerialWaits
 from appl.runtime.concurrency.tasks import TaskScopes
-from appl.runtime.effects import Effects, LiveEffects
 from appl.runtime.event import Event, Instrument, RunEnded, Warned
 from appl.runtime.frame import FRAME, Frame
 from appl.runtime.prompts.recent import Recent
 from appl.runtime.prompts.state import States
-from appl.runtime.recorded import Recorded
 from appl.runtime.scheduling import (
     Account,
     Allowance,
@@ -58,6 +56,7 @@ from appl.runtime.scheduling import (
 )
 from appl.runtime.scheduling.holding import Endable, When
 from appl.runtime.scheduling.lending import Lender
+from appl.runtime.world import Expected, Live, Moment, Shared, World
 
 if TYPE_CHECKING:
     from appl.runtime.tools.offers import ToolMemory
@@ -72,7 +71,7 @@ class Run:
     ``models`` are the names that calls may ask, ``model`` the default where they are not given.
     ``places`` are further backends, by the names that ``models`` have for them; ``add_place`` adds
     one that is first used later.
-    ``recorded`` is an earlier run that answers some of the calls; the backend answers the others.
+    ``world`` decides what its programs are told from outside, and when; by default it is ``Live``.
     ``lender`` is asked for leave before each attempt, when limits are those of another process.
     ``ways`` are the ways to the backends by name, ``blueprint`` says how a run like this one is
     made in another process (``appl.engine.station.Blueprint``).
@@ -84,7 +83,7 @@ class Run:
         backend: Backend,
         *,
         instruments: Iterable[Instrument] = (),
-        effects: Effects | None = None,
+        world: World | None = None,
         gate: Callable[[], None] | None = None,
         barrier: Callable[[], None] | None = None,
         model: str | None = None,
@@ -99,13 +98,13 @@ class Run:
         policy: Policy | None = None,
         traffic: Traffic | None = None,
         places: Mapping[str, Place] | None = None,
-        recorded: Recorded | None = None,
         lender: Lender | None = None,
     ) -> None:
         self.backend, self.profile = backend, backend.profile
-        self.recorded = recorded
-        self.memory: Any = backend if recorded is None else recorded  # of how it went before
-        self.amend: Callable[[Call], None] | None = getattr(self.memory, "amend", None)
+        self.world: World = Live() if world is None else world
+        self._expected = Expected(self.world)
+        self.expect = self._expected.expect if self.world.holds else self.world.expect
+        self.amend: Callable[[Call], None] | None = None
         self.models = models or Models(self.profile, Model(None, model))
         self.model = self.models.default.name or ""
         self.salt, self.sequential, self.gate = salt, sequential, gate
@@ -113,17 +112,12 @@ class Run:
         self.instruments = list(instruments)
         self.watched = bool(self.instruments)
         self.streams = any(getattr(each, "wants_chunks", False) for each in self.instruments)
-        if effects is None:
-            effects = LiveEffects(self.emit)
-            effects = effects if recorded is None else recorded.begin(self, effects)
-        self.effects: Effects = effects
         self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
         everywhere = (backend, *(each.backend for each in (places or {}).values()))
         if any(getattr(each, "thread_bound", False) for each in everywhere):
             io_thread().keep()
         self.caches = Caches()
         self.policy = policy = policy or Policy()
-        self._replays = bool(getattr(backend, "timeless", False))
         own = Place(backend, policy, traffic)
         self._concurrency = concurrency
         self.blueprint: object = None
@@ -134,9 +128,7 @@ class Run:
         self.scheduler: Scheduler | Placing
         self._own = self._way(self.models.backend if places else "", own, order)
         self.scheduler = self._own[0]
-        self.turn = getattr(self.effects, "turn", None)
-        self._ended = getattr(self.memory, "on_admit", None)
-        self.admit = self.scheduler.admit if self._ended is None else self._admit_ended
+        self.admit = self._admit_ended if self.world.holds else self.scheduler.admit
         for name, place in (places or {}).items():
             self.add_place(name, place)
         self.tell: Callable[[str], None] = _on_stderr
@@ -164,6 +156,9 @@ class Run:
         self._told: set[object] = set()
         self._token: Token[Frame | None] | None = None
         watchdog.runs.add(self)
+        self.world.opens(self)
+        if isinstance(backend, Shared):
+            backend.watched_by(self)
 
     def add_place(self, name: str, place: Place) -> None:
         """Have calls go to one more backend; from any thread, before a call names it."""
@@ -185,7 +180,7 @@ class Run:
         """The scheduler of a run with several backends; earlier calls stay with their own one."""
         if not isinstance(self.scheduler, Placing):
             self.scheduler = Placing({self.models.backend: self._own}, self.models)
-            if self._ended is None:
+            if not self.world.holds:
                 self.admit = self.scheduler.admit
         return self.scheduler
 
@@ -198,7 +193,7 @@ class Run:
         attempts = Way(
             backend, policy, seed=self.seed,
             most=min((each for each in limits if each is not None), default=None),
-            samples=Samples(backend, self.caches, self._stirs, self.warn),
+            samples=Samples(backend, self.caches, self.look_soon, self.warn),
             traffic=place.traffic, desk=desk,
         )  # fmt: skip
         attempts.place, attempts.lender = name, self.lender
@@ -243,7 +238,7 @@ class Run:
 
     def observe(self, address: str, kind: str, live: Callable[[], Any]) -> Any:
         """What the program sees of the world at *address*."""
-        return self.effects.perform(address, self.next_observation(address), kind, live)
+        return self.world.see(Moment(address, kind, self.next_observation(address)), live)
 
     def next_observation(self, address: str) -> int:
         """The ordinal of the next observation at *address*."""
@@ -260,8 +255,9 @@ class Run:
         fields["salt"] = self.salt
 
     def fail(self, error: Exception) -> None:
-        """End the run with *error*, on the I/O loop: whoever releases outcomes has raised it."""
+        """End the run with *error*, on the I/O loop: whoever hands outcomes over has raised it."""
         self._fault = self._fault or error
+        self._expected.fail(error)
         for holding in self._held_here():
             cast(Call, holding.call).parted(error)
 
@@ -275,9 +271,9 @@ class Run:
         io_thread().send(partial(self.admit, call))
 
     def _admit_ended(self, call: Call) -> None:
-        """In a replay: somebody may have ended *call* from outside before it had begun."""
-        assert self._ended is not None
-        self._ended(call.address, call.end_from_outside)
+        """Somebody may have ended *call* from outside before it had begun: see what is known."""
+        ended = Moment(call.address, "cancelled")
+        self.world.expect(ended, lambda _: void(call.end_from_outside()), _nothing, call)
         self.scheduler.admit(call)
 
     # -- for who looks on, and for who intervenes; on the I/O loop
@@ -292,7 +288,7 @@ class Run:
     def _held_here(self) -> list[Holding]:
         """Every call of this process that is not answered yet."""
         found = list(self.scheduler.holdings())
-        for call, why, ahead in self.recorded.held() if self.recorded is not None else ():
+        for call, why, ahead in self.world.held():
             found.append(Holding(call, "record", why, ahead=ahead))
         return found
 
@@ -301,10 +297,11 @@ class Run:
 
         Raises ``ControlError`` when an earlier run has recorded how it ended.
         """
-        end = started.end_from_outside
-        if self.recorded is not None and self.recorded.on_outside(started.address, end):
+        ended: list[bool] = []
+        moment = Moment(started.address, "cancelled")
+        if not self.world.arrived(moment, lambda: ended.append(started.end_from_outside())):
             return "later"
-        return "now" if end() else "never"
+        return "now" if any(ended) else "never"
 
     @property
     def paused(self) -> bool:
@@ -324,7 +321,7 @@ class Run:
             if self.quiet is not None:
                 self.quiet.timers -= 1
             self.scheduler.resume()
-            self._stirs()
+            self.look_soon()
 
     def allow(self, allowance: Allowance) -> None:
         """Have all calls keep to *allowance*, also those that wait; what was spent stays spent.
@@ -338,13 +335,33 @@ class Run:
         self.scheduler.allow(account, allowance)
 
     def cache(self, wanted: Any) -> str | None:
-        """The name of the cache that ``cache=`` *wanted* means; a replay reads none."""
-        return self.caches.named(wanted, used=not self._replays)
+        """The name of the cache that ``cache=`` *wanted* means; who asks nobody reads none."""
+        return self.caches.named(wanted, used=self.world.asks)
 
-    def _stirs(self) -> None:
-        """Something goes to the backend that was not there when the run was last looked at."""
+    # -- for its world (``Programs``)
+
+    def look_soon(self) -> None:
+        """Look whether all programs wait: something is held, or goes to the backend."""
         if self.quiet is not None:
             self.quiet.soon()
+
+    @property
+    def rests(self) -> bool:
+        """Whether no program can go on."""
+        return self.over or (self.quiet is not None and self.quiet.rests)
+
+    def moved(self) -> None:
+        """Give those who might still move their time again."""
+        if self.quiet is not None:
+            self.quiet.moved()
+
+    def in_vain(self, final: bool, patience_s: float) -> bool:
+        """Whether nobody will move by himself, as far as can be known; else one looks again."""
+        return self.quiet is None or self.quiet.in_vain(final, patience_s)
+
+    def recalled(self, call: Call, response: Response, requests: int) -> None:
+        """*call* gets a recorded answer: caches and budgets hear of it."""
+        self.scheduler.recall(call, response, requests)
 
     def check_open(self) -> None:
         """Refuse what comes after the end."""
@@ -489,11 +506,8 @@ class Run:
 
         When it is collected is up to the collector; in a replay it may be there still.
         """
-        dropped = getattr(self.memory, "dropped", None)
-        if dropped is None:
-            return
         for frame in self.suspended:
-            left = [pending for pending in frame.started if dropped(pending.address)]
+            left = [pending for pending in frame.started if self.world.dropped(pending.address)]
             structure.cancel_all(left)
 
     def _last_started(self) -> Iterator[list[Pending]]:
@@ -551,6 +565,14 @@ def _reason(error: BaseException | None) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     return "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
+
+
+def void(_: object) -> None:
+    """Nothing, for an action whose value is of no interest."""
+
+
+def _nothing() -> None:
+    """Live, whoever ends a call from outside does so himself."""
 
 
 def _on_stderr(line: str) -> None:

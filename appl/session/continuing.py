@@ -120,7 +120,7 @@ def resume_session(
 
     session = make_session(
         config, entry=entry or script("api"), instruments=instruments, say=say,
-        recorded=resumer, recorder=recorder,
+        world=resumer, recorder=recorder,
     )  # fmt: skip
     assert session.recording is not None
     session.recording.gate()

@@ -15,6 +15,7 @@ from appl.config import Config
 from appl.errors import BackendError, ConfigError
 from appl.runtime.answers.models import Elsewhere, Find
 from appl.runtime.run import Run
+from appl.runtime.world import Moment
 from appl.session.answering import Choice, make_backend
 from appl.session.naming import (
     Location,
@@ -64,7 +65,7 @@ class LateBackends:
                     return None
             run = self.run
             assert run is not None
-            value = run.effects.perform(_AT, 0, KIND + name, lambda: self._seen(name, location))
+            value = run.world.see(Moment(_AT, KIND + name), lambda: self._seen(name, location))
             found = _elsewhere(value)
             if found is not None and found.backend != self._choice.backend:
                 self.open(found.backend, found.profile)

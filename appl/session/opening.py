@@ -28,10 +28,10 @@ from appl.errors import TraceWriteError
 from appl.price import total
 from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.event import Instrument
-from appl.runtime.recorded import Recorded
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Place
 from appl.runtime.scheduling.lending import Lender, borrowed
+from appl.runtime.world import World
 from appl.session.answering import (
     Choice,
     choose,
@@ -91,9 +91,9 @@ class Session:
         return recorder.path if recorder else None
 
     @property
-    def recalled(self) -> Any:
+    def recalled(self) -> Recall | None:
         """The earlier run that answers a part of this one: a ``Resumer``, or a ``Rerunner``."""
-        return self.run.recorded
+        return self.run.world if isinstance(self.run.world, Recall) else None
 
     def cost_line(self) -> str | None:
         """What the recorded run cost, in a line; ``None`` where nothing had to be paid."""
@@ -166,12 +166,12 @@ def make_session(
     say: Tell = tell,
     lender: Lender | None = None,
     redact: Redact | None = None,
-    recorded: Recorded | None = None,
+    world: World | None = None,
     recorder: Callable[[Session], Recorder] | None = None,
 ) -> Session:
     """Backend, recorder and run, wired but not entered.
 
-    *recorded* is an earlier run that answers a part of it, also an instrument; *recorder* makes
+    *world* tells its programs what comes from outside, such as an earlier run; *recorder* makes
     what writes its trace. With *lender* the limits are those of another process, which is asked for
     leave. *redact* sees each message before it is stored; without one the settings may name it.
     """
@@ -184,12 +184,12 @@ def make_session(
     backend = make_backend(config, choice, seed)
     made = make_others(config, choice, seed)
     others = {name: each for name, each in made.items() if not isinstance(each, Exception)}
-    trace = recorded.trace if isinstance(recorded, Recall) else None
+    trace = world.trace if isinstance(world, Recall) else None
     late = LateBackends(config, choice, seed, _silent if lender is not None else say, trace)
     recording = Recording(lambda: _begin(session, path, say, recorder))
     watching = list(instruments)
-    if recorded is not None:
-        watching.append(cast(Instrument, recorded))
+    if isinstance(world, Recall):
+        watching.append(world)
     if config.stream and not any(getattr(each, "wants_chunks", False) for each in watching):
         watching.append(importlib.import_module("appl.cli.display").Answers())
     if config.trace:
@@ -209,7 +209,7 @@ def make_session(
         ),
         temperature=config.temperature, max_tokens=config.max_tokens, seed=seed,
         concurrency=config.concurrency, policy=policy,
-        traffic=traffic, places=places, lender=lender, recorded=recorded,
+        traffic=traffic, places=places, lender=lender, world=world,
     )  # fmt: skip
     late.run, late.place = run, partial(_placed, config, run)
     run.open_place = late.open
@@ -243,13 +243,15 @@ class Blueprint:
     config: Config
     seed: int
 
-    def open(self, lender: Lender, instruments: list[Instrument]) -> Session:
-        """A session whose limits are those of *lender*."""
+    def open(self, lender: Lender, instruments: list[Instrument], world: World) -> Session:
+        """A session whose limits are those of *lender*, in *world*."""
         config = replace(
             self.config, seed=self.seed, trace=False, stream=False, ctl=False, redact=None,
             privacy="full", otel=None, notes=(),
         )  # fmt: skip
-        return make_session(config, instruments=instruments, say=_silent, lender=lender)
+        return make_session(
+            config, instruments=instruments, say=_silent, lender=lender, world=world
+        )
 
 
 def _silent(line: str) -> None:
@@ -353,7 +355,7 @@ def header(session: Session) -> dict[str, Any]:
 
 
 def _sets(session: Session) -> dict[str, Any]:
-    amendments = getattr(session.recalled, "amendments", None)
+    amendments = session.recalled.amendments if session.recalled is not None else None
     return {"sets": amendments.sets} if amendments is not None and amendments.sets else {}
 
 

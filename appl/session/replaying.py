@@ -36,7 +36,7 @@ def replay_session(
     head = replayer.trace.header
     seed = _number(head.get("seed"))
     run = Run(
-        replayer.backend, instruments=[*instruments, replayer], effects=replayer.effects,
+        replayer.backend, instruments=[*instruments, replayer], world=replayer,
         model=_word(head.get("model")), models=models_in(replayer.trace, replayer.backend.profile),
         seed=seed,
         temperature=_recorded(head, "temperature"), max_tokens=_recorded(head, "max_tokens"),

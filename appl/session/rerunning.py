@@ -11,12 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from appl.backend import Emit, Profile, Request, Response
 from appl.config import Config
-from appl.errors import RunError
 from appl.runtime.answers.models import Models
 from appl.runtime.event import Instrument
 from appl.runtime.run import Run
+from appl.runtime.world import Nobody
 from appl.session.answering import Choice
 from appl.session.blocks import block
 from appl.session.continuing import opened, recorded_config, settled
@@ -76,7 +75,7 @@ def rerun_session(
     """A session with a trace of its own, which *rerunner* answers first; not entered."""
     session = make_session(
         recorded_config(rerunner.trace, overrides), entry=entry or script("api"), path=path,
-        instruments=instruments, say=say, recorded=rerunner,
+        instruments=instruments, say=say, world=rerunner,
     )  # fmt: skip
     session.parent = parent(rerunner.trace)
     return session
@@ -132,25 +131,12 @@ def prediction_session(
     """A run that *predictor* answers alone; nothing is recorded."""
     trace = predictor.trace
     config: Config = recorded_config(trace, overrides)
-    nobody = _Nobody(profile_from(trace.header.get("profile")))
+    nobody = Nobody(profile_from(trace.header.get("profile")))
     models: Models | None = models_in(trace, nobody.profile, predicted_find(trace, config))
     run = Run(
         nobody, instruments=[*instruments, predictor], models=models, model=config.model,
         temperature=config.temperature, max_tokens=config.max_tokens, seed=config.seed,
-        recorded=predictor,
+        world=predictor,
     )  # fmt: skip
     choice = Choice(str(trace.header.get("backend", "")), run.model, True)
     return Session(config, choice, script("api"), config.seed or 0, run, nobody)
-
-
-class _Nobody:
-    """A backend that is never asked; its *profile* says what the recorded one could do."""
-
-    def __init__(self, profile: Profile) -> None:
-        self.profile = profile
-
-    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
-        raise RunError(f"{request.address} was to be predicted, not asked")
-
-    async def aclose(self) -> None:
-        """Nothing is held."""

@@ -19,6 +19,7 @@ from appl.errors import WorkerLost
 from appl.runtime.event import Instrument
 from appl.runtime.run import Run
 from appl.runtime.scheduling.lending import Lender
+from appl.runtime.world import World
 
 _held: dict[int, Any] = {}
 _keys = itertools.count()
@@ -127,9 +128,9 @@ class Made:
     def __init__(self, make: Callable[[], Backend], **options: Any) -> None:
         self._make, self._options = make, options
 
-    def open(self, lender: Lender, instruments: list[Instrument]) -> Made:
-        """A run that asks *lender* for leave."""
-        options = {"instruments": instruments, "lender": lender, **self._options}
+    def open(self, lender: Lender, instruments: list[Instrument], world: World) -> Made:
+        """A run that asks *lender* for leave, in *world*."""
+        options = {"instruments": instruments, "lender": lender, "world": world, **self._options}
         opened = Made(self._make)
         opened.run = Run(self._make(), **options)
         return opened

@@ -16,7 +16,7 @@ from typing import Any
 from appl.backend import Emit, Profile, Request, Response, Sample, Usage
 from appl.errors import PromptTooLong
 from appl.prompt import Messages
-from appl.runtime.concurrency.quiet import Quiet
+from appl.runtime.world import Programs
 from appl.testing.clock import VirtualClock
 
 __all__ = ["RadixServer"]
@@ -71,7 +71,7 @@ class RadixServer:
         self._running: list[_Asked] = []
         self._numbers = itertools.count(1)
         self._stepping = False
-        self._quiets: list[Quiet] = []
+        self._runs: list[Programs] = []
         self._glances = False
         self.computed = self.steps = 0
 
@@ -92,25 +92,25 @@ class RadixServer:
         await self._ask(ids, list(map(hash, words)))
         return Response((Sample(" ".join(words), "stop"),), Usage(len(ids), len(words), None))
 
-    def watched_by(self, quiet: Quiet) -> None:
-        """*quiet* is the watch over a run."""
-        self._quiets.append(quiet)
+    def watched_by(self, programs: Programs) -> None:
+        """*programs* are those of one more run."""
+        self._runs.append(programs)
 
     def on_quiet(self, final: bool = True) -> bool:
         """Move the clock; false when nothing waits for it, or another run goes on."""
-        rest = not final or all(quiet.rests for quiet in self._quiets)
+        rest = not final or all(run.rests for run in self._runs)
         if rest and self.clock.advance():
             return True
-        self._quiets = [quiet for quiet in self._quiets if not quiet.over]
-        if len(self._quiets) > 1 and not self._glances:  # who is told may be another than who moves
+        self._runs = [run for run in self._runs if not run.over]
+        if len(self._runs) > 1 and not self._glances:  # who is told may be another than who moves
             self._glances = True
             asyncio.get_running_loop().call_later(_GLANCE_S, self._look_again)
         return False
 
     def _look_again(self) -> None:
         self._glances = False
-        for quiet in self._quiets:
-            quiet.soon()
+        for run in self._runs:
+            run.look_soon()
 
     async def aclose(self) -> None:
         """There is nothing to let go of."""

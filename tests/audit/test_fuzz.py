@@ -210,8 +210,8 @@ def test_plans_are_those_of_their_seeds_and_cover_every_fault(tmp_path: Path) ->
     once = Fuzzer(trace, Plan(1, "busy", "/ask.0/gen.0"), clock)
     from appl.runtime.scheduling.policy import Policy
 
-    with Run(once, effects=once, instruments=[once], policy=Policy(clock=clock)):
+    with Run(once, world=once, instruments=[once], policy=Policy(clock=clock)):
         assert ask("q") == said
     always = Fuzzer(trace, Plan(1, "busy", "/ask.0/gen.0", lasting=True), clock)
-    with Run(always, effects=always, policy=Policy(clock=clock)), pytest.raises(BackendBusy):
+    with Run(always, world=always, policy=Policy(clock=clock)), pytest.raises(BackendBusy):
         ask("q")

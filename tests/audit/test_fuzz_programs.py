@@ -24,7 +24,7 @@ def fuzzed(trace: Trace, number: int, seed: int) -> tuple[Any, list[str]]:
     clock = VirtualClock()
     fuzzer = Fuzzer(trace, plan(trace, seed), clock)
     try:
-        with Run(fuzzer, effects=fuzzer, instruments=[fuzzer], policy=Policy(clock=clock), seed=1):
+        with Run(fuzzer, world=fuzzer, instruments=[fuzzer], policy=Policy(clock=clock), seed=1):
             return program(number), sorted(fuzzer.changed)
     except (ApplError, ExceptionGroup) as error:
         return type(error).__name__, sorted(fuzzer.changed)

@@ -42,8 +42,8 @@ class Waits(Resumer):
 
     program: Steps
 
-    def on_quiet(self, final: bool = True) -> bool:
-        return self.program.may_go_on.is_set() and super().on_quiet(final)
+    def idle(self, final: bool = True) -> bool:
+        return self.program.may_go_on.is_set() and super().idle(final)
 
 
 class Looks(Rerunner):
@@ -51,8 +51,8 @@ class Looks(Rerunner):
 
     may = threading.Event()
 
-    def on_quiet(self, final: bool = True) -> bool:
-        return self.may.is_set() and super().on_quiet(final)
+    def idle(self, final: bool = True) -> bool:
+        return self.may.is_set() and super().idle(final)
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_what_is_recorded_cannot_be_cancelled_any_more(broken: Path) -> None:
 def test_what_may_have_moved_is_held_back_in_a_rerun(broken: Path) -> None:
     rerunner = Looks(Trace.open(broken))
     made = Going(
-        lambda: Run(Watched(), recorded=rerunner, instruments=[rerunner]),
+        lambda: Run(Watched(), world=rerunner, instruments=[rerunner]),
         lambda: [said(each) for each in [answer("known"), answer("known")]],
     )
     eventually(lambda: len(made.why()) == 2)

@@ -52,7 +52,7 @@ def recorded(
     try:
         with Run(
             live, instruments=watching, gate=recorder.gate, barrier=recorder.barrier,
-            recorded=again, policy=Policy(retries=retries, circuit=None),
+            world=again, policy=Policy(retries=retries, circuit=None),
         ):  # fmt: skip
             return run(program, asynchronous)
     finally:
@@ -148,7 +148,7 @@ def edited_and_run_again(
 
 def _replayed(program: programs.Tree, asynchronous: bool, path: Path) -> Any:
     replayer = Replayer(path)
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         values = run(program, asynchronous)
     replayer.finish()
     return values

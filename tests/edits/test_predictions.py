@@ -34,7 +34,7 @@ def predicted(seed: int, program: programs.Tree, path: Path) -> Prediction:
     """What running *program* again would ask, with the record at *path*."""
     predictor, error = Predictor(Trace.open(path)), None
     try:
-        with Run(rehearsal.backend(seed), instruments=[predictor], recorded=predictor):
+        with Run(rehearsal.backend(seed), instruments=[predictor], world=predictor):
             run(program, seed % 2 == 1)
     except Exception as stopped:
         error = stopped

@@ -149,7 +149,7 @@ def run_replayed(module: dict[str, Any], program: Program, path: Path) -> Outcom
     replayer, outcome = Replayer(path), Outcome()
     run_compiled(
         module, program, replayer.backend, outcome, instruments=[replayer],
-        effects=replayer.effects,
+        world=replayer,
     )  # fmt: skip
     if outcome.error is None:
         try:

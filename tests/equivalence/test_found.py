@@ -331,7 +331,7 @@ def test_a_generator_that_was_collected_then_may_be_there_still_in_a_replay(tmp_
     recorder.close()
     assert [type(event.error).__name__ for event in log.of(CallEnded)] == ["CallCancelled"]
     replayer = Replayer(recorder.path)
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         leaves_to_the_collector(kept)
     replayer.finish()
 
@@ -425,6 +425,6 @@ def test_a_call_fails_with_its_prompt_where_it_did_in_a_replay(tmp_path: Path) -
     recorder.close()
     assert log == ["noted", "failed"]
     replayer = Replayer(recorder.path)
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         assert side_by_side(lambda: None) == log
     replayer.finish()

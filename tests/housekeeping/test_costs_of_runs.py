@@ -81,7 +81,7 @@ def test_a_resume_adds_what_it_paid_and_nothing_is_counted_twice(
     appender = Appender(resumer, durability="process")
     with Run(
         provider, instruments=[resumer, appender], gate=appender.gate, barrier=appender.barrier,
-        seed=7, recorded=resumer, policy=POLICY,
+        seed=7, world=resumer, policy=POLICY,
     ):  # fmt: skip
         PROGRAMS["tree"]()
     appender.close()
@@ -99,7 +99,7 @@ def test_a_rerun_reuses_what_it_does_not_spend(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "two.trace", {"profile": profile_data(provider.profile)})
     with Run(
         provider, instruments=[rerunner, recorder], gate=recorder.gate, barrier=recorder.barrier,
-        seed=7, recorded=rerunner, policy=POLICY,
+        seed=7, world=rerunner, policy=POLICY,
     ):  # fmt: skip
         PROGRAMS["tree"]()
     recorder.close()

@@ -102,7 +102,7 @@ def alive(order: dict[str, Any]) -> Any:
         resumer = RESUMERS[order["resumer"]](trace, rerun=doubtful)
         recorder = Appender(resumer, **options)
         run = Run(live, instruments=[ends, resumer, recorder], gate=recorder.gate, policy=policy,
-                  barrier=recorder.barrier, recorded=resumer)  # fmt: skip
+                  barrier=recorder.barrier, world=resumer)  # fmt: skip
     try:
         with run:
             return rehearsal.program(seed)

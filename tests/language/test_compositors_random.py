@@ -281,6 +281,6 @@ def test_a_recorded_structure_replays_without_a_live_call(tree, seed):
             recorded = str(program(tree))
         recorder.close()
         replayer = Replayer(Path(folder) / "run.trace")
-        with running(replayer, instruments=[replayer], effects=replayer.effects):
+        with running(replayer.backend, instruments=[replayer], world=replayer):
             assert str(program(tree)) == recorded
         replayer.finish()

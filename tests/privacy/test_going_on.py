@@ -42,7 +42,7 @@ def go_on(seed: int, trace: Trace) -> tuple[Any, Fake]:
     policy = Policy(retries=Retries(attempts=1 + seed % 2, base_s=0, spare=1000), circuit=None)
     with Run(
         live, instruments=[resumer, appender], gate=appender.gate, barrier=appender.barrier,
-        recorded=resumer, policy=policy,
+        world=resumer, policy=policy,
     ):  # fmt: skip
         values = rehearsal.program(seed)
     appender.close()

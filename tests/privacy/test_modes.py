@@ -35,7 +35,7 @@ SAID = {
 
 def replayed(name: str, trace: Path | Trace) -> Any:
     replayer = Replayer(trace)
-    with Run(replayer, instruments=[replayer], effects=replayer.effects, seed=7) as run:
+    with Run(replayer.backend, instruments=[replayer], world=replayer, seed=7) as run:
         run.tell = lambda line: None
         value = PROGRAMS[name]()
     replayer.finish()

@@ -86,7 +86,7 @@ def run(backend: Any, most: int, path: Path, recalled: Any = None, **options: An
     recorder = Recorder(path, {"profile": profile_data(backend.profile)}, durability="process")
     watching = [recorder] if recalled is None else [recalled, recorder]
     try:
-        with Run(backend, instruments=watching, recorded=recalled, policy=POLICY):
+        with Run(backend, instruments=watching, world=recalled, policy=POLICY):
             assert asyncio.run(program(most, seen, **options)) == "another thing"
     finally:
         recorder.close()
@@ -100,7 +100,7 @@ def again(
     rerunner, into, seen = Rerunner(path, **options), path.with_name("b.trace"), list[str]()
     read = run(backend, most, into, rerunner)
     replayer = Replayer(into)
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         asyncio.run(program(most, seen))
     replayer.finish()
     assert seen == read
@@ -116,7 +116,7 @@ def path(tmp_path: Path) -> Path:
 
 def predicted(path: Path, most: int, **options: Any) -> tuple[Prediction, list[str]]:
     predictor, seen = Predictor(path, **options), list[str]()
-    with Run(Telling(), instruments=[predictor], recorded=predictor):
+    with Run(Telling(), instruments=[predictor], world=predictor):
         asyncio.run(program(most, seen))
     return predictor.prediction(), seen
 
@@ -225,7 +225,7 @@ def test_where_one_answer_is_another_the_next_is_asked_as_ever(tmp_path: Path) -
     recorder.close()
     rerunner = Rerunner(tmp_path / "a.trace")
     one = replace(POLICY, limits=Limits(concurrency=1))
-    with Run(Stories(ends=True), instruments=[rerunner], recorded=rerunner, policy=one):
+    with Run(Stories(ends=True), instruments=[rerunner], world=rerunner, policy=one):
         assert asyncio.run(two(99)) == ["0another", "1 and on"]
 
 
@@ -249,7 +249,7 @@ def with_two(near: Near, far: Far, most: int, *watching: Any, recalled: Any = No
     models, seen = Models(near.profile, None, both, "near", {"far": far.profile}), list[str]()
     once = Policy(retries=Retries(attempts=1), circuit=None)
     with Run(
-        near, instruments=watching, recorded=recalled, policy=once, models=models,
+        near, instruments=watching, world=recalled, policy=once, models=models,
         places={"far": Place(far, once)},
     ):  # fmt: skip
         asyncio.run(program(most, seen, model="both"))
@@ -292,7 +292,7 @@ def test_a_program_that_waits_without_a_loop_reads_on_too(tmp_path: Path) -> Non
         assert story(3, []) == "onc"
     recorder.close()
     rerunner = Rerunner(tmp_path / "a.trace")
-    with Run(Stories("once more"), instruments=[rerunner], recorded=rerunner):
+    with Run(Stories("once more"), instruments=[rerunner], world=rerunner):
         assert story(99, []) == "once more"
     assert [live.cause for live in rerunner.report.live] == [CAUSE]
 

@@ -28,7 +28,7 @@ def rerun(seed: int, path: Path, into: Path, kind: type[Rerunner] = Rerunner) ->
     recorder = Recorder(into, head, durability="process")
     with Run(
         live, instruments=[rerunner, recorder], gate=recorder.gate, barrier=recorder.barrier,
-        recorded=rerunner,
+        world=rerunner,
     ):  # fmt: skip
         values = rehearsal.program(seed)
     recorder.close()
@@ -51,7 +51,7 @@ def test_what_nobody_edited_is_predicted_to_ask_nobody(tmp_path: Path, seed: int
     path = tmp_path / "first.trace"
     values, live = rehearsal.record(seed, path)
     predictor = Predictor(path, keep_failures=True)
-    with Run(live, instruments=[predictor], recorded=predictor):
+    with Run(live, instruments=[predictor], world=predictor):
         assert rehearsal.program(seed) == values
     found = predictor.prediction()
     assert found.live == (0, 0) and not found.tools and not found.stopped

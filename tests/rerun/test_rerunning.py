@@ -50,9 +50,9 @@ def again(
     into = path.with_name(f"{path.stem}.again.trace")
     into.unlink(missing_ok=True)
     head = {"sets": rerunner.amendments.sets}
-    values = recorded_in(into, program, backend, watching=[rerunner], recorded=rerunner, head=head)
+    values = recorded_in(into, program, backend, watching=[rerunner], world=rerunner, head=head)
     replayer = Replayer(into)
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         assert program() == values
     replayer.finish()
     return values, rerunner.finish()
@@ -61,9 +61,7 @@ def again(
 def predicted(path: Path, program: Callable[[], Any], **options: Any) -> Prediction:
     predictor, error = Predictor(path, **options), None
     try:
-        with Run(
-            Fake(lambda _: AssertionError("asked")), instruments=[predictor], recorded=predictor
-        ):
+        with Run(Fake(lambda _: AssertionError("asked")), instruments=[predictor], world=predictor):
             program()
     except ApplError as stopped:
         error = stopped
@@ -284,7 +282,7 @@ def test_pins_that_no_call_matched_are_known(tmp_path: Path) -> None:
     path = tmp_path / "t.trace"
     recorded_in(path, survey(["a"]), echo())
     rerunner = Rerunner(path, pins={"nobody": "x", "*/gen.0": "y"})
-    with Run(echo(), instruments=[rerunner], recorded=rerunner):
+    with Run(echo(), instruments=[rerunner], world=rerunner):
         survey(["a"])()
     assert rerunner.unused() == ["nobody"]
 

@@ -74,7 +74,7 @@ def resume(
     try:
         with Run(
             live, instruments=[recalled, appender], gate=appender.gate, barrier=appender.barrier,
-            recorded=recalled, policy=Policy(retries=retries, circuit=None),
+            world=recalled, policy=Policy(retries=retries, circuit=None),
         ):  # fmt: skip
             values = program(seed)
     finally:

@@ -51,7 +51,7 @@ def recorded(path: Path) -> list[str]:
 
 def again(recalled: Any, most: int, *watching: Any) -> list[str]:
     seen = list[str]()
-    with Run(backend(2), instruments=[recalled, *watching], recorded=recalled):
+    with Run(backend(2), instruments=[recalled, *watching], world=recalled):
         assert asyncio.run(program(most, seen)) == "1-abcdef"
     return seen
 
@@ -103,5 +103,5 @@ def test_a_call_that_the_end_of_the_run_cancelled_shows_nothing_and_is_asked(
     assert isinstance(call.error, CallCancelled) and seen == ["1", "-"]
     seen.clear()
     resumer = Resumer(path)
-    with Run(backend(2), instruments=[resumer], recorded=resumer):
+    with Run(backend(2), instruments=[resumer], world=resumer):
         assert asyncio.run(interrupted(False)) == "2-abcdef" == "".join(seen)

@@ -79,7 +79,7 @@ def go_on(
     try:
         with Run(
             live, instruments=[resumer, appender], gate=appender.gate, barrier=appender.barrier,
-            recorded=resumer, policy=policy,
+            world=resumer, policy=policy,
         ):  # fmt: skip
             return program(), live, resumer
     finally:
@@ -88,7 +88,7 @@ def go_on(
 
 def replay(path: Path, program: Callable[[], Any]) -> Any:
     replayer = Replayer(path)
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         value = program()
     replayer.finish()
     return value

@@ -68,7 +68,7 @@ def go_on(path: Path, live: Any, **options: Any) -> str:
     resumer = Resumer(path, **options)
     appender = Appender(resumer, durability="process")
     try:
-        with Run(live, instruments=[resumer, appender], recorded=resumer, gate=appender.gate):
+        with Run(live, instruments=[resumer, appender], world=resumer, gate=appender.gate):
             return asyncio.run(story())
     finally:
         appender.close()

@@ -20,6 +20,7 @@ from appl.errors import BackendError, BackendTimeout, CallCancelled, DeadlockErr
 from appl.runtime.entry import asynchronously
 from appl.runtime.event import CallEnded, Observed, RunEnded, Warned
 from appl.runtime.run import Run
+from appl.runtime.world import Live
 from appl.testing import Echo, Held, Instant, Log, Scripted, Seeded, running
 
 MAIN = threading.main_thread().ident
@@ -226,18 +227,18 @@ async def test_who_cancels_a_block_with_a_timeout_cancels_what_is_around_it():
             await task
 
 
-def test_the_world_is_seen_through_effects():
+def test_the_program_sees_what_its_world_shows():
     log = Log()
 
-    class Told:
-        def perform(self, address, ordinal, kind, live):
-            return {"now": 0, "random": 0.5, "uuid": "0" * 32}[kind]
+    class Told(Live):
+        def see(self, moment, live):
+            return {"now": 0, "random": 0.5, "uuid": "0" * 32}[moment.kind]
 
     @ppl
     def program():
         return now().year, appl_random(), uuid().int
 
-    with running(Echo(), effects=Told()):
+    with running(Echo(), world=Told()):
         assert program() == (1970, 0.5, 0)
     with running(Echo(), instruments=[log]):
         program()

@@ -96,7 +96,7 @@ def test_what_is_left_behind_ends_with_the_run_and_is_told(form: str, tmp_path: 
     until_nothing_is_under_way()
     assert all(call.response is None for call in Trace.open(path).calls)
     replayer = Replayer(path)
-    with Run(replayer.backend, instruments=[replayer], effects=replayer.effects) as run:
+    with Run(replayer.backend, instruments=[replayer], world=replayer) as run:
         run.tell = told.append
         FORMS[form]()
     assert told[1:] == told[:1]

@@ -351,7 +351,7 @@ def test_cancelling_ends_what_is_being_asked_again_and_a_replay_knows(tmp_path: 
     recorder.close()
     assert said == "the call /gen.0/ask.1 was cancelled" and backend.aborted == ["/gen.0/ask.1"]
     replayer = Replayer(tmp_path / "t.trace")
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         assert cancelled_while_asked_again() == said
     replayer.finish()
 
@@ -578,7 +578,7 @@ def test_a_replay_gives_the_same_in_the_same_order(tmp_path: Path, seed: int):
     recorder.close()
     assert len(backend.requests) > 8
     replayer = Replayer(Trace.open(tmp_path / "t.trace"))
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         again = everyone()
     replayer.finish()
     assert again == values

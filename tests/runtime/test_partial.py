@@ -177,7 +177,7 @@ def test_a_replay_streams_the_same_objects(tmp_path: Path):
         values = program()
     recorder.close()
     replayer = Replayer(tmp_path / "t")
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         assert program() == values
     replayer.finish()
 

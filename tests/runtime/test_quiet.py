@@ -101,7 +101,7 @@ def record(path: Path, program: Callable[[], Any], backend: Any) -> Any:
 def replay(path: Path, program: Callable[[], Any]) -> tuple[Any, int]:
     """What *program* gives, and how often somebody was waited for in vain."""
     replayer = Replayer(path)
-    run = Run(replayer, instruments=[replayer], effects=replayer.effects)
+    run = Run(replayer.backend, instruments=[replayer], world=replayer)
     with run:
         value = program()
     replayer.finish()
@@ -112,7 +112,7 @@ def replay(path: Path, program: Callable[[], Any]) -> tuple[Any, int]:
 def resume(path: Path, program: Callable[[], Any]) -> tuple[Any, int]:
     """The same where the run goes on, which has nothing left to ask."""
     resumer, live = Resumer(path), Fake([])
-    run = Run(live, instruments=[resumer], recorded=resumer)
+    run = Run(live, instruments=[resumer], world=resumer)
     with run:
         value = program()
     assert run.quiet is not None and not live.requests
@@ -146,14 +146,14 @@ def test_a_replay_of_functions_on_worker_threads_waits_for_nobody(tmp_path: Path
 class Breaking(Replayer):
     """A replay that finds, when it is to give the next answer, that it cannot."""
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def idle(self, final: bool = True) -> bool:
         raise TraceCorrupt("the record of an answer is broken")
 
 
 class Impatient(Resumer):
     """A resume that finds, when it is to give the next answer, that it cannot."""
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def idle(self, final: bool = True) -> bool:
         raise TraceCorrupt("the record of an answer is broken")
 
 
@@ -173,9 +173,9 @@ def test_what_cannot_be_released_ends_the_run_with_the_error(tmp_path: Path, pro
     path = tmp_path / "a.trace"
     record(path, program, Fake(answer))
     replayer, resumer = Breaking(path), Impatient(path)
-    with pytest.raises(TraceCorrupt), Run(replayer, effects=replayer.effects):
+    with pytest.raises(TraceCorrupt), Run(replayer.backend, world=replayer):
         program()
-    with pytest.raises(TraceCorrupt), Run(Fake(answer), recorded=resumer):
+    with pytest.raises(TraceCorrupt), Run(Fake(answer), world=resumer):
         program()
 
 

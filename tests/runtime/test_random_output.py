@@ -96,7 +96,7 @@ def test_a_run_in_sequence_and_a_replay_say_the_same(
         assert program() == values
     assert in_sequence.prompts == backend.prompts
     replayer = Replayer(path)
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         assert program() == values
     replayer.finish()
 

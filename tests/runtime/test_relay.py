@@ -441,7 +441,7 @@ def test_relays_that_race_are_replayed(tmp_path: Path, seed: int) -> None:
     recorder.close()
     for _ in range(2):
         replayer = Replayer(path)
-        with Run(replayer, instruments=[replayer], effects=replayer.effects):
+        with Run(replayer.backend, instruments=[replayer], world=replayer):
             assert whole() == first
         replayer.finish()
     assert any("/more.2" in call.address and call.cuts for call in Trace.open(path).calls)

@@ -231,7 +231,7 @@ def test_the_trace_says_what_was_reused_and_a_replay_needs_no_cache(tmp_path: Pa
     assert trace.totals().reused == 5 and trace.totals().cost == 0
     (tmp_path / "cache").unlink()
     replayer = Replayer(tmp_path / "last.trace")
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         assert program() == values
     replayer.finish()
     assert not (tmp_path / "cache").exists()

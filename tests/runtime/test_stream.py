@@ -506,7 +506,7 @@ def recorded(path: Path, program, backend):
 
 def again(path: Path, program):
     replayer = Replayer(path)
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         values = program()
     replayer.finish()
     return values
@@ -615,7 +615,7 @@ async def test_async_readers_are_replayed(tmp_path: Path) -> None:
         first = await program()
     recorder.close()
     replayer = Replayer(path)
-    async with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    async with Run(replayer.backend, instruments=[replayer], world=replayer):
         assert await program() == first
     replayer.finish()
 

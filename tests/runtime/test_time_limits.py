@@ -199,7 +199,7 @@ def test_a_replay_ends_where_the_limit_ended(name: str, tmp_path: Path) -> None:
     finally:
         recorder.close()
     replayer = Replayer(path)
-    again = {"instruments": [replayer, log], "effects": replayer.effects}
+    again = {"instruments": [replayer, log], "world": replayer}
     assert value_of(program, replayer.backend, **again) == expected
     replayer.finish()
     assert all(isinstance(each.error, CallCancelled) for each in log.of(CallEnded))

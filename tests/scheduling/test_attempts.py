@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +23,7 @@ from appl.errors import (
 from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded
 from appl.runtime.scheduling.policy import Allowance, Deadlines, Limits, Policy, Retries
 from appl.testing import Answer, Late, Log, Streamed, VirtualClock, response, running
+from appl.tracing import Recorder, Replayer, profile_data
 
 
 @ppl
@@ -187,15 +189,19 @@ def test_what_is_no_error_of_a_backend_is_not_tried_again() -> None:
     assert len(backend.requests) == 1
 
 
-def test_a_replay_is_under_no_limit() -> None:
-    class Timeless(Late):
-        timeless = True
-
-    backend = Timeless(lambda _: response("yes"), VirtualClock(), concurrency=1)
-    policy = Policy(clock=backend.clock, limits=Limits(concurrency=1), budget=Allowance(calls=1))
-    with running(backend, policy=policy):
+def test_a_replay_is_under_no_limit(tmp_path: Path) -> None:
+    backend, path = Late(lambda _: response("yes"), VirtualClock()), tmp_path / "a.trace"
+    recorder = Recorder(path, {"profile": profile_data(backend.profile)})
+    with running(backend, policy=Policy(clock=backend.clock), instruments=[recorder]):
         assert fan(50) == ["yes"] * 50
-    assert backend.most == 50
+    recorder.close()
+    replayer = Replayer(path)
+    policy = Policy(
+        limits=Limits(concurrency=1, requests=1, period_s=60), budget=Allowance(calls=1)
+    )
+    with running(replayer.backend, policy=policy, world=replayer):
+        assert fan(50) == ["yes"] * 50
+    replayer.finish()
 
 
 def test_who_comes_later_with_priority_does_not_wait_behind_all_that_wait_for_the_rate() -> None:

@@ -48,7 +48,7 @@ def test_attempts_are_shown_and_not_repeated(
     retries = json.loads(capsys.readouterr().out)["retries"]
     assert [each["attempt"] for each in retries] == [1, 2]
     replayer = Replayer(path)
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         assert ask() == "yes"
     replayer.finish()
 
@@ -71,6 +71,6 @@ def test_a_replay_stops_where_the_budget_stopped_the_run(tmp_path: Path) -> None
     recorder.close()
     assert len(backend.requests) == 1 and "it was not sent" in before[1]
     replayer = Replayer(path)
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         assert program() == before
     replayer.finish()

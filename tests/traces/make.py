@@ -78,7 +78,7 @@ def recorded(
     with Run(
         backend, instruments=[*([rerunner] if rerunner else []), recorder], gate=recorder.gate,
         barrier=recorder.barrier, seed=7, policy=Policy(retries=retries, circuit=None),
-        recorded=rerunner,
+        world=rerunner,
     ) as run:  # fmt: skip
         run.tell = lambda line: None
         value = {**PROGRAMS, **EDITS}[name]()

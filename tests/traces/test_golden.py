@@ -47,7 +47,7 @@ def unlike(found: Any, wanted: Any, at: str = "") -> list[str]:
 def replayed(path: Path, home: Path | None = None) -> Any:
     """What the program of *path* returns when the trace answers; its key is looked for at *home*."""
     replayer = Replayer(Trace.open(path, home=home))
-    with make.environment(), Run(replayer, instruments=[replayer], effects=replayer.effects) as run:
+    with make.environment(), Run(replayer.backend, instruments=[replayer], world=replayer) as run:
         run.tell = lambda line: None
         value = {**PROGRAMS, **EDITS}[make.OTHERS.get(path.stem, path.stem)]()
     replayer.finish()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from appl.backend import Request, Response, Sample, Sampling, Usage
+from appl.backend import Chunk, Emit, Request, Response, Sample, Sampling, Usage
 from appl.prompt import Message, Messages
 from appl.runtime.event import CallDispatched, CallEnded, CallStarted, Delivered, ScopeEntered
+from appl.runtime.world import Moment
 from appl.tracing import Recorder, Replayer, Trace
 
 now = time.monotonic_ns
@@ -72,13 +74,44 @@ def read_back(path: Path, recorder: Recorder) -> Trace:
     return Trace.open(path)
 
 
+@dataclass(eq=False)
+class Question:
+    """What a world wants to know of a call."""
+
+    request: Request
+    emit: Emit | None = None
+    outcome: object = None
+
+
+async def answered(replayer: Replayer, request: Request, emit: Emit | None = None) -> Response:
+    """What *request* gets in its turn; *emit* gets the pieces."""
+    future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+
+    def tell(told: Any) -> None:
+        if isinstance(told, Chunk):
+            assert emit is not None
+            emit(told)
+        elif isinstance(told, BaseException):
+            future.set_exception(told)
+        else:
+            future.set_result(told)
+
+    question: Any = Question(request, emit)
+    replayer.expect(Moment(request.address, "answer"), tell, _never, question)
+    return await future
+
+
+def _never() -> None:
+    raise AssertionError("asked live")
+
+
 async def replayed(replayer: Replayer, *requests: Request) -> list[str | BaseException]:
     """What each of *requests* gets, asked all at once; let go one by one while all wait."""
     order: list[str] = []
 
     async def one(request: Request) -> str:
         try:
-            return (await replayer.complete(request)).text
+            return (await answered(replayer, request)).text
         finally:
             order.append(request.address)
 
@@ -87,7 +120,7 @@ async def replayed(replayer: Replayer, *requests: Request) -> list[str | BaseExc
         for _ in range(3):
             await asyncio.sleep(0)
         if not all(task.done() for task in tasks):
-            replayer.on_quiet()
+            replayer.idle()
     results = await asyncio.gather(*tasks, return_exceptions=True)
     replayed.order = order  # type: ignore[attr-defined]
     return results

@@ -110,7 +110,7 @@ def replay(seed: int, path: Path, schedule: int = 0) -> tuple[Any, dict[str, str
     before = sys.getswitchinterval()
     sys.setswitchinterval(dice.choice([1e-6, 1e-4, 0.005]))
     try:
-        with Run(replayer, instruments=[replayer, log], effects=replayer.effects, order=order,
+        with Run(replayer.backend, instruments=[replayer, log], world=replayer, order=order,
                  concurrency=dice.choice([None, 1, 3])):  # fmt: skip
             values = program(seed)
     finally:

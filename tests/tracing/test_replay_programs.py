@@ -74,9 +74,8 @@ def test_the_programs_are_worth_replaying() -> None:
     from appl.tracing.replaying import replayer
 
     class Eager(replayer.Replayer):
-        async def _turn(self, call: Any) -> None:
-            if call.address not in self._turns:
-                await super()._turn(call)
+        def _park(self, turn: Any, go: Any) -> None:
+            go()
 
     folder, values, _ = recorded()
     wrong, before = 0, replayer.Replayer
@@ -129,6 +128,6 @@ def test_a_sleep_that_ends_while_the_loop_is_held_up_ends_there_in_a_replay(tmp_
         log = side_by_side()
     recorder.close()
     replayer = Replayer(path)
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         assert side_by_side() == log
     replayer.finish()

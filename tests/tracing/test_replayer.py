@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made import answer, asked, call, end, now, replayed, start
+from made import answer, answered, asked, call, end, now, replayed, start
 
 from appl import gen, ppl
 from appl.backend import Chunk, Profile, Response, Sample
@@ -23,6 +23,7 @@ from appl.errors import (
 )
 from appl.runtime.event import CallEnded, ChunksDelivered, Delivered, Observed
 from appl.runtime.run import Run
+from appl.runtime.world import Moment
 from appl.testing import Echo, Fake, Scripted
 from appl.tracing import Recorder, Replayer, Trace, profile_data
 from appl.tracing.explaining.textdiff import visible
@@ -43,7 +44,7 @@ def recorded(path: Path, program: Any, backend: Any, ok: bool = True) -> Any:
 def again(path: Path, program: Any) -> Any:
     """The values of *program*, replayed from *path*."""
     replayer = Replayer(path)
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         values = program()
     replayer.finish()
     return values
@@ -124,11 +125,11 @@ async def test_a_streamed_call_is_streamed_in_the_recorded_chunks_each_in_its_tu
     recorder.on_event(Delivered("/p.0/gen.0", now()))
     recorder.close()
     replayer, chunks = Replayer(path), list[Chunk]()
-    task = asyncio.ensure_future(replayer.complete(request, chunks.append))
+    task = asyncio.ensure_future(answered(replayer, request, chunks.append))
     await asyncio.sleep(0)
     assert not chunks
-    for shown in (said[:2], said[:3], said[:3]):
-        replayer.on_quiet()
+    for shown in (said[:2], said[:3], said):
+        replayer.idle()
         assert chunks == shown
     assert (await task) == given and chunks == said
 
@@ -150,7 +151,7 @@ def test_lengths_that_do_not_add_up_make_the_trace_corrupt(path: Path, lengths: 
 def test_the_replayed_backend_has_the_recorded_profile_without_its_limits(path: Path) -> None:
     backend = Profile("x", frozenset({"regex"}), frozenset({"top_k"}), ("m1",), "m1", concurrency=3)
     Recorder(path, {"profile": profile_data(backend)}).close()
-    assert Replayer(path).profile == Profile(
+    assert Replayer(path).backend.profile == Profile(
         "x", frozenset({"regex"}), frozenset({"top_k"}), ("m1",), "m1"
     )
 
@@ -259,7 +260,7 @@ def test_observations_are_answered_from_the_trace_and_not_made(path: Path) -> No
     recorder.on_event(Observed("/p.0", 0, "input", "typed then", now()))
     recorder.close()
     assert (
-        Replayer(path).perform("/p.0", 0, "input", lambda: pytest.fail("asked live"))
+        Replayer(path).see(Moment("/p.0", "input"), lambda: pytest.fail("asked live"))
         == "typed then"
     )
 
@@ -302,10 +303,10 @@ async def test_with_timers_pending_nothing_is_declared_stuck(path: Path) -> None
     start(recorder, asked("/p.0/gen.0", "q"))
     recorder.close()
     replayer = Replayer(path)
-    task = asyncio.ensure_future(replayer.complete(asked("/p.0/gen.0", "q")))
+    task = asyncio.ensure_future(answered(replayer, asked("/p.0/gen.0", "q")))
     await asyncio.sleep(0)
-    assert not replayer.on_quiet(final=False) and not task.done()
-    assert replayer.on_quiet() and replayer.divergence
+    assert not replayer.idle(final=False) and not task.done()
+    assert replayer.idle() and replayer.divergence
     with pytest.raises(ReplayStuck):
         await task
 
@@ -349,7 +350,7 @@ def test_a_replay_can_be_recorded_and_the_copy_replays_too(path: Path) -> None:
     values = recorded(path, lambda: [solve("1"), solve("2")], Echo())
     replayer, copy = Replayer(path), path.with_name("copy.trace")
     recorder = Recorder(copy, {"parent": path.name})
-    with Run(replayer, instruments=[replayer, recorder], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer, recorder], world=replayer):
         assert [solve("1"), solve("2")] == values
     recorder.close()
     assert again(copy, lambda: [solve("1"), solve("2")]) == values

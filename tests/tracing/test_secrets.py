@@ -23,6 +23,7 @@ from appl.runtime.event import (
     ScopeEntered,
     Warned,
 )
+from appl.runtime.world import Moment
 from appl.tracing import Recorder, Replayer, Trace
 from appl.tracing.format import block
 from appl.tracing.recording.secret import Masker
@@ -167,7 +168,7 @@ def test_replaying_a_masked_observation_is_a_named_error(path: Path) -> None:
     recorder.on_event(Observed("/p.0", 0, "env", CANARIES["HF_TOKEN"], now()))
     recorder.close()
     with pytest.raises(SecretInRecord):
-        Replayer(path).perform("/p.0", 0, "env", lambda: "live")
+        Replayer(path).see(Moment("/p.0", "env"), lambda: "live")
 
 
 def test_redact_sees_every_message_and_answer_before_it_is_stored(path: Path) -> None:

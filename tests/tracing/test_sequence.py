@@ -55,9 +55,9 @@ class Watched(Replayer):
         super().__init__(path)
         self.came_next: list[bool] = []
 
-    def on_quiet(self, final: bool = True) -> bool:
-        came_next = self.in_turn()
-        released = super().on_quiet(final)
+    def idle(self, final: bool = True) -> bool:
+        came_next = self.due()
+        released = super().idle(final)
         if released and final:
             self.came_next.append(came_next)
         return released
@@ -68,6 +68,6 @@ def test_in_a_faithful_replay_all_comes_in_turn(seed: int, tmp_path: Path) -> No
     path = tmp_path / "t.trace"
     values: Any = rehearsal.record(seed, path)[0]
     replayer = Watched(path)
-    with Run(replayer, instruments=[replayer], effects=replayer.effects):
+    with Run(replayer.backend, instruments=[replayer], world=replayer):
         assert rehearsal.program(seed) == values
     assert replayer.came_next and all(replayer.came_next)

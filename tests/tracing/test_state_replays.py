@@ -136,7 +136,7 @@ def test_a_replay_gives_it_too_with_no_live_call(seed: int, tmp_path: Path) -> N
     recorder.close()
     for _ in range(2):
         replayer = Replayer(path)
-        found = values(replayer.backend, instruments=[replayer], effects=replayer.effects)
+        found = values(replayer.backend, instruments=[replayer], world=replayer)
         replayer.finish()
         assert found == expected
     trace = Trace.open(path)

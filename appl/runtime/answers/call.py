@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from asyncio import Task as AsyncTask
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from appl.backend import Profile, Request, Response, Sampling, check_media
+from appl.backend import Chunk, Profile, Request, Response, Sampling, check_media
 from appl.errors import CallCancelled, MalformedResponse
 from appl.prompt import VOICES, Lazy, Messages, Node, Place, RoleName, nodes_of
 from appl.runtime.answers.samples import mixed
@@ -21,6 +21,7 @@ from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.pending import Error, Outcome, Pending, Value, explained
 from appl.runtime.event import CallEnded, CallStarted, Delivered, Source
+from appl.runtime.world import Moment
 
 if TYPE_CHECKING:
     from appl.runtime.concurrency.pending import Home
@@ -179,6 +180,16 @@ class Call(Pending):
             return
         self._end(Value(Text.of(self.address, response, tools=self.tools)), response, None)
 
+    def told(self, told: Any) -> None:
+        """Take a piece of the answer, the answer, or an error from the world."""
+        if isinstance(told, Chunk):
+            assert self.emit is not None
+            self.emit(told)
+        elif isinstance(told, BaseException):
+            self.failed(told)
+        else:
+            self.answered(told)
+
     def failed(self, error: BaseException) -> None:
         """The call ended with *error*, which gets a note of where it was issued."""
         explained(error, self.where())
@@ -187,10 +198,9 @@ class Call(Pending):
         self._end(Error(error), None, error)
 
     def failed_as(self, outcome: Error) -> None:
-        """A part of the prompt failed, and this call with it: in a replay when it did then."""
-        on_failed = getattr(self.run.memory, "on_failed", None)
-        if on_failed is None or not on_failed(self.address, lambda: self._failed_as(outcome)):
-            self._failed_as(outcome)
+        """A part of the prompt failed, and this call with it: when the world says so."""
+        moment = Moment(self.address, "answer")
+        self.run.world.ends(moment, "failed", lambda: self._failed_as(outcome))
 
     def _failed_as(self, outcome: Error) -> None:
         self._end(outcome, None, outcome.error)
@@ -208,10 +218,8 @@ class Call(Pending):
         self.finish(outcome)
 
     def aborted(self) -> None:
-        """End as cancelled, unless a replay knows better: it may have come too late then."""
-        on_cancel = getattr(self.run.memory, "on_cancel", None)
-        if on_cancel is None or not on_cancel(self.address, self._abort):
-            self._abort()
+        """End as cancelled, when the world says so: it may come too late."""
+        self.run.world.ends(Moment(self.address, "answer"), "cancelled", self._abort)
 
     def _abort(self) -> None:
         """End as cancelled; an attempt that runs is aborted first, with the work behind it."""

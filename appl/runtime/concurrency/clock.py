@@ -15,8 +15,8 @@ from appl.errors import InvalidOption
 from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import arrive, strand_here, wait
 from appl.runtime.concurrency.pending import Error, Home, Outcome, Pending, Value
-from appl.runtime.effects import postponed
 from appl.runtime.run import Run, run_of
+from appl.runtime.world import Moment
 
 _DONE = Value(None)
 
@@ -48,28 +48,23 @@ class _Told(First):
         super().deliver()
 
 
-class Moment:
-    """A moment at *address* that a program waits for: *seconds* from now, or *pending* if sooner.
+class TimedWait:
+    """A wait at *address* for a moment: *seconds* from now, or when *pending* is done if sooner.
 
-    What is seen then is *live()*. A replay decides itself when it comes (``Effects.turn``), and
-    what was seen. Waiting is done in its block; who is thrown out of it no longer waits
-    (``Effects.leave``).
+    The run's world decides when the moment comes, and what is seen then; live it is *live()*. The
+    program waits in the block; one that an error throws out of it waits no longer.
     """
 
     def __init__(
         self, run: Run, address: str, kind: str, seconds: float, live: Callable[[], Any],
         pending: Pending | None = None,
     ) -> None:  # fmt: skip
-        self._run, self._address, self._kind, self._live = run, address, kind, live
-        self._ordinal = run.next_observation(address)
+        self._run, self._live = run, live
+        self._moment = Moment(address, kind, run.next_observation(address))
         self._left = False
         self._found: Outcome | None = None
         self.first = _Told(address, strand_here().hub, self._look)
-        turn = getattr(run.effects, "turn", None)
-        if turn is not None and turn(address, self._ordinal, kind, self.first.reached):
-            return
-        if not postponed(run.effects, lambda: self._arm(seconds, pending), address):
-            self._arm(seconds, pending)
+        run.expect(self._moment, self.first.reached, lambda: self._arm(seconds, pending))
 
     def _arm(self, seconds: float, pending: Pending | None) -> None:
         if self._left:
@@ -92,26 +87,20 @@ class Moment:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._left = True
-        leave = getattr(self._run.effects, "leave", None) if kind is not None else None
-        if leave is not None:
-            leave(self._address, self._ordinal, self._kind)
+        if kind is not None:
+            self._run.world.leave(self._moment)
 
     def _look(self) -> None:
         """The moment is delivered: whoever still waits for it will see what is so now."""
         if self._left or self._found is not None:
             return
         try:
-            perform = self._run.effects.perform
-            seen = perform(self._address, self._ordinal, self._kind, self._live)
-            self._found = Value(seen)
+            self._found = Value(self._run.world.see(self._moment, self._live))
         except Exception as error:  # the program's, not the hub's
             self._found = Error(error)
 
     def seen(self) -> Any:
         """What was seen when the moment came. Raises what a replay has to say instead."""
-        passed = getattr(self._run.effects, "passed", None)
-        if passed is not None:
-            passed(self._kind)
         if isinstance(self._found, Error):
             raise self._found.raised()
         return self._found.value if self._found is not None else None
@@ -168,7 +157,7 @@ def expired(pending: Pending, timeout: float) -> bool:
     def late() -> bool:
         return not pending.last().done
 
-    moment = Moment(run_of(pending), pending.address, "timeout", timeout, late, pending)
+    moment = TimedWait(run_of(pending), pending.address, "timeout", timeout, late, pending)
     with moment as first:
         wait(first)
     return bool(moment.seen())
@@ -181,7 +170,7 @@ def is_done(pending: Pending) -> bool:
 
 def sleep_now(run: Run, address: str, seconds: float) -> None:
     """Suspend the running program for *seconds*."""
-    moment = Moment(run, address, "sleep", seconds, _nothing)
+    moment = TimedWait(run, address, "sleep", seconds, _nothing)
     with moment as first:
         wait(first)
     moment.seen()
@@ -189,7 +178,7 @@ def sleep_now(run: Run, address: str, seconds: float) -> None:
 
 async def asleep(run: Run, address: str, seconds: float) -> None:
     """Suspend the running coroutine for *seconds*."""
-    moment = Moment(run, address, "sleep", seconds, _nothing)
+    moment = TimedWait(run, address, "sleep", seconds, _nothing)
     with moment as first:
         await arrive(first)
     moment.seen()

@@ -26,7 +26,7 @@ from typing import (
 
 from appl.compat.older import told_once
 from appl.compiler.names import program_of
-from appl.errors import InvalidOption, WorkerLost
+from appl.errors import InvalidOption
 from appl.runtime.concurrency.clock import First
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait
 from appl.runtime.concurrency.future import Future, awaited, finished, result_of
@@ -38,6 +38,7 @@ from appl.runtime.event import ScopeEntered
 from appl.runtime.frame import Frame
 from appl.runtime.resolve import resolve, taking_futures
 from appl.runtime.run import Run, here
+from appl.runtime.world import Moment
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -269,7 +270,7 @@ def map(
 
 def _remembers(run: Run) -> bool:
     """Whether *run* is answered from an earlier one: it goes on in this process."""
-    return run.recorded is not None or bool(getattr(run.backend, "timeless", False))
+    return run.world.answers
 
 
 def _elsewhere(
@@ -345,7 +346,7 @@ class _Map:
         self._items: list[Item | None] = []
         self._ended = 0
         self._signal: First | None = None
-        self._begun: Callable[[str], bool] | None = None
+        self._as_recorded = False
 
     def begins_as_recorded(self) -> None:
         """Begin only what had begun when this was recorded, and the rest when it is needed.
@@ -353,32 +354,31 @@ class _Map:
         Then workers began items in an order of their own, which is that of none of their answers.
         """
         caller = here(lambda: _name(self._f))
-        if getattr(caller.run.backend, "timeless", False):
-            self._begun = getattr(caller.run.memory, "begun", None)
+        self._as_recorded = True
         self._caller, self._name = caller, name_of(self._f)
         self._first = caller.counts.get(self._name, 0)
 
     def _start_next(self) -> None:
         index = len(self._items)
-        if self._begun is None:
+        if not self._as_recorded:
             self._start(index)
-        elif (lost := self._caller.run.memory.lost(self._address(index))) is not None:
-            self._items.append(self._lost(self._caller.issue(self._name), lost))
-        elif self._begun(self._address(index)):
-            self._start(index)
-        else:
+            return
+        moment = Moment(self._address(index), "item")
+        self._caller.run.expect(moment, self._lost, functools.partial(self._start, index))
+        if len(self._items) == index:  # neither begun nor lost
             self._caller.issue(self._name)
             self._items.append(None)
             self._ended += 1
 
-    def _lost(self, address: str, why: str) -> Item:
-        """An item that no worker has ended, then; what was told of it is of no use now."""
-        self._caller.run.memory.excuse(address)
+    def _lost(self, error: Exception) -> None:
+        """Add an item that no worker has ended; what was recorded of it is of no use now."""
+        address = self._caller.issue(self._name)
+        self._caller.run.world.skip(address)
         pending = First(address, self.hub)
-        pending.conclude(Error(WorkerLost(why)))
+        pending.conclude(Error(error))
         item = Item(self, pending)
         item.follow(pending)
-        return item
+        self._items.append(item)
 
     def _start(self, index: int) -> None:
         pending = start(self._f, self._every[index], {})
@@ -488,8 +488,8 @@ class _Map:
 
     def _excuse(self) -> None:
         """Workers went on for a while before they heard that the map was cancelled."""
-        if self._begun is None:
+        if not self._as_recorded:
             return
         for item in self._items:
             if item is not None and not item.over:
-                self._caller.run.memory.excuse(item.pending.address)
+                self._caller.run.world.skip(item.pending.address)

@@ -1,4 +1,4 @@
-"""Quiet: when no program of a run can go on without an answer, a backend that asked is told.
+"""Quiet: when no program of a run can go on, the world that holds outcomes back is told.
 
 Invariant: looked for on the I/O loop, and only when nothing is on its way there; a program that
 waits outside of appl counts as quiet after ``GRACE`` seconds in which nothing happened, and then
@@ -9,10 +9,11 @@ times as long: it may wait for another.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
 from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.effort import Effort, Idleness, Waits, own_threads
+from appl.runtime.world import Stepping
 
 if TYPE_CHECKING:
     import threading
@@ -26,25 +27,17 @@ _HOPS = 50
 _GLANCE = 0.03
 
 
-class OnQuiet(Protocol):
-    """A backend's wish to be told; true when it released something."""
-
-    def __call__(self, final: bool = True) -> bool:
-        """Nobody can go on; *final* is false when a timer or a blocked thread may change that."""
-
-
 class Quiet:
     """Watches the hubs of one run.
 
-    *in_turn* says whether what *on_quiet* would let go now is what came next in the record of the
-    run. ``waits`` counts how often nothing happened for ``GRACE`` seconds while somebody did not
-    rest.
+    *idle* and *due* are those of ``World``. ``waits`` counts how often nothing happened for
+    ``GRACE`` seconds while somebody did not rest.
     """
 
     def __init__(
-        self, run: Run, on_quiet: OnQuiet, in_turn: Callable[[], bool] | None = None
+        self, run: Run, idle: Callable[[bool], bool], due: Callable[[], bool] = lambda: False
     ) -> None:
-        self._run, self._tell, self._in_turn = run, on_quiet, in_turn
+        self._run, self._idle, self._due = run, idle, due
         self._hubs: set[Hub] = set()
         self._asked = False
         self._hops = 0
@@ -200,9 +193,7 @@ class Quiet:
         on later is told what he was told after it. A thread that has run since, or could run now,
         is waited for again: it may be about to wake one of them.
         """
-        if self._in_turn is None or self.starting > 0 or not self._given_up.noted:
-            return False
-        if not self._in_turn():
+        if self.starting > 0 or not self._given_up.noted or not self._due():
             return False
         hubs = tuple(self._hubs)
         resting = {hub.thread.native_id for hub in hubs if hub.rests()}
@@ -219,7 +210,7 @@ class Quiet:
     def _quiet(self, final: bool) -> None:
         self._forced_at = -1
         try:
-            released = self._tell(final)
+            released = self._idle(final)
         except Exception as error:
             self._run.fail(error)
             return
@@ -229,22 +220,8 @@ class Quiet:
 
 
 def quiet_for(run: Run) -> Quiet | None:
-    """The watch that the run's record, or its backend, asks for by having ``on_quiet``."""
-    backend = cast("OnQuiet | None", getattr(run.backend, "on_quiet", None))
-    recorded = run.recorded.on_quiet if run.recorded is not None else None
-    told = _both(recorded, backend) if recorded and backend else recorded or backend
-    if told is None:
-        return None
-    who = run.backend if run.recorded is None else run.recorded
-    quiet = Quiet(run, told, getattr(who, "in_turn", None))
-    watched_by = getattr(run.backend, "watched_by", None)
-    if watched_by is not None:
-        watched_by(quiet)
-    return quiet
-
-
-def _both(first: OnQuiet, second: OnQuiet) -> OnQuiet:
-    def on_quiet(final: bool = True) -> bool:
-        return first(final) or second(final)
-
-    return on_quiet
+    """The watch over *run*, if its world or its backend wants to be told when all programs wait."""
+    world, backend = run.world, run.backend
+    if not isinstance(backend, Stepping):
+        return Quiet(run, world.idle, world.due) if world.holds else None
+    return Quiet(run, lambda final: world.idle(final) or backend.on_quiet(final), world.due)

@@ -15,9 +15,9 @@ from appl.runtime.concurrency import clock
 from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import Hub, hub_here, in_coroutine, run_on, strand_here
 from appl.runtime.concurrency.region import Limit
-from appl.runtime.effects import postponed
 from appl.runtime.event import Observed
 from appl.runtime.run import here
+from appl.runtime.world import Moment
 
 
 class Late(BaseException):
@@ -92,12 +92,10 @@ class timeout:
         def ring() -> None:
             run_on(hub, lambda: self._ring(strike))
 
-        effects = self._frame.run.effects
-        turn = getattr(effects, "turn", None)
-        if turn is not None and turn(self._frame.address, self._ordinal, "deadline", ring):
-            return
-        if not postponed(effects, lambda: self._arm(ring), self._frame.address):
-            io_thread().send(lambda: self._arm(ring))
+        moment = Moment(self._frame.address, "deadline", self._ordinal)
+        self._frame.run.expect(
+            moment, lambda _: ring(), lambda: io_thread().send(lambda: self._arm(ring))
+        )
 
     def _arm(self, ring: Callable[[], None]) -> None:
         """On the I/O loop: the time begins."""

@@ -23,7 +23,7 @@ from appl.runtime.answers.samples import Samples
 from appl.runtime.event import AttemptFailed
 from appl.runtime.scheduling.accounts import ONE, Account, Amounts, Desk
 from appl.runtime.scheduling.admission import Admission, Wanted, unseen
-from appl.runtime.scheduling.asking import Asking, dispatched
+from appl.runtime.scheduling.asking import Asking
 from appl.runtime.scheduling.connecting import Connecting, let_go
 from appl.runtime.scheduling.deadlines import CommonDeadline, Deadline, watching
 from appl.runtime.scheduling.hedging import Hedge
@@ -83,7 +83,6 @@ class Attempts:
         self._asking: dict[Call, Asking] = {}
         self._began: dict[Call, float] = {}
         self._default = CommonDeadline(LoopClock(), ATTEMPT_S)  # a test's clock may jump past it
-        self._timeless = bool(getattr(backend, "timeless", False))
 
     @property
     def limit(self) -> int | None:
@@ -92,7 +91,7 @@ class Attempts:
         No more than there are while one waits for leave, so that the others are still in order
         when theirs comes; those that rest between attempts hold nobody up.
         """
-        slots = None if self._timeless else self._slots.limit
+        slots = self._slots.limit
         limit = None if slots is None else slots + self._resting
         if self._stuck:
             return self._present if limit is None else min(limit, self._present)
@@ -128,9 +127,6 @@ class Attempts:
         """The answer to *call*, after as many attempts as it takes. Raises what the last raised."""
         request = call.request
         assert request is not None
-        if self._timeless:
-            dispatched(call, 1)
-            return await self.backend.complete(request, call.emit)
         total = self._left_for(call)
         self._present += 1
         try:
@@ -332,8 +328,7 @@ class Attempts:
         """What a worker does with *call*."""
         asking = self._asking.get(call)
         if asking is None:
-            why: Why = "asked" if self._timeless else "sample"
-            return Holding(call, "worker", why, self.name)
+            return Holding(call, "worker", "sample", self.name)
         why, until = self._told(asking)
         since = time.monotonic() - asking.at if asking.number else None
         left = max(until - self._clock.now(), 0.0) if until is not None else None

@@ -25,6 +25,7 @@ from appl.runtime.scheduling.holding import Holding, Load, Why
 from appl.runtime.scheduling.order import Order
 from appl.runtime.scheduling.policy import Allowance
 from appl.runtime.scheduling.warming import PrefixFirst
+from appl.runtime.world import Moment
 
 
 class Scheduler:
@@ -260,9 +261,14 @@ def when_prepared(call: Call, go: Callable[[Call], None], waiting: set[Call]) ->
         assert call.node is not None
         lazy = call.node.first_waiting()
     if call.outcome is None and _prepared(call):
-        recorded = call.run.recorded
-        if recorded is None or not recorded.claim(call, partial(go, call)):
+        if not call.run.world.answers:
             go(call)
+            return
+        try:
+            moment = Moment(call.address, "answer")
+            call.run.expect(moment, call.told, partial(go, call), call)
+        except Exception as error:
+            call.failed(error)
 
 
 def _look_again(call: Call, go: Callable[[Call], None], waiting: set[Call]) -> None:

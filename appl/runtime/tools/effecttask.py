@@ -12,6 +12,7 @@ import time
 from asyncio import _get_running_loop
 from collections.abc import Callable
 from contextvars import Context
+from threading import get_ident
 from typing import Any
 
 from appl.errors import CallCancelled, DeadlockError, RunClosed, TraceError
@@ -20,9 +21,9 @@ from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.fiber import Fiber, Hub
 from appl.runtime.concurrency.pending import Error, Outcome, Pending, Stop, Value
 from appl.runtime.concurrency.task import Task, at_home, context_for, void
-from appl.runtime.effects import postponed
 from appl.runtime.event import Delivered, ToolEnded, ToolStarted
 from appl.runtime.frame import Frame
+from appl.runtime.world import Moment, ToolUse
 
 THROUGH = (TraceError, DeadlockError, RunClosed, CallCancelled)
 """Errors of the runtime itself: they are not the result of the function."""
@@ -32,13 +33,12 @@ ENDING = threading.Lock()
 class EffectTask(Task):
     """A function whose end a replay knows; subclasses say how it runs and what its end is."""
 
-    __slots__ = ("_active", "_held", "_inner", "_over", "_recorded", "_rest")
+    __slots__ = ("_active", "_held", "_inner", "_over", "_rest")
 
     def __init__(self, frame: Frame, home: Hub) -> None:
         super().__init__(frame, home)
         self._over = False
         self._active = False
-        self._recorded = False
         self._held = False
         self._inner: Callable[[], None] | None = None
         self._rest: Pending | None = None
@@ -63,44 +63,36 @@ class EffectTask(Task):
             at = time.monotonic_ns()
             self.run.emit(ToolStarted(self.address, name, arguments, effect, *place, at))
 
-    def answered(self, name: str, arguments: str, at_once: bool) -> bool:
-        """Whether a record answers in place of the function."""
-        answer = getattr(self.run.effects, "tool", None)
-        if answer is None:
-            return False
-        self._recorded = True
-        end = self.conclude if at_once else self.finish
+    def expect(
+        self, name: str, arguments: str, at_once: bool, start: Callable[[Context], None]
+    ) -> None:
+        """Have *start* called, now or later, unless the world knows the end of the function."""
+        self._held = True  # before: it may be begun at once, on the I/O loop
+        moment, end = Moment(self.address, "tool"), self.conclude if at_once else self.finish
+        about = ToolUse(name, arguments, at_once)
+        live = self._live(start)
         try:
-            self._recorded = answer(
-                self.address, name, arguments, at_once,
-                lambda recorded: void(end(self.outcome_of(recorded))),
-            )  # fmt: skip
+            self.run.expect(moment, lambda told: void(end(self.outcome_of(told))), live, about)
         except TraceError as error:
             self.conclude(Error(error))
-            return True
-        return self._recorded
 
-    def postponed(self, start: Callable[[Context], None]) -> bool:
-        """Whether *start* is called later, when things may happen live."""
-        context, loop = context_for(self.frame), _get_running_loop()
+    def _live(self, start: Callable[[Context], None]) -> Callable[[], None]:
+        """What begins the function, from whatever thread that is called on."""
+        context, loop, caller = context_for(self.frame), _get_running_loop(), get_ident()
 
         def go() -> None:
             self._held = False
             if not self.done:
                 start(context)
 
-        def later() -> None:
-            if loop is None:
+        def live() -> None:
+            if loop is None or get_ident() == caller:
                 go()
-            else:
-                with contextlib.suppress(RuntimeError):  # it is closed: nobody waits any more
-                    loop.call_soon_threadsafe(go)
+                return
+            with contextlib.suppress(RuntimeError):  # it is closed: nobody waits any more
+                loop.call_soon_threadsafe(go)
 
-        self._held = True  # before: it may be run at once, on the I/O loop
-        if postponed(self.run.effects, later, self.address):
-            return True
-        self._held = False
-        return False
+        return live
 
     # -- its end
 
@@ -143,22 +135,17 @@ class EffectTask(Task):
 
     def cancel(self) -> None:
         self.looked = True
-        if self._recorded:
-            self._cancel_in_turn()
-            return
-        self._cancelled = True
         if self._held:
             self._cancel_in_turn()
             return
+        self._cancelled = True
         stops = self.can_stop()
         self.abandon()
         if self._active and not stops:
             self._cancel_now()
 
     def _cancel_in_turn(self) -> None:
-        on_cancel = getattr(self.run.memory, "on_cancel", None)
-        if on_cancel is None or not on_cancel(self.address, self._cancel_now):
-            self._cancel_now()
+        self.run.world.ends(Moment(self.address, "tool"), "cancelled", self._cancel_now)
 
     def can_stop(self) -> bool:
         """Whether what runs can be stopped, so that its end can be waited for.

@@ -17,7 +17,6 @@ from appl.runtime.concurrency.fiber import Hub, strand_here
 from appl.runtime.concurrency.future import result_of
 from appl.runtime.concurrency.parallel import beside, name_of
 from appl.runtime.concurrency.pending import Error, Outcome, Value
-from appl.runtime.concurrency.task import context_for
 from appl.runtime.frame import Frame
 from appl.runtime.resolve import resolve
 from appl.runtime.run import here
@@ -56,14 +55,11 @@ class Observation(EffectTask):
     def begin(self, name: str, arguments: str, place: tuple[str | None, int | None]) -> None:
         """Run the function, or take its result from a record."""
         self.tell_start(name, arguments, "observed", place)
-        self.begun = self.answered(name, arguments, self.run.sequential)
-        if not self.begun:
-            self.begun = True
-            if self.run.sequential or not self.postponed(self._go):
-                self._go(context_for(self.frame))
+        self.expect(name, arguments, self.run.sequential, self._go)
+        self.begun = True
 
     def _go(self, context: Any) -> None:
-        self._active = True
+        self._active = self.begun = True
         start = self.run_here if self.run.sequential else self.run_in_thread
         start(self._perform, context)
 

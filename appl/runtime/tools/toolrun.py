@@ -25,7 +25,6 @@ from appl.runtime.concurrency.future import awaited, result_of
 from appl.runtime.concurrency.parallel import beside, is_async
 from appl.runtime.concurrency.pending import Error, Outcome, Pending, Value
 from appl.runtime.concurrency.task import context_for, void
-from appl.runtime.effects import postponed
 from appl.runtime.event import Observed
 from appl.runtime.frame import Frame
 from appl.runtime.resolve import aresolve, resolve
@@ -34,6 +33,7 @@ from appl.runtime.tools.arguments import BadArguments, shown
 from appl.runtime.tools.effecttask import ENDING, THROUGH, EffectTask
 from appl.runtime.tools.signature import place_of
 from appl.runtime.tools.tool import Tool
+from appl.runtime.world import Moment
 
 UNKNOWN = "unknown_tool"
 
@@ -117,18 +117,17 @@ class ToolRun(EffectTask):
         place = place_of(self.tool.func) if self.tool else (None, None)
         name, text = self.call.name, self.call.arguments
         self.tell_start(name, text, effect, place)
-        at_once = here_now or effect == "refused"
-        if effect != "program" and self.answered(name, text, at_once):
-            return
-        if problem:
-            self.conclude(Value(self._message(problem, True)))
-            return
 
         def start(context: Context) -> None:
-            self._go(arguments, here_now, context)
+            if problem:
+                self.conclude(Value(self._message(problem, True)))
+            else:
+                self._go(arguments, here_now, context)
 
-        if here_now or effect == "program" or not self.postponed(start):
+        if effect == "program":
             start(context_for(self.frame))
+        else:
+            self.expect(name, text, here_now or effect == "refused", start)
 
     def _read(self, known: Sequence[str]) -> tuple[dict[str, Any], str]:
         """The arguments of the call, or what is wrong with it."""
@@ -263,11 +262,8 @@ class ToolRun(EffectTask):
             return
         run = self.run
         self._ordinal = run.next_observation(self.address)
-        turn = getattr(run.effects, "turn", None)
-        if turn is not None and turn(self.address, self._ordinal, "deadline", self._ring):
-            return
-        if not postponed(run.effects, self._set_alarm, self.address):
-            self._set_alarm()
+        moment = Moment(self.address, "deadline", self._ordinal)
+        run.expect(moment, lambda _: self._ring(), self._set_alarm)
 
     def _set_alarm(self) -> None:
         assert self.timeout is not None

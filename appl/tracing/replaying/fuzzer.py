@@ -17,7 +17,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from appl.backend import Emit, Profile, Request, Response
 from appl.errors import (
@@ -28,11 +28,16 @@ from appl.errors import (
     MalformedResponse,
 )
 from appl.runtime.event import CallStarted, Event
-from appl.tracing.reading.tooluse import End, ToolUse
+from appl.runtime.world import PERHAPS, Go, Live, Moment, Tell
+from appl.runtime.world import ToolUse as Wanted
+from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Call, Trace
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.explain import Site
-from appl.tracing.replaying.replayer import by_key, profile_from, turns_of
+from appl.tracing.replaying.replayer import by_key, key_of, profile_from, turns_of
+
+if TYPE_CHECKING:
+    from appl.runtime.answers.call import Call as Asked
 
 FaultKind = Literal["busy", "timeout", "cut", "malformed", "garbled"]
 FAULTS: dict[FaultKind, str] = {
@@ -90,8 +95,10 @@ def plan(trace: Trace, seed: int) -> Plan:
     return Plan(seed, kind, dice.choice(addresses), dice.random() < 0.5)
 
 
-class Fuzzer:
-    """A backend, an instrument and the effects of a run, as a ``Replayer`` is."""
+class Fuzzer(Live):
+    """The world of a run whose recorded answers come in another order, and its backend."""
+
+    holds = answers = True
 
     def __init__(self, trace: Trace, plan: Plan, clock: Clock) -> None:
         self.trace, self.plan, self._clock = trace, plan, clock
@@ -108,11 +115,6 @@ class Fuzzer:
     @property
     def backend(self) -> Fuzzer:
         """What to give to the run as its backend."""
-        return self
-
-    @property
-    def effects(self) -> Fuzzer:
-        """What to give to the run as its effects."""
         return self
 
     @property
@@ -192,7 +194,7 @@ class Fuzzer:
         with self._lock:
             self._parked[key] = go
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def idle(self, final: bool = True) -> bool:
         """Let something go on: by lot, or where a fault is planned, as it was recorded."""
         with self._lock:
             key = self._next() if self._parked else None
@@ -220,27 +222,34 @@ class Fuzzer:
         seen = self._seen.get((address, number, kind))
         return (seen.position, 0) if seen is not None else _LAST
 
-    # -- the effects
+    # -- the world
 
-    def turn(self, address: str, ordinal: int, kind: str, go: Callable[[], None]) -> bool:
-        """A timer rings when it is drawn; a deadline that did not pass never does.
+    def expect(
+        self, moment: Moment, tell: Tell, live: Go, about: Asked | Wanted | None = None
+    ) -> None:
+        """A timer rings when it is drawn, a tool's result comes then; calls come to the queue.
 
-        Nor is a function ended from outside that nobody ended.
+        A deadline that did not pass never does. Nor is a function ended from outside that nobody
+        ended.
         """
-        if kind not in ("deadline", "cancelled") or (address, ordinal, kind) in self._seen:
-            self._park((address, kind, ordinal), go)
-        return True
+        if isinstance(about, Wanted):
+            self._tool(moment.address, about, tell)
+        elif moment.kind in ("answer", "item"):
+            live()
+        elif about is None and (moment.kind not in PERHAPS or key_of(moment) in self._seen):
+            self._park((moment.address, moment.kind, moment.ordinal), lambda: tell(None))
 
-    def leave(self, address: str, ordinal: int, kind: str) -> None:
+    def leave(self, moment: Moment) -> None:
         """Nobody waits for that timer any more."""
         with self._lock:
-            self._parked.pop((address, kind, ordinal), None)
+            self._parked.pop((moment.address, moment.kind, moment.ordinal), None)
 
-    def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
+    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
         """What was seen then; of the order of things, what is so now. Raises ``NoAnswer``."""
+        address, ordinal, kind = key = key_of(moment)
         if kind in _OWN:
             return live()
-        seen = self._seen.get((address, ordinal, kind))
+        seen = self._seen.get(key)
         if seen is not None:
             return seen.value
         if kind in _HARMLESS:
@@ -258,14 +267,13 @@ class Fuzzer:
         like = [seen.value for seen in self.trace.observations if seen.kind == kind]
         return like[0] if like else live()
 
-    def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> bool:
-        """Give *end* the recorded result, or that of a like call. Raises ``NoAnswer``."""
-        used = self._used(address, name, arguments)
-        if at_once:
-            end(used.end())
+    def _tool(self, address: str, wanted: Wanted, tell: Tell) -> None:
+        """Tell the recorded result, or that of a like call. Raises ``NoAnswer``."""
+        used = self._used(address, wanted.name, wanted.arguments)
+        if wanted.at_once:
+            tell(used.end())
         else:
-            self._park((address, "tool", 0), lambda: end(used.end()))
-        return True
+            self._park((address, "tool", 0), lambda: tell(used.end()))
 
     def _used(self, address: str, name: str, arguments: str) -> ToolUse:
         ended = [used for used in self.trace.tools.values() if used.message or used.error]

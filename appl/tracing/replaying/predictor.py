@@ -23,11 +23,12 @@ from appl.runtime.event import (
     ScopeEntered,
     ToolStarted,
 )
+from appl.runtime.world import Go, Moment
 from appl.tracing.format.chunks import texts
 from appl.tracing.reading.spans import spans_of
 from appl.tracing.reading.tooluse import End
 from appl.tracing.reading.trace import Call
-from appl.tracing.replaying.replayer import DELIVERED, Go
+from appl.tracing.replaying.replayer import DELIVERED, key_of
 from appl.tracing.replaying.rerunner import LiveCall, Rerunner
 from appl.tracing.replaying.tally import Amount
 
@@ -222,20 +223,20 @@ class Predictor(Rerunner):
 
     # -- the world
 
-    def turn(self, address: str, ordinal: int, kind: str, go: Go) -> bool:
-        if super().turn(address, ordinal, kind, go):
+    def turn(self, moment: Moment, go: Go) -> bool:
+        if super().turn(moment, go):
             return True
-        self._limits.append(address)
+        self._limits.append(moment.address)
         self._look_at_limits()
-        if kind == "sleep":  # time does not count
+        if moment.kind == "sleep":  # time does not count
             self.park((2 * self.trace.moments + 1, DELIVERED), go)
             return True
         return False
 
-    def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
-        if kind == _INPUT and (address, ordinal, kind) not in self._seen:
+    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+        if moment.kind == _INPUT and key_of(moment) not in self._seen:
             return ""
-        return super().perform(address, ordinal, kind, live)
+        return super().see(moment, live)
 
     def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> bool:
         if super().tool(address, name, arguments, at_once, end):

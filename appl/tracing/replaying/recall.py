@@ -17,30 +17,31 @@ from typing import TYPE_CHECKING, Any
 from appl.backend import Request
 from appl.errors import CallCancelled, DivergenceError, SecretInRecord, TraceError
 from appl.runtime.event import CallDispatched, CallEnded, CallStarted, Event, Source
+from appl.runtime.world import Go, How, Live, Moment, Programs, Tell
+from appl.runtime.world import ToolUse as Wanted
 from appl.tracing.reading.tooluse import End, ToolUse
 from appl.tracing.reading.trace import Call, Trace
 from appl.tracing.recording.recorder import home
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.amending import Amendments
 from appl.tracing.replaying.explain import Site
-from appl.tracing.replaying.replayer import DELIVERED, Go, Key, Turn, by_key, showing, turns_of
+from appl.tracing.replaying.replayer import DELIVERED, Turn, by_key, key_of, showing, turns_of
 from appl.tracing.replaying.tally import Tally
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call as Asked
-    from appl.runtime.effects import Effects
-    from appl.runtime.run import Run
     from appl.runtime.scheduling.holding import Why
 
 
-class Recall:
-    """Gives recorded answers to the calls of a run; subclasses decide which, and what is live.
+class Recall(Live):
+    """The world of a run that an earlier one answers in part; subclasses decide what is live.
 
-    Give it to a run as ``recorded`` and as an instrument. ``tally`` counts what was asked and what
+    Give it to a run as its world and as an instrument. ``tally`` counts what was asked and what
     was there; ``error`` is the first divergence, also one that the program caught. ``patience_s``
     is how many seconds somebody who sleeps is waited for, who might still move by himself.
     """
 
+    holds = answers = True
     patience_s = 2.0
 
     def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
@@ -61,25 +62,67 @@ class Recall:
         self._held: dict[Asked, Why] = {}  # claimed, and neither answered nor let go
         self._arrivals = itertools.count()
         self._lock = threading.Lock()
-        self._run: Run | None = None
-        self._live: Effects | None = None
 
-    # -- the run
+    # -- the world
 
-    def begin(self, run: Run, live: Effects) -> Effects:
-        """*run* begins with this record; what it sees comes from here, or through *live*."""
-        self._run, self._live = run, live
-        return self
+    def opens(self, programs: Programs) -> None:
+        """Have calls get the options that were set for them."""
+        super().opens(programs)
+        programs.amend = self.amendments.apply
 
-    @property
-    def run(self) -> Run:
-        """The run that is answered."""
-        assert self._run is not None, "not given to a run as recorded="
-        return self._run
+    def expect(
+        self, moment: Moment, tell: Tell, live: Go, about: Asked | Wanted | None = None
+    ) -> None:
+        """Have *moment* come from the record, or *live* when that may be."""
+        if moment.kind == "item":
+            live()
+        elif isinstance(about, Wanted):
+            self._tool(moment, tell, live, about)
+        elif about is None:
+            self._timed(moment, tell, live)
+        elif moment.kind == "cancelled":
+            self.on_admit(moment.address, lambda: tell(None))
+        elif not self.claim(about, live):
+            live()
 
-    def amend(self, call: Asked) -> None:
-        """A call is about to become a request: it gets the options that were set for it."""
-        self.amendments.apply(call)
+    def _tool(self, moment: Moment, tell: Tell, live: Go, wanted: Wanted) -> None:
+        name, arguments, at_once = wanted.name, wanted.arguments, wanted.at_once
+        if self.tool(moment.address, name, arguments, at_once, tell):
+            return
+        if at_once or not self.later(live, moment.address):
+            live()
+
+    def _timed(self, moment: Moment, tell: Tell, live: Go) -> None:
+        """A timer rings as it did then; one that did not is live, and nobody ends a function."""
+        recorded = self.turn(moment, lambda: tell(None))
+        if recorded or moment.kind == "cancelled":
+            return
+        if not self.later(live, moment.address):
+            live()
+
+    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+        """What was observed then, or what is to be seen now. Raises ``SecretInRecord``."""
+        seen = self._seen.get(key_of(moment))
+        if seen is None:
+            return super().see(moment, live)
+        if seen.masked:
+            names = ", ".join(sorted(set(seen.masked)))
+            raise SecretInRecord(
+                f"{seen.kind} at {seen.address} cannot be used again: its record held {names}, "
+                "which was masked"
+            )
+        return seen.value
+
+    def ends(self, moment: Moment, how: How, end: Go) -> None:
+        """The program ends a call or a tool, perhaps as then: at once, in its turn, or too late."""
+        late = self.on_cancel if how == "cancelled" else self.on_failed
+        if not late(moment.address, end):
+            end()
+
+    def arrived(self, moment: Moment, end: Callable[[], object]) -> bool:
+        """Somebody outside ends a call or a function: that is new, and happens at once."""
+        end()
+        return True
 
     def claim(self, call: Asked, go: Go) -> bool:
         """Answer *call* from the record, in its turn, or let it go live with *go*."""
@@ -159,7 +202,7 @@ class Recall:
     def recalled(self, call: Asked, found: Call) -> None:
         """*call* is about to get the answer of *found*: caches and budgets may want to know."""
         assert found.response is not None
-        self.run.scheduler.recall(call, found.response, 0)
+        self.programs.recalled(call, found.response, 0)
 
     def park(self, turn: Turn, go: Go) -> None:
         """Have *go* done in its *turn*."""
@@ -172,8 +215,7 @@ class Recall:
 
         A thread of the program's own that only waits for a call never says again that it rests.
         """
-        if self._run is not None and self._run.quiet is not None:
-            self._run.quiet.soon()
+        self.programs.look_soon()
 
     def next_turn(self) -> Turn | None:
         """Of all that is parked, the turn of what was delivered first."""
@@ -192,14 +234,11 @@ class Recall:
 
     def moves(self) -> None:
         """Something has happened: those who might still move are given their time again."""
-        quiet = self.run.quiet
-        if quiet is not None:
-            quiet.moved()
+        self.programs.moved()
 
     def still(self, final: bool) -> bool:
         """Whether nobody will move by himself, as far as can be known."""
-        quiet = self.run.quiet
-        return quiet is None or quiet.in_vain(final, self.patience_s)
+        return self.programs.in_vain(final, self.patience_s)
 
     def refuse(self, call: Asked, error: TraceError) -> bool:
         """End *call* with *error*, and every later one that would be live."""
@@ -250,10 +289,6 @@ class Recall:
             self.park((found.delivered, DELIVERED), go)
         return True
 
-    def on_outside(self, address: str, go: Callable[[], object]) -> bool:
-        """Somebody outside ends a call or a function: that is new, and happens at once."""
-        return False
-
     def on_admit(self, address: str, go: Go) -> None:
         """A call waits for a part of its prompt: *go* ends it if it was ended from outside then."""
         found = self.trace.by_address.get(address)
@@ -284,7 +319,11 @@ class Recall:
             if call.address == address or call.address.startswith(f"{address}/")
         )
 
-    # -- the effects
+    # -- timers and tools
+
+    def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> bool:
+        """Give *end* the recorded result of a tool call; false when the tool is to run."""
+        raise NotImplementedError
 
     def later(self, action: Go, address: str = "") -> bool:
         """Have *action* done when live things may happen; false when they may now."""
@@ -293,28 +332,13 @@ class Recall:
         self.look_soon()
         return True
 
-    def turn(self, address: str, ordinal: int, kind: str, go: Go) -> bool:
+    def turn(self, moment: Moment, go: Go) -> bool:
         """Call *go* when the program was told so then; a moment that was not recorded is live."""
-        seen = self._seen.get((address, ordinal, kind))
+        seen = self._seen.get(key_of(moment))
         if seen is None:
             return False
         self.park((seen.position, DELIVERED), go)
         return True
-
-    def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
-        """What was observed then, or what is to be seen now. Raises ``SecretInRecord``."""
-        assert self._live is not None
-        key: Key = (address, ordinal, kind)
-        seen = self._seen.get(key)
-        if seen is None:
-            return self._live.perform(address, ordinal, kind, live)
-        if seen.masked:
-            names = ", ".join(sorted(set(seen.masked)))
-            raise SecretInRecord(
-                f"{kind} at {address} cannot be used again: its record held {names}, which was "
-                "masked"
-            )
-        return seen.value
 
     def end_tool(self, used: ToolUse, at_once: bool, end: End) -> None:
         """Give *end* the recorded result of *used*: at once, or when its turn comes."""

@@ -6,19 +6,28 @@ answers are let go in the order in which they were delivered, one each time all 
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import heapq
 import itertools
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from appl.backend import Emit, Profile, Request, Response
-from appl.errors import CallCancelled, DivergenceError, ReplayStuck, SecretInRecord, UnusedRecords
-from appl.runtime.event import CallStarted, Event, ToolStarted
-from appl.tracing.reading.tooluse import End, ToolUse, within
+from appl.backend import Emit, Profile, Request
+from appl.errors import (
+    CallCancelled,
+    DivergenceError,
+    ReplayStuck,
+    SecretInRecord,
+    UnusedRecords,
+    WorkerLost,
+)
+from appl.runtime.event import CallDispatched, CallStarted, Event, ToolStarted
+from appl.runtime.world import PERHAPS, Go, Moment, Nobody, Programs, Tell
+from appl.runtime.world import ToolUse as Wanted
+from appl.tracing.reading.tooluse import ToolUse, within
 from appl.tracing.reading.trace import Call, Observation, Trace
 from appl.tracing.recording.recorder import home
 from appl.tracing.replaying import explain
@@ -28,7 +37,7 @@ from appl.tracing.replaying.outstanding import Outstanding, Sequence
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call as Asked
-    from appl.runtime.concurrency.quiet import Quiet
+    from appl.runtime.scheduling.holding import Why
 
 _FEATURES = frozenset(
     [
@@ -53,10 +62,7 @@ _MOMENTS = ("sleep", "timeout", "deadline", "cancelled")
 """Kinds of observations that come in a turn of their own; others are made by who sees them."""
 _PATIENCE_S = 2.0
 """How long somebody who sleeps is waited for, who might ask for what comes next in the record."""
-_PERHAPS = ("deadline", "cancelled")
-"""Moments that need not come: the block ended in time, nobody ended the function from outside."""
 Turn = tuple[int, int]
-Go = Callable[[], None]
 Key = tuple[str, int, str]
 
 
@@ -127,14 +133,14 @@ def showing(
 
 
 class Replayer:
-    """A backend, an instrument and the effects of a run, all answered from a trace.
+    """The world of a run that is replayed: all that its programs are told comes from a trace.
 
-    Let it also see the run's events (as an instrument), so that it can name the source line of a
-    call that differs. ``on_quiet`` is for the run to call whenever every program waits. Time does
-    not count in a replay: ``timeless`` tells the run to keep no time limits.
+    It answers before queue, limits and backend, so that a call reaches none of them. Let it also
+    see the run's events, as an instrument: then it can name the source line of a call that differs.
     """
 
-    timeless = True
+    holds = answers = True
+    asks = False
 
     def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
         self.trace = trace if isinstance(trace, Trace) else Trace.open(trace, home=home())
@@ -145,117 +151,77 @@ class Replayer:
         self._seen = by_key(self.trace.observations)
         self._sites: dict[str, Site] = {}
         self._claimed: set[str] = set()
+        self._calls: set[Asked] = set()  # which wait for their turn
         self._answered: set[str] = set()
-        self._scopes: set[str] | None = None
         self._parked: list[tuple[Turn, int, Go]] = []
-        self._endless: dict[str, asyncio.Future[None]] = {}
-        self._moments: dict[Key, Go] = {}
+        self._endless: dict[Key, Tell] = {}
         self._arrivals = itertools.count()
         self._lock = threading.Lock()
         self._outstanding = Outstanding(self.trace, self._turns)
         self._sequence = Sequence(told_in(self.trace, self._turns))
-        self._quiet: Quiet | None = None
+        self._programs: Programs | None = None
         self.divergence: DivergenceError | SecretInRecord | None = None
         self._stuck: ReplayStuck | None = None
 
-    # -- the backend -----------------------------------------------------------------------
+    # -- the world
 
     @property
-    def backend(self) -> Replayer:
-        """What to give to the run as its backend."""
-        return self
+    def backend(self) -> Nobody:
+        """What to give to the run as its backend: it has the profile of the recorded one."""
+        return Nobody(profile_from(self.trace.header.get("profile")))
 
-    @property
-    def effects(self) -> Replayer:
-        """What to give to the run as its effects."""
-        return self
+    def opens(self, programs: Programs) -> None:
+        """Have calls get the options that were set for them when they were recorded."""
+        self._programs, programs.amend = programs, self._amendments.apply
 
-    @property
-    def profile(self) -> Profile:
-        """The recorded backend's, without its limits: everything waits here, at no cost."""
-        return profile_from(self.trace.header.get("profile"))
+    def expect(
+        self, moment: Moment, tell: Tell, live: Go, about: Asked | Wanted | None = None
+    ) -> None:
+        """Tell what was told then, in its turn; only items of a map are begun *live*."""
+        if moment.kind == "item":
+            self._item(moment.address, tell, live)
+        elif moment.kind == "tool":
+            assert isinstance(about, Wanted)
+            self._tool(moment, tell, about)
+        elif moment.kind == "answer":
+            assert about is not None and not isinstance(about, Wanted)
+            self._answer(tell, about)
+        else:
+            self._moment(moment, tell)
 
-    def amend(self, call: Asked) -> None:
-        """A call is about to become a request: it gets the options that were set for it then."""
-        self._amendments.apply(call)
+    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+        """What was observed then; *live* is not called. Raises ``DivergenceError``."""
+        seen = self._seen.get(key_of(moment))
+        if seen is None:
+            if self._stuck is not None:
+                raise self._stuck
+            raise self._diverged(DivergenceError(self._unseen(*key_of(moment))))
+        if seen.masked:
+            raise self._diverged(self._masked(f"{seen.kind} at {seen.address}", seen))
+        return seen.value
 
-    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
-        """The recorded outcome of *request*, when its turn comes. Raises ``DivergenceError``."""
-        call = self._claim(request)
-        show = showing(call, emit, self._park) if emit is not None and call.cuts else None
-        await self._turn(call)
-        if show is not None:
-            show(None)
-        if call.error is not None:
-            raise call.error
-        assert call.response is not None
-        return call.response
+    def leave(self, moment: Moment) -> None:
+        """Nobody waits for that moment any more."""
+        self._endless.pop(key_of(moment), None)
 
-    async def aclose(self) -> None:
-        """Nothing is held."""
+    def ends(self, moment: Moment, how: str, end: Go) -> None:
+        """The program itself ends a call or a tool: in its turn, unless it was too late then."""
+        address = moment.address
+        found = self.trace.by_address.get(address) or self.trace.tools.get(address)
+        if found is not None and found.outcome == how and found.delivered is not None:
+            self._endless.pop(key_of(moment), None)
+            self._park((found.delivered, DELIVERED), end)
+        elif how == "failed" or found is None or found.outcome in (None, how):
+            self._endless.pop(key_of(moment), None)
+            end()
 
-    def watched_by(self, quiet: Quiet) -> None:
-        """*quiet* knows whether the programs of the run can go on by themselves."""
-        self._quiet = quiet
-
-    def _claim(self, request: Request) -> Call:
-        call = self.trace.by_address.get(request.address)
-        if call is None or not answers(self.trace, call, request):
-            site = self._sites.get(request.address, Site())
-            text = explain.divergence(self.trace, request, site, self._claimed)
-            raise self._diverged(DivergenceError(text))
-        if call.masked:
-            names = ", ".join(sorted(set(call.masked)))
-            raise self._diverged(
-                SecretInRecord(
-                    f"{call.address} {call.where} cannot be replayed: its record held {names}, "
-                    "which was masked; keep secrets out of prompts and answers, and record again"
-                )
-            )
-        self._claimed.add(call.address)
-        self._moves()
-        return call
-
-    def on_admit(self, address: str, go: Go) -> None:
-        """A call waits for a part of its prompt: *go* ends it if somebody did then, from outside.
-
-        In its turn; one that had begun then ends as its record says.
-        """
-        call = self.trace.by_address.get(address)
-        if call is not None and call.started is None and isinstance(call.error, CallCancelled):
-            turn = self._turns.get(address)
-            if turn is not None:  # which a call that the program cancelled has not
-                self._park(turn, go)
-
-    def on_cancel(self, address: str, go: Go) -> bool:
-        """The program cancels a call: *go* ends it, if then it was not too late, in its turn."""
-        call = self.trace.by_address.get(address) or self.trace.tools.get(address)
-        if call is None or (call.outcome == "cancelled" and call.delivered is None):
-            return False
-        if call.outcome == "cancelled" and call.delivered is not None:
-            self._park((call.delivered, DELIVERED), go)
-        return call.outcome is not None
-
-    def on_failed(self, address: str, go: Go) -> bool:
-        """A call fails with a part of its prompt: *go* ends it when the program was told then."""
-        call = self.trace.by_address.get(address)
-        if call is None or call.outcome != "failed" or call.delivered is None:
-            return False
-        self._park((call.delivered, DELIVERED), go)
+    def arrived(self, moment: Moment, end: Callable[[], object]) -> bool:
+        """Somebody outside of the program ends a call: at once."""
+        self._endless.pop((moment.address, 0, "answer"), None)
+        end()
         return True
 
-    def begun(self, address: str) -> bool:
-        """Whether there is a record of what has the scope *address*."""
-        if self._scopes is None:
-            self._scopes = {scope.address for scope in self.trace.scopes}
-        return address in self._scopes
-
-    def lost(self, address: str) -> str | None:
-        """Why the item *address* of a map had no worker that ended it, if it had none."""
-        seen = self._seen.get((address, 0, "lost"))
-        return None if seen is None else str(seen.value)
-
-    def excuse(self, address: str) -> None:
+    def skip(self, address: str) -> None:
         """Nobody has to ask for what was recorded at *address* and below."""
         self._answered.add(address)
 
@@ -267,25 +233,142 @@ class Replayer:
             if call.address == address or call.address.startswith(f"{address}/")
         )
 
+    def held(self) -> Iterator[tuple[Asked, Why, int]]:
+        """The calls that wait for their turn, or for ever."""
+        ahead = len(self._parked)
+        for call in tuple(self._calls):
+            if call.outcome is None:
+                yield call, "recorded", ahead
+
+    def idle(self, final: bool = True) -> bool:
+        """Every program waits: tell the next thing; false when nothing can be told.
+
+        Then, if *final* (nothing but this could move a program), who waits gets ``ReplayStuck``.
+        """
+        if self._is_early(final):
+            return False
+        with self._lock:
+            go = heapq.heappop(self._parked)[2] if self._parked else None
+        if go is not None:
+            self._moves()
+            go()
+        elif final and self._endless and self._in_vain(final):
+            self._give_up()
+        else:
+            return False
+        return True
+
+    def due(self) -> bool:
+        """Whether what would be told next is what the program was told next then."""
+        turn = self._next_turn()
+        return turn is not None and self._sequence.complete(turn, self._is_excused)
+
+    # -- what is recorded of a moment
+
+    @functools.cached_property
+    def _scopes(self) -> set[str]:
+        return {scope.address for scope in self.trace.scopes}
+
+    def _item(self, address: str, tell: Tell, live: Go) -> None:
+        """Begin an item of a map that was begun then, or tell why no worker ended it."""
+        seen = self._seen.get((address, 0, "lost"))
+        if seen is not None:
+            tell(WorkerLost(str(seen.value)))
+        elif address in self._scopes:
+            live()
+
+    def _answer(self, tell: Tell, asked: Asked) -> None:
+        request = asked.request
+        assert request is not None
+        call = self._claim(request)
+        show = showing(call, tell, self._park) if asked.emit is not None and call.cuts else None
+        self._tell_dispatched(call.address)
+
+        def give() -> None:
+            self._calls.discard(asked)
+            if show is not None:
+                show(None)
+            tell(call.error if call.error is not None else call.response)
+
+        turn = self._turns.get(call.address)
+        self._calls.add(asked)
+        if turn is not None:
+            self._park(turn, give)
+        else:
+            self._endless[call.address, 0, "answer"] = tell
+            self._look_soon()
+
+    def _tell_dispatched(self, address: str) -> None:
+        """Say that a call goes its way: so a recorded replay says what its original said."""
+        if self._programs is not None:
+            self._programs.emit(CallDispatched(address, 1, time.monotonic_ns()))
+
+    def _claim(self, request: Request) -> Call:
+        call = self.trace.by_address.get(request.address)
+        if call is None or not answers(self.trace, call, request):
+            site = self._sites.get(request.address, Site())
+            text = explain.divergence(self.trace, request, site, self._claimed)
+            raise self._diverged(DivergenceError(text))
+        if call.masked:
+            more = "; keep secrets out of prompts and answers, and record again"
+            raise self._diverged(self._masked(f"{call.address} {call.where}", call, more))
+        self._claimed.add(call.address)
+        self._moves()
+        return call
+
+    def _moment(self, moment: Moment, tell: Tell) -> None:
+        seen = self._seen.get(key_of(moment))
+        if seen is not None:
+            self._park((seen.position, DELIVERED), lambda: tell(None))
+        elif moment.kind not in PERHAPS:
+            self._endless[key_of(moment)] = tell
+            self._look_soon()
+        elif moment.kind == "cancelled":
+            call = self.trace.by_address.get(moment.address)
+            if call is not None and call.started is None and isinstance(call.error, CallCancelled):
+                turn = self._turns.get(moment.address)
+                if turn is not None:  # which a call that the program cancelled has not
+                    self._park(turn, lambda: tell(None))
+
+    def _tool(self, moment: Moment, tell: Tell, asked: Wanted) -> None:
+        """Neither does the tool run, nor are the calls made that it made then."""
+        address = moment.address
+        used = self.trace.tools.get(address)
+        wrong = (
+            used.differs(asked.name, asked.arguments)
+            if used is not None
+            else "it was never called there"
+        )
+        if used is None or wrong:
+            text = f"the tool at {address} was not recorded in {self.trace.path.name}: {wrong}"
+            raise self._diverged(DivergenceError(f"{text}\n  {explain.CAUSES}"))
+        if used.masked:
+            raise self._diverged(self._masked(f"the tool call {address}", used))
+        self._answered.add(address)
+        self._claimed.add(address)
+        told = used.delivered is not None or asked.at_once
+        if used.outcome is None or (used.outcome == "cancelled" and not told):
+            self._endless[key_of(moment)] = lambda _: tell(self._stuck or used.end())
+            self._look_soon()
+        elif asked.at_once:
+            tell(used.end())
+        else:
+            behind = self.trace.moments + used.end_position
+            turn = behind if used.delivered is None else used.delivered
+            self._park((turn, DELIVERED), lambda: tell(used.end()))
+
+    def _masked(self, what: str, record: Any, more: str = "") -> SecretInRecord:
+        names = ", ".join(sorted(set(record.masked)))
+        return SecretInRecord(
+            f"{what} cannot be replayed: its record held {names}, which was masked{more}"
+        )
+
     def _diverged(self, error: Any) -> Any:
         if self.divergence is None:
             self.divergence = error
         return error
 
-    async def _turn(self, call: Call) -> None:
-        """Wait until the recorded outcome of *call* may be given."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        turn = self._turns.get(call.address)
-        if turn is not None:
-            self._park(turn, lambda: _open(future))
-            await future
-            return
-        self._endless[call.address] = future
-        self._look_soon()
-        try:
-            await future
-        finally:
-            self._endless.pop(call.address, None)
+    # -- the order
 
     def _park(self, turn: Turn, go: Go) -> None:
         with self._lock:
@@ -295,36 +378,12 @@ class Replayer:
 
     def _look_soon(self) -> None:
         """Have the run look whether all its programs wait: one may have waited before this hold."""
-        if self._quiet is not None:
-            self._quiet.soon()
-
-    def in_turn(self) -> bool:
-        """Whether what would be let go next is what the program was told next then."""
-        turn = self._next_turn()
-        return turn is not None and self._sequence.complete(turn, self._is_excused)
+        if self._programs is not None:
+            self._programs.look_soon()
 
     def _next_turn(self) -> Turn | None:
         with self._lock:
             return self._parked[0][0] if self._parked else None
-
-    def on_quiet(self, final: bool = True) -> bool:
-        """Let go the next recorded outcome; the run calls this on the I/O loop when all wait.
-
-        False means that nothing can be let go. Then, if *final* (nothing but this backend could
-        wake a program), whoever waits gets ``ReplayStuck``.
-        """
-        if self._is_early(final):
-            return False
-        with self._lock:
-            go = heapq.heappop(self._parked)[2] if self._parked else None
-        if go is not None:
-            self._moves()
-            go()
-        elif final and (self._endless or self._moments) and self._in_vain(final):
-            self._give_up()
-        else:
-            return False
-        return True
 
     def _is_early(self, final: bool) -> bool:
         """Whether the next outcome came after another then, which was not asked for yet."""
@@ -344,24 +403,22 @@ class Replayer:
         return address in self._answered or within(address, self._answered)
 
     def _in_vain(self, final: bool) -> bool:
-        return self._quiet is None or self._quiet.in_vain(final, _PATIENCE_S)
+        return self._programs is None or self._programs.in_vain(final, _PATIENCE_S)
 
     def _moves(self) -> None:
-        if self._quiet is not None:
-            self._quiet.moved()
+        if self._programs is not None:
+            self._programs.moved()
 
     def _give_up(self) -> None:
-        waiting = [self.trace.by_address[address] for address in self._endless]
-        text = explain.stuck(waiting, list(self._moments), self._unasked())
+        endless, self._endless = self._endless, {}
+        calls = [self.trace.by_address[key[0]] for key in endless if key[2] == "answer"]
+        others = [key for key in endless if key[2] != "answer"]
+        text = explain.stuck(calls, others, self._unasked())
         self._stuck = self._diverged(ReplayStuck(text))
-        for future in list(self._endless.values()):
-            if not future.done():
-                future.set_exception(self._stuck)
-        moments, self._moments = self._moments, {}
-        for go in moments.values():
-            go()
+        for tell in endless.values():
+            tell(self._stuck)
 
-    # -- the instrument --------------------------------------------------------------------
+    # -- the instrument
 
     def on_event(self, event: Event) -> None:
         """Remember where calls are issued from, and which tools are called."""
@@ -371,79 +428,13 @@ class Replayer:
         elif isinstance(event, ToolStarted):
             self._claimed.add(event.address)
 
-    # -- the effects -----------------------------------------------------------------------
-
-    def turn(self, address: str, ordinal: int, kind: str, go: Go) -> bool:
-        """Call *go* when the program was told so then; a sleep costs no time in a replay.
-
-        What was never told (it was cancelled, or the record ends before) is not told now either.
-        """
-        seen = self._seen.get((address, ordinal, kind))
-        if seen is not None:
-            self._park((seen.position, DELIVERED), go)
-        elif kind not in _PERHAPS:
-            self._moments[address, ordinal, kind] = go
-            self._look_soon()
-        return True
-
-    def leave(self, address: str, ordinal: int, kind: str) -> None:
-        """Nobody waits for that moment any more."""
-        self._moments.pop((address, ordinal, kind), None)
-
-    def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
-        """What was observed then; *live* is not called. Raises ``DivergenceError``."""
-        seen = self._seen.get((address, ordinal, kind))
-        if seen is None:
-            if self._stuck is not None:
-                raise self._stuck
-            raise self._diverged(DivergenceError(self._unseen(address, ordinal, kind)))
-        if seen.masked:
-            raise self._diverged(
-                SecretInRecord(
-                    f"{kind} at {address} cannot be replayed: its record held "
-                    f"{', '.join(sorted(set(seen.masked)))}, which was masked"
-                )
-            )
-        return seen.value
-
-    def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> bool:
-        """Give *end* the recorded result of a tool call: at once, or when its turn comes.
-
-        The tool does not run, nor do the calls that it made then. Raises ``DivergenceError``.
-        """
-        used = self.trace.tools.get(address)
-        wrong = used.differs(name, arguments) if used is not None else "it was never called there"
-        if used is None or wrong:
-            text = f"the tool at {address} was not recorded in {self.trace.path.name}: {wrong}"
-            raise self._diverged(DivergenceError(f"{text}\n  {explain.CAUSES}"))
-        if used.masked:
-            raise self._diverged(
-                SecretInRecord(
-                    f"the tool call {address} cannot be replayed: its record held "
-                    f"{', '.join(sorted(set(used.masked)))}, which was masked"
-                )
-            )
-        self._answered.add(address)
-        self._claimed.add(address)
-        told = used.delivered is not None or at_once
-        if used.outcome is None or (used.outcome == "cancelled" and not told):
-            self._moments[address, 0, "tool"] = lambda: end(self._stuck or used.end())
-            self._look_soon()
-        elif at_once:
-            end(used.end())
-        else:
-            behind = self.trace.moments + used.end_position
-            turn = behind if used.delivered is None else used.delivered
-            self._park((turn, DELIVERED), lambda: end(used.end()))
-        return True
-
     def _unseen(self, address: str, ordinal: int, kind: str) -> str:
         here = [o.kind for o in self.trace.observations if o.address == address]
         known = f"recorded there: {', '.join(here)}" if here else "nothing was recorded there"
         name = self.trace.path.name
         return f"{kind} number {ordinal} at {address} was never recorded in {name}; {known}"
 
-    # -- the end ---------------------------------------------------------------------------
+    # -- the end
 
     def finish(self) -> None:
         """Check that all was asked for. Raises the first divergence, also one that the program
@@ -472,9 +463,9 @@ class Replayer:
         ]
 
 
-def _open(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+def key_of(moment: Moment) -> Key:
+    """The key of what is recorded of *moment*."""
+    return (moment.address, moment.ordinal, moment.kind)
 
 
 def by_key(observations: list[Observation]) -> dict[Key, Observation]:

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from appl.backend import Request, Response, Sample, Usage
 from appl.errors import DivergenceError
 from appl.runtime.event import CallEnded, Event, Observed, Source, ToolEnded, ToolStarted
+from appl.runtime.world import Go, Live, Moment
 from appl.tracing.reading.tooluse import End, within
 from appl.tracing.reading.trace import Call, Observation, Trace
 from appl.tracing.replaying.amending import Amendments, matches
 from appl.tracing.replaying.causes import ANEW, CANCELLED, cause_of
 from appl.tracing.replaying.recall import Recall
-from appl.tracing.replaying.replayer import DELIVERED, Go, answers
+from appl.tracing.replaying.replayer import DELIVERED, answers, key_of
 from appl.tracing.replaying.tally import Tally
 
 if TYPE_CHECKING:
@@ -265,7 +266,7 @@ class Rerunner(Recall):
 
     # -- when all programs wait
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def idle(self, final: bool = True) -> bool:
         """Let go what is recorded; then look for strays elsewhere; then ask what is left."""
         if self._strike() or self.release() or self._begin_timers():
             return True
@@ -382,19 +383,19 @@ class Rerunner(Recall):
         self.park((position, DELIVERED), lambda: (go if address in self.claimed else action)())
         return True
 
-    def turn(self, address: str, ordinal: int, kind: str, go: Go) -> bool:
-        seen = self._seen.get((address, ordinal, kind))
+    def turn(self, moment: Moment, go: Go) -> bool:
+        seen = self._seen.get(key_of(moment))
         if seen is None:
             return False
         if self._was_in_time(seen):  # whether it is now depends on what is asked now
-            self._in_time[address] = seen.position, go
+            self._in_time[moment.address] = seen.position, go
             return False
-        if kind in _STRIKES:
+        if moment.kind in _STRIKES:
             with self._lock:
                 heapq.heappush(self._strikes, (seen.position, next(self._arrivals), go))
             self.look_soon()
             return True
-        return super().turn(address, ordinal, kind, go)
+        return super().turn(moment, go)
 
     def _was_in_time(self, seen: Observation) -> bool:
         """Whether what was waited for came in time."""
@@ -411,14 +412,14 @@ class Rerunner(Recall):
             go()
         return go is not None
 
-    def perform(self, address: str, ordinal: int, kind: str, live: Callable[[], Any]) -> Any:
-        seen = self._seen.get((address, ordinal, kind))
-        if seen is not None and self._was_in_time(seen) and address not in self.claimed:
-            assert self._live is not None
-            return self._live.perform(address, ordinal, kind, live)
-        value = super().perform(address, ordinal, kind, live)
+    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+        seen = self._seen.get(key_of(moment))
+        if seen is not None and self._was_in_time(seen) and moment.address not in self.claimed:
+            return Live.see(self, moment, live)
+        value = super().see(moment, live)
         if seen is not None:  # the new trace says it too
-            self.run.emit(Observed(address, ordinal, kind, value, time.monotonic_ns()))
+            at = time.monotonic_ns()
+            self.programs.emit(Observed(moment.address, moment.ordinal, moment.kind, value, at))
         return value
 
     def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> bool:

@@ -30,13 +30,14 @@ from appl.runtime.event import (
     ToolStarted,
     Warned,
 )
+from appl.runtime.world import Go, Moment
 from appl.tracing.reading.tooluse import End, ToolUse, within
 from appl.tracing.reading.trace import Call, Trace
 from appl.tracing.reading.unhandled import unhandled
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.outstanding import Outstanding, Sequence
 from appl.tracing.replaying.recall import Recall
-from appl.tracing.replaying.replayer import Go, Turn, answers, told_in
+from appl.tracing.replaying.replayer import Turn, answers, told_in
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call as Asked
@@ -177,7 +178,7 @@ class Resumer(Recall):
         response = found.response
         assert response is not None
         requests = 0 if response.reused >= max(found.n, 1) else max(len(found.attempts), 1)
-        self.run.scheduler.recall(call, response, requests)
+        self.programs.recalled(call, response, requests)
 
     def stands(self, address: str) -> bool:
         return self._verdicts.get(address) != "live"
@@ -191,8 +192,9 @@ class Resumer(Recall):
     def to_come(self) -> int:
         return len(self._parked) + len(self.unasked())
 
-    def on_outside(self, address: str, go: Callable[[], object]) -> bool:
+    def arrived(self, moment: Moment, end: Callable[[], object]) -> bool:
         """It is new, and so after all that is recorded. Raises ``ControlError`` for what is not."""
+        address = moment.address
         found = self.trace.by_address.get(address)
         ended = found is not None and found.outcome in ("answered", "failed")
         if ended and address not in self._again and self.stands(address):
@@ -201,10 +203,11 @@ class Resumer(Recall):
                 "turn",
                 "recorded",
             )
-        if not self._open:
-            self._ends[address] = go
-            self.look_soon()
-        return not self._open
+        if self._open:
+            return super().arrived(moment, end)
+        self._ends[address] = end
+        self.look_soon()
+        return False
 
     # -- when all programs wait
 
@@ -212,8 +215,8 @@ class Resumer(Recall):
         super().park(turn, go)
         self._sequence.comes(turn)
 
-    def in_turn(self) -> bool:
-        """Whether what would be let go next is what the program was told next then."""
+    def due(self) -> bool:
+        """Whether what would be handed over next is what the program was told next then."""
         turn = self.next_turn()
         if turn is None or self._open or self.error is not None:
             return False
@@ -222,7 +225,7 @@ class Resumer(Recall):
     def _is_excused(self, address: str) -> bool:
         return self._tools.get(address) == "answer" or self._is_answered(address)
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def idle(self, final: bool = True) -> bool:
         """Let go the next recorded outcome, or when there is none left, what is live."""
         if self._is_early(final):
             return False

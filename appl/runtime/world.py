@@ -1,0 +1,254 @@
+"""The world: what programs are told from outside, and who decides when, and whether, they are told.
+
+Invariant: whoever waits for something from outside has said so with ``expect`` (told later, on the
+I/O loop) or ``see`` (told on the spot, on the program's own thread). Nothing outside of a world
+asks whether a run is live, replayed or resumed.
+
+A world hands an outcome over; the hub of the program delivers it, one at a time, when no program of
+its thread can go on. What is recorded is the delivery.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+from appl.backend import Chunk, Emit, Profile, Request, Response
+from appl.errors import RunError
+from appl.runtime.event import Event, Observed
+
+if TYPE_CHECKING:
+    from appl.runtime.answers.call import Call
+    from appl.runtime.scheduling.holding import Why
+
+Go = Callable[[], None]
+Tell = Callable[[Any], None]
+"""Takes an outcome: a response, a message or an error. A stream's takes its pieces before."""
+How = Literal["cancelled", "failed"]
+PERHAPS = ("cancelled", "deadline")
+"""Kinds of moments that need not come: nobody ended the function, the block ended in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One thing that a program may be told from outside.
+
+    ``kind`` is ``answer``, ``tool``, ``item`` (of a map in other processes), ``cancelled``
+    (somebody outside ends a call or function), or the name of what is observed: ``sleep``,
+    ``now``, ``done``. ``ordinal`` is its number among those at its address.
+    """
+
+    address: str
+    kind: str
+    ordinal: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """What is to be run; a caller that cannot wait is told its end ``at_once``."""
+
+    name: str
+    arguments: str
+    at_once: bool
+
+
+class Programs(Protocol):
+    """What a world may ask of the run whose programs it tells."""
+
+    amend: Callable[[Call], None] | None
+    """Changes what a call asks, just before it becomes a request."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the run is over."""
+
+    @property
+    def rests(self) -> bool:
+        """Whether no program can go on."""
+
+    def emit(self, event: Event) -> None:
+        """Tell all who watch the run."""
+
+    def look_soon(self) -> None:
+        """Look whether all programs wait; to be called at each hold, from any thread."""
+
+    def moved(self) -> None:
+        """Something was asked or handed over: those who might still move get their time again."""
+
+    def in_vain(self, final: bool, patience_s: float) -> bool:
+        """Whether nobody will move by himself, as far as can be known; else one looks again."""
+
+    def recalled(self, call: Call, response: Response, requests: int) -> None:
+        """*call* gets a recorded answer: caches and budgets hear of it."""
+
+
+class World(Protocol):
+    """Hands over what programs are told.
+
+    A world that ``holds`` may keep things back, and is told when all programs wait. One that
+    ``answers`` may know the answers to calls. One that ``asks`` uses caches and backends.
+    """
+
+    holds: bool
+    answers: bool
+    asks: bool
+
+    def opens(self, programs: Programs) -> None:
+        """The run begins; called once, before anything else."""
+
+    def expect(
+        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolUse | None = None
+    ) -> None:
+        """A program expects *moment*: call *tell* with its outcome, or have it come with *live*."""
+
+    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+        """What a program sees, now and on its own thread; *live* looks at the world as it is."""
+
+    def leave(self, moment: Moment) -> None:
+        """Nobody waits for *moment* any more."""
+
+    def ends(self, moment: Moment, how: How, end: Go) -> None:
+        """The program ends what it expected: call *end* at once, in its turn, or not at all."""
+
+    def arrived(self, moment: Moment, end: Callable[[], object]) -> bool:
+        """Somebody outside ends *moment*: true when *end* was called, false when it waits.
+
+        Raises ``ControlError`` when it is recorded how it ended.
+        """
+
+    def skip(self, address: str) -> None:
+        """Nothing that is at *address* or below it will be asked for."""
+
+    def dropped(self, address: str) -> bool:
+        """Whether a call at *address* or below was cancelled when nobody held it any more."""
+
+    def held(self) -> Iterable[tuple[Call, Why, int]]:
+        """The calls that are held back: why, and behind how many others."""
+
+    def idle(self, final: bool = True) -> bool:
+        """All programs wait: hand over the next thing; false when there is none.
+
+        Not *final* when a timer or a blocked thread may change that. An error ends the run.
+        """
+
+    def due(self) -> bool:
+        """Whether what would be handed over next is what came next when it was recorded."""
+
+
+@runtime_checkable
+class Stepping(Protocol):
+    """A backend that answers one call after the other, each time all programs wait."""
+
+    def on_quiet(self, final: bool = True) -> bool:
+        """Release something; false when nothing waits for it."""
+
+
+@runtime_checkable
+class Shared(Protocol):
+    """A stepping backend of several runs, which looks at all of them."""
+
+    def watched_by(self, programs: Programs) -> None:
+        """*programs* are those of one more run."""
+
+
+class Live:
+    """The world as it is: nothing is held back."""
+
+    holds = answers = False
+    asks = True
+    programs: Programs
+
+    def opens(self, programs: Programs) -> None:
+        self.programs = programs
+
+    def expect(
+        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolUse | None = None
+    ) -> None:
+        live()
+
+    def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
+        value = live()
+        at = time.monotonic_ns()
+        self.programs.emit(Observed(moment.address, moment.ordinal, moment.kind, value, at))
+        return value
+
+    def leave(self, moment: Moment) -> None:
+        """Timers that nobody waits for do no harm."""
+
+    def ends(self, moment: Moment, how: How, end: Go) -> None:
+        end()
+
+    def arrived(self, moment: Moment, end: Callable[[], object]) -> bool:
+        end()
+        return True
+
+    def skip(self, address: str) -> None:
+        """Nothing was to come."""
+
+    def dropped(self, address: str) -> bool:
+        return False
+
+    def held(self) -> Iterable[tuple[Call, Why, int]]:
+        return ()
+
+    def idle(self, final: bool = True) -> bool:
+        return False
+
+    def due(self) -> bool:
+        return False
+
+
+class Expected:
+    """What programs expect of a world that holds, so that an error can be told to all of them."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._tells: dict[Moment, Tell] = {}
+        self._error: Exception | None = None
+
+    def expect(
+        self, moment: Moment, tell: Tell, live: Go, about: Call | ToolUse | None = None
+    ) -> None:
+        """As ``World.expect``; after an error everybody is told that error."""
+        if moment.kind in PERHAPS:
+            self._world.expect(moment, tell, live, about)
+        elif self._error is not None:
+            tell(self._error)
+        else:
+            self._tells[moment] = tell
+            self._world.expect(
+                moment, lambda told: self._told(moment, told), lambda: self._live(moment, live),
+                about,
+            )  # fmt: skip
+
+    def fail(self, error: Exception) -> None:
+        """Tell all who wait, now or later, that *error* keeps the world from going on."""
+        self._error = error
+        for moment in tuple(self._tells):
+            self._told(moment, error)
+
+    def _told(self, moment: Moment, told: Any) -> None:
+        ended = not isinstance(told, Chunk)
+        tell = self._tells.pop(moment, None) if ended else self._tells.get(moment)
+        if tell is not None:
+            tell(told)
+
+    def _live(self, moment: Moment, live: Go) -> None:
+        self._tells.pop(moment, None)
+        live()
+
+
+class Nobody:
+    """A backend that is never asked: its world answers."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        """There is no answer."""
+        raise RunError(f"{request.address} was asked where no model is")
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
