@@ -5,6 +5,7 @@ Invariant: what an activation started is adopted by whoever goes on, or cancelle
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -54,6 +55,8 @@ def enter(
     prompt = state.prompt if state is not None else _prompt(around, ctx, beside)
     regions = () if beside else caller.regions
     frame = Frame(run, caller, caller.issue(name), prompt, voice, regions)
+    if frame.depth > _recursion.reach:
+        _recursion.extend(frame.depth)
     frame.shares = state is not None or prompt is around.prompt
     frame.model, frame.block = manner.model, manner.block
     if manner.listener is not None:
@@ -64,6 +67,31 @@ def enter(
         parent, about = caller.address, manner.metadata
         run.emit(ScopeEntered(frame.address, parent, name, file, line, at, about))
     return frame, turn
+
+
+class _Recursion:
+    """Lets functions call themselves as deep as plain ones may.
+
+    Below the user's frame each activation has up to two of our own. Python's limit is raised by
+    them, in steps, when activations are nested deeper than ``reach``, and never lowered. A
+    recursion without an end still reaches the user's own limit.
+    """
+
+    def __init__(self) -> None:
+        self.reach = 32
+        self._ours = 0
+
+    def extend(self, depth: int) -> None:
+        """Have room for activations that are nested *depth* deep, if plain ones may be."""
+        limit = sys.getrecursionlimit()
+        if depth < limit - self._ours:
+            self.reach = depth + 32
+            ours = 2 * self.reach
+            sys.setrecursionlimit(limit + ours - self._ours)
+            self._ours = ours
+
+
+_recursion = _Recursion()
 
 
 def _prompt(around: Scribe, ctx: str, beside: bool) -> Prompt:

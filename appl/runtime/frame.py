@@ -53,7 +53,7 @@ class Frame(Scribe):
     give none; ``account`` is what they are charged to, when there is a budget;
     ``block`` is the block of text that all of it is said in, when there is one. ``streams`` is true
     when all of its answers are streamed. ``asked_at`` is the
-    user's line for calls that have none of their own.
+    user's line for calls that have none of their own. ``depth`` is the number of frames above.
     """
 
     __slots__ = (
@@ -63,6 +63,7 @@ class Frame(Scribe):
         "asked_at",
         "block",
         "counts",
+        "depth",
         "end",
         "ended",
         "generations",
@@ -87,6 +88,7 @@ class Frame(Scribe):
     ) -> None:
         super().__init__(address, prompt, voice)
         self.run, self.parent, self.regions = run, parent, regions
+        self.depth: int = 0 if parent is None else parent.depth + 1
         self.end: Node | None = None
         self.ended = False
         self.shares = False
