@@ -84,7 +84,6 @@ MUTANTS = (
         "runtime/concurrency/region.py",
         "        first = next((each for each in failures if each.unseen()), None)",
         "        first = next((each for each in reversed(list(failures)) if each.unseen()), None)",
-        first=3451,
     ),
     Mutant(
         "a failed answer stays in the prompt",

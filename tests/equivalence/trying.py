@@ -70,6 +70,15 @@ async def dare_async(q):
     return str(await gen())
 
 @ppl
+def dare_both(q):
+    try:
+        x = dare(q)
+        y = dare(q + " again")
+    finally:
+        LOG.append("both")
+    return x
+
+@ppl
 def steps(q):
     for i in range(3):
         say(f"step {i} {q}")
@@ -94,6 +103,7 @@ BODIES = {
     "said": ["say('risky here')", "say(gen())", "LOG.append('said')"],
     "said by name": ["say('risky name')", "x = gen()", "say(f'name {{x}}')", "COUNT['n'] += 1"],
     "fan-out": ["xs = [dare(w) for w in 'ab']", "LOG.append(list(xs))"],
+    "two in flight": ["x = dare_both({k})", "LOG.append(x)"],
     "map": ["xs = map(dare, ['m', {k}])", "LOG.append(xs)"],
     "several": ["x, y = {d}, {d}", "LOG.append(y)", "LOG.append(x)"],
     "augmented": ["out += [{d}]", "LOG.append(len(out))"],
