@@ -7,6 +7,7 @@ does every error under ``APPL_TRACEBACK=full``.
 from __future__ import annotations
 
 import dis
+import importlib
 import os
 import sys
 import sysconfig
@@ -69,10 +70,20 @@ def trim(error: BaseException) -> None:
 
 
 def advise(error: BaseException) -> None:
-    """Note on *error* what to write, where code that knows nothing of the package raised it."""
-    hint = advice(error)
-    if hint and hint not in getattr(error, "__notes__", ()):
-        error.add_note(hint)
+    """Note on *error* what to write, where its message cannot say it."""
+    for hint in (advice(error), _late(error)):
+        if hint and hint not in getattr(error, "__notes__", ()):
+            error.add_note(hint)
+
+
+def _late(error: BaseException) -> str:
+    """Which ``try`` the program had left before *error* came about; perhaps none."""
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("in call ")]
+    if not notes:
+        return ""
+    files = {_file(entry) for entry in _entries(error.__traceback__)}
+    late = importlib.import_module("appl.compiler.late")  # only when an error is shown
+    return str(late.passed_by(notes, [file for file in files if not is_library(file)]))
 
 
 def install() -> None:

@@ -199,3 +199,26 @@ def test_a_program_is_asked_for_in_one_way(project: Project, command: str) -> No
         shown.startswith(f"Usage: appl {command} [options] file.py:function")
         and "without a function, main" in shown
     )
+
+
+def test_a_late_error_names_the_try_that_was_left_before_it(project: Project) -> None:
+    project.write(
+        "late.py",
+        "from appl import gen, ppl\n"
+        "from appl.errors import BackendError\n"
+        "from appl.testing import Scripted\n"
+        "def backend(): return Scripted([BackendError('refused')])\n"
+        "@ppl\ndef ask(q):\n    f'{q}'\n    return gen()\n"
+        "@ppl\ndef other(q):\n    f'{q}'\n    return gen()\n"
+        "def helper(f):\n"
+        "    try:\n        return f('now')\n    except BackendError:\n        return 'n/a'\n"
+        "def guarded():\n"
+        "    try:\n        return ask('now')\n    except BackendError:\n        return 'n/a'\n"
+        "def late(): return str(guarded())\n"
+        "def unknown(): return str(helper(other))\n",
+    )
+    done = project.appl("run", "late.py:late", "--backend", "late:backend")
+    assert "late.py:20: `ask('now')` is a future here" in done.err
+    assert "the `try` on line 19 does not catch it; write `str(ask('now'))`" in done.err
+    done = project.appl("run", "late.py:unknown", "--backend", "late:backend")
+    assert "refused" in done.err and "is a future here" not in done.err

@@ -1,0 +1,37 @@
+"""The ``try`` in plain Python that a late failure has passed by, found when the error is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from appl.compiler.lint import check_text
+from appl.compiler.rules import Finding
+from appl.compiler.unprotected import NAME
+
+_CALL = re.compile(r"in call (/\S+?)(?:, (.+):\d+)?")
+
+
+def passed_by(notes: Iterable[str], files: Iterable[str]) -> str:
+    """Which ``try`` of *files* was left before the call of *notes* failed, and what to write.
+
+    *notes* are those of the error, of which one names the call; nothing where none fits.
+    """
+    called = next(filter(None, map(_CALL.fullmatch, notes)), None)
+    if called is None:
+        return ""
+    names = {part.rpartition(".")[0] for part in called[1].split("/")}
+    for found in _findings({*files, called[2] or ""}):
+        if re.match(r"`(\w+)\(", found.message)[1] in names:  # type: ignore[index]
+            return f"{found.file}:{found.line}: {found.message}; {found.hint}"
+    return ""
+
+
+def _findings(files: Iterable[str]) -> Iterator[Finding]:
+    for file in sorted(files):
+        try:
+            text = Path(file).read_text("utf-8")
+        except (OSError, ValueError):
+            continue
+        yield from check_text(file, text, select=[NAME])
