@@ -150,6 +150,12 @@ class Frame(Scribe):
         return False
 
 
+class ThreadFrame(Frame):
+    """The frame of a thread of the user's own: each outermost call there has another address."""
+
+    __slots__ = ()
+
+
 def owes(pending: Pending) -> bool:
     """Whether somebody still has to wait for *pending* or to look at its failure."""
     outcome = pending.outcome

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def _observe(kind: str, live: Callable[[], Any]) -> Any:
-    frame = here(lambda: kind)
+    frame = here(lambda: kind, call=False)
     return frame.run.observe(frame.address, kind, live)
 
 
@@ -93,7 +93,7 @@ def observe(look: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
 def sleep(seconds: float) -> Awaitable[None] | None:
     """Let others go on for *seconds*; ``await`` it in a coroutine."""
     seconds = clock.seconds("sleep(seconds)", seconds)
-    frame = here(lambda: "sleep")
+    frame = here(lambda: "sleep", call=False)
     if in_coroutine():
         return clock.asleep(frame.run, frame.address, seconds)
     clock.sleep_now(frame.run, frame.address, seconds)

@@ -34,7 +34,7 @@ from appl.runtime.concurrency.scopes import Scopes, task_here
 from appl.runtime.concurrency.serial import SerialWaits
 from appl.runtime.concurrency.tasks import TaskScopes
 from appl.runtime.event import Event, Instrument, RunEnded, Warned
-from appl.runtime.frame import FRAME, Frame
+from appl.runtime.frame import FRAME, Frame, ThreadFrame
 from appl.runtime.prompts.recent import Recent
 from appl.runtime.prompts.state import States
 from appl.runtime.scheduling import (
@@ -375,14 +375,21 @@ class Run:
     # -- scopes
 
     def scope(self, parent: Frame, content: str) -> Frame:
-        """A scope for a thread or task of the user's own, named by what it asks first."""
-        name = "~" + digest_of(content)[:4].hex()
+        """A scope for a task of the user's own, or for what it calls on a thread of its own."""
+        kind = Frame if task_here() is not None else ThreadFrame
         with self._lock:
-            address = parent.issue(name)
-            frame = Frame(self, parent, address, parent.prompt.copy(), parent.voice)
+            address = parent.issue(_named_by(content))
+            frame = kind(self, parent, address, parent.prompt.copy(), parent.voice)
             self.scopes.add(frame)
         FRAME.set(frame)
         return frame
+
+    def next_scope(self, frame: ThreadFrame, content: str) -> None:
+        """The thread of *frame* makes its next outermost call, named by *content*."""
+        assert frame.parent is not None
+        with self._lock:
+            frame.address = frame.parent.issue(_named_by(content))
+            frame.counts = {}
 
     # -- its end
 
@@ -614,16 +621,26 @@ def _around() -> Run | None:
     return runs[-1] if len({(run.root.thread, run.task) for run in runs}) == 1 else None
 
 
-def here(content: Callable[[], str]) -> Frame:
-    """The frame that the caller is in; *content* names a scope for a thread that has none."""
+def here(content: Callable[[], str], call: bool = True) -> Frame:
+    """The frame that the caller is in.
+
+    *content* names the scope of an outermost *call* on a thread of the user's own, and that of a
+    task that has none: threads of a pool take their work in any order.
+    """
     frame = FRAME.get()
     if frame is None or frame.parent is None:
         frame = _outermost(frame, content)
     elif frame.thread != threading.get_ident():
         frame = frame.run.scope(frame, content())
+    elif call and type(frame) is ThreadFrame and frame.counts:
+        frame.run.next_scope(frame, content())
     if frame.run.quiet is not None:
         frame.run.quiet.joins(strand_here().hub)
     return frame
+
+
+def _named_by(content: str) -> str:
+    return "~" + digest_of(content)[:4].hex()
 
 
 def _outermost(frame: Frame | None, content: Callable[[], str]) -> Frame:

@@ -42,6 +42,7 @@ class Quiet:
         self._asked = False
         self._hops = 0
         self._moves = 0
+        self._looks = 0
         self._forced_at = -1
         self._effort = Effort()
         self._idleness = Idleness()
@@ -170,11 +171,15 @@ class Quiet:
 
     def _look_later(self, patience: int = LONG) -> None:
         moves = self._moves
+        self._looks = number = self._looks + 1
         for thread in self._busy():
             self._effort.note(thread)
 
         def look() -> None:
-            if self._moves != moves or self._run.over:
+            if self._looks != number or self._run.over:
+                return
+            if self._moves != moves:  # somebody went on, who may have gone to wait elsewhere
+                self._look()
                 return
             self.waits += 1
             if self._works() and patience:

@@ -84,7 +84,7 @@ class timeout:
 
     def _begin(self, hub: Hub, strike: Callable[[], object]) -> None:
         """Have *strike* called on the thread of *hub* when the time is up."""
-        self._frame = here(lambda: "timeout")
+        self._frame = here(lambda: "timeout", call=False)
         self._limit = Limit(self._frame)
         self._limit.enter()
         self._ordinal = self._frame.run.next_observation(self._frame.address)
