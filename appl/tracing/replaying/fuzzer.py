@@ -144,6 +144,7 @@ class Fuzzer(Live):
             assert emit is not None
             emit(chunk)
         await self._gate(request.address)
+        self._compare(request)
         if fault is not None and fault != "garbled":
             raise _error(fault, request.address)
         if call.response is None:
@@ -155,13 +156,20 @@ class Fuzzer(Live):
         due = plan.lasting or self._attempts[address] == 1
         return plan.fault if plan.address == address and due else None
 
-    def _call(self, request: Request) -> Call:
-        """The record that answers *request*; when it asks something else now, that is noted."""
+    def _compare(self, request: Request) -> None:
+        """Note when *request*, which is answered now, asks something else than was recorded.
+
+        Whether one that is cancelled had got so far is a matter of time.
+        """
         found = self.trace.by_address.get(request.address)
         if found is None or (found.started is not None and found.content != request.digest):
             site = self._sites.get(request.address, Site())
             text = explain.divergence(self.trace, request, site, ())
             self.changed.setdefault(request.address, text)
+
+    def _call(self, request: Request) -> Call:
+        """The record that answers *request*."""
+        found = self.trace.by_address.get(request.address)
         if found is not None and (found.response is not None or found.outcome == "failed"):
             return found
         return self._like(request)
