@@ -133,7 +133,7 @@ class Eager(Resumer):
 
     def park(self, turn: Any, go: Any) -> None:
         self.moves()
-        self.run.quiet.soon() if self.run.quiet else None
+        self.look_soon()
         go()
 
 

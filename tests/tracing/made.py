@@ -10,7 +10,14 @@ from typing import Any
 
 from appl.backend import Chunk, Emit, Request, Response, Sample, Sampling, Usage
 from appl.prompt import Message, Messages
-from appl.runtime.event import CallDispatched, CallEnded, CallStarted, Delivered, ScopeEntered
+from appl.runtime.event import (
+    CallDispatched,
+    CallEnded,
+    CallStarted,
+    Delivered,
+    Event,
+    ScopeEntered,
+)
 from appl.runtime.world import Moment
 from appl.tracing import Recorder, Replayer, Trace
 
@@ -74,6 +81,29 @@ def read_back(path: Path, recorder: Recorder) -> Trace:
     return Trace.open(path)
 
 
+class Alone:
+    """Programs of which each waits for what it has asked."""
+
+    amend: Any = None
+    over = False
+    rests = True
+
+    def emit(self, event: Event) -> None:
+        pass
+
+    def look_soon(self) -> None:
+        pass
+
+    def moved(self) -> None:
+        pass
+
+    def in_vain(self, final: bool, patience_s: float) -> bool:
+        return True
+
+    def recalled(self, call: Any, response: Response, requests: int) -> None:
+        pass
+
+
 @dataclass(eq=False)
 class Question:
     """What a world wants to know of a call."""
@@ -96,6 +126,7 @@ async def answered(replayer: Replayer, request: Request, emit: Emit | None = Non
         else:
             future.set_result(told)
 
+    replayer.opens(Alone())
     question: Any = Question(request, emit)
     replayer.expect(Moment(request.address, "answer"), tell, _never, question)
     return await future

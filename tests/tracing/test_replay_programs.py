@@ -74,7 +74,7 @@ def test_the_programs_are_worth_replaying() -> None:
     from appl.tracing.replaying import replayer
 
     class Eager(replayer.Replayer):
-        def _park(self, turn: Any, go: Any) -> None:
+        def park(self, turn: Any, go: Any) -> None:
             go()
 
     folder, values, _ = recorded()

@@ -34,7 +34,8 @@ from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Call, Trace
 from appl.tracing.replaying import explain
 from appl.tracing.replaying.explain import Site
-from appl.tracing.replaying.replayer import by_key, key_of, profile_from, turns_of
+from appl.tracing.replaying.replayer import profile_from
+from appl.tracing.replaying.sequencer import by_key, key_of, turns_of
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call as Asked

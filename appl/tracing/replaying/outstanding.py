@@ -17,11 +17,17 @@ class Outstanding:
     """Whether an answer has to wait because an earlier one was not even asked for yet."""
 
     def __init__(self, trace: Trace, turns: Mapping[str, _Turn]) -> None:
-        self._left = sorted(
+        self._trace, self._turns = trace, turns
+
+    @cached_property
+    def _left(self) -> list[tuple[_Turn, str]]:
+        return sorted(
             (
-                (turns[call.address], call.address)
-                for call in trace.calls
-                if call.address in turns and call.delivered is not None and call.started is not None
+                (self._turns[call.address], call.address)
+                for call in self._trace.calls
+                if call.address in self._turns
+                and call.delivered is not None
+                and call.started is not None
             ),
             reverse=True,
         )

@@ -28,8 +28,8 @@ from appl.tracing.format.chunks import texts
 from appl.tracing.reading.spans import spans_of
 from appl.tracing.reading.tooluse import End
 from appl.tracing.reading.trace import Call
-from appl.tracing.replaying.replayer import DELIVERED, key_of
 from appl.tracing.replaying.rerunner import LiveCall, Rerunner
+from appl.tracing.replaying.sequencer import DELIVERED, key_of
 from appl.tracing.replaying.tally import Amount
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from appl.tracing.reading.trace import Call, Observation, Trace
 from appl.tracing.replaying.amending import Amendments, matches
 from appl.tracing.replaying.causes import ANEW, CANCELLED, cause_of
 from appl.tracing.replaying.recall import Recall
-from appl.tracing.replaying.replayer import DELIVERED, answers, key_of
+from appl.tracing.replaying.replayer import answers
+from appl.tracing.replaying.sequencer import DELIVERED, key_of
 from appl.tracing.replaying.tally import Tally
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Rerunner(Recall):
     """
 
     patience_s = 0.25
+    in_order = False
 
     def __init__(
         self,
@@ -427,7 +429,7 @@ class Rerunner(Recall):
         used = self.trace.tools.get(address)
         if used is None or used.outcome != "answered" or used.differs(name, arguments):
             return False
-        self.check_masked(used)
+        self.check_usable(used)
         if address in self._running:
             self._running.discard(address)
             self.report.tools.remove(address)

@@ -35,9 +35,8 @@ from appl.tracing.reading.tooluse import End, ToolUse, within
 from appl.tracing.reading.trace import Call, Trace
 from appl.tracing.reading.unhandled import unhandled
 from appl.tracing.replaying import explain
-from appl.tracing.replaying.outstanding import Outstanding, Sequence
 from appl.tracing.replaying.recall import Recall
-from appl.tracing.replaying.replayer import Turn, answers, told_in
+from appl.tracing.replaying.replayer import answers
 
 if TYPE_CHECKING:
     from appl.runtime.answers.call import Call as Asked
@@ -79,8 +78,6 @@ class Resumer(Recall):
         self._starts: dict[str, CallStarted | ToolStarted] = {}
         self._doubts: dict[str, End] = {}
         self._ends: dict[str, Callable[[], object]] = {}  # which somebody outside asked for
-        self._outstanding = Outstanding(self.trace, self._turns)
-        self._sequence = Sequence(told_in(self.trace, self._turns))
         self._scopes = {scope.address for scope in self.trace.scopes}
         self._warned = set(self.trace.warnings)
         self._check_choices()
@@ -138,7 +135,7 @@ class Resumer(Recall):
             return "live"
         if found.outcome == "cancelled":
             return "wait"
-        self.check_masked(found)
+        self.check_usable(found)
         return "answer"
 
     def claim(self, call: Asked, go: Go) -> bool:
@@ -211,23 +208,16 @@ class Resumer(Recall):
 
     # -- when all programs wait
 
-    def park(self, turn: Turn, go: Go) -> None:
-        super().park(turn, go)
-        self._sequence.comes(turn)
+    @property
+    def in_order(self) -> bool:
+        return not self._open and self.error is None
 
-    def due(self) -> bool:
-        """Whether what would be handed over next is what the program was told next then."""
-        turn = self.next_turn()
-        if turn is None or self._open or self.error is not None:
-            return False
-        return self._sequence.complete(turn, self._is_excused)
-
-    def _is_excused(self, address: str) -> bool:
+    def excused(self, address: str) -> bool:
         return self._tools.get(address) == "answer" or self._is_answered(address)
 
     def idle(self, final: bool = True) -> bool:
         """Let go the next recorded outcome, or when there is none left, what is live."""
-        if self._is_early(final):
+        if self.is_early(final):
             return False
         if self.release():
             return True
@@ -237,22 +227,6 @@ class Resumer(Recall):
             return False
         self.moves()
         return self._go_live()
-
-    def _is_early(self, final: bool) -> bool:
-        """Whether the next answer came after another then, which was not asked for yet."""
-        turn = self.next_turn()
-        if turn is None or self._open or self.error is not None:
-            return False
-        if not self._outstanding.before(turn, self._is_asked):
-            return False
-        if not self.still(final):
-            return True
-        self._outstanding.give_up(turn)
-        return False
-
-    def _is_asked(self, address: str) -> bool:
-        """Whether the call was asked for, or need not be."""
-        return address in self.claimed or self._is_answered(address)
 
     def _is_answered(self, address: str) -> bool:
         """Whether it is a part of a tool call that does not run again."""
@@ -363,7 +337,7 @@ class Resumer(Recall):
             self._doubts[address] = end
             self.look_soon()
         elif verdict == "answer":
-            self.check_masked(used)
+            self.check_usable(used)
             self.end_tool(used, at_once, end)
         return verdict not in ("run", "wait")
 
