@@ -20,6 +20,8 @@ from appl.prompt import Messages, Node, ToolCall, digest_of
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from appl.price import Priced
+
 GROUP = "appl.backends"
 GREEDY, UNCONDITIONAL = "greedy_token_selection", "unconditional_likelihood_normalized"
 """Ways to choose by log-probability that only backends with the feature ``choice_methods`` have."""
@@ -198,6 +200,9 @@ class Profile:
     ``options`` are the further option names that it accepts from ``gen``. ``models`` is empty when
     the backend cannot list them. ``concurrency`` is the number of calls it wants at once, ``None``
     for no limit. ``context`` is the most tokens that prompt and answer have together, if known.
+    A backend that is ``thread_bound`` has things that belong to one thread, and is asked on one
+    only. One that ``shares_in_flight`` has requests wait for the beginning of their prompt while
+    another computes it: it is sent everything at once.
     """
 
     name: str
@@ -207,14 +212,17 @@ class Profile:
     default_model: str | None = None
     concurrency: int | None = None
     context: int | None = None
+    thread_bound: bool = False
+    shares_in_flight: bool = False
 
 
 class Backend(Protocol):
     """Whoever answers. ``complete`` runs on the I/O loop; cancelling it aborts the work behind it.
 
-    While answers come at once, the thread that waits for them may run that loop. A backend with
-    things that belong to one thread says so by the attribute ``thread_bound = True``.
-    A backend with a method ``async connect()`` is probed by it once, before its first call.
+    While answers come at once, the thread that waits for them may run that loop. What else it can
+    do stands in its profile, and in the protocols below, which it need not have: ``PrefixCaching``,
+    ``Connects``, ``Pricing`` and ``CountsTokens``. They are found by ``isinstance``, and a backend
+    around a backend passes them on.
     ``complete`` raises a :class:`~appl.errors.BackendError`; anything else is a bug of the backend.
     """
 
@@ -234,9 +242,7 @@ class PrefixCaching(Protocol):
     """What a backend offers whose server keeps the computed beginnings of prompts.
 
     The scheduler then sends a long beginning that many calls share first, and the calls when it is
-    there. Found by ``isinstance``; a backend around a backend passes it on. One whose server itself
-    has requests wait for what is being computed says so by ``shares_in_flight = True``, and is
-    sent everything at once.
+    there.
     """
 
     @property
@@ -251,6 +257,31 @@ class PrefixCaching(Protocol):
 
         Runs on the I/O loop. Whoever calls it goes on when it fails.
         """
+
+
+@runtime_checkable
+class Connects(Protocol):
+    """A backend that is connected with once, before its first call."""
+
+    async def connect(self) -> None:
+        """Find out whether the server is there and what it can do. Raises ``BackendError``."""
+
+
+@runtime_checkable
+class Pricing(Protocol):
+    """A backend that knows what its models cost."""
+
+    @property
+    def prices(self) -> Priced:
+        """The prices of its models; those that the user has set come before them."""
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """A backend that can count tokens without asking its server."""
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens *text* has."""
 
 
 _INSTEAD = {"images": "images: say what is in them as text", "audio": "sound: say its text"}

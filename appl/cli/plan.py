@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from appl.backend import CountsTokens
 from appl.cli import parameters
 from appl.cli.arguments import bind, help_text, peek, wants_help
 from appl.cli.commands import Options, ProgramCommand, appl_command, options_of
@@ -103,9 +104,8 @@ def _tokens() -> tuple[Callable[[str], int], str]:
     """How to count tokens, and what the count is called."""
     config = load_config()
     backend = make_backend(config, choose(config), 0)
-    count = getattr(backend, "count_tokens", None)
-    if count is not None:
-        return count, "tokens"
+    if isinstance(backend, CountsTokens):
+        return backend.count_tokens, "tokens"
     return lambda text: round(len(text) / _ABOUT), "tokens (about)"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from appl.backend import Chunk, Request, Response
 from appl.prompt import Message
@@ -207,9 +207,32 @@ Event = (
 class Instrument(Protocol):
     """Watches a run without power over it; one that raises is dropped, with a warning.
 
-    An optional ``conceal(secrets)`` is told values, by name, that must not be kept.
+    One that is ``Concealing`` too is told what must not be kept, and one that is ``Streamed`` may
+    want the pieces of answers as they arrive.
     Except ``Recorder``: see ``Run``'s gate, through which a failed recording stops new calls.
     """
 
     def on_event(self, event: Event) -> None:
         """Take note of *event*; called on the thread where it happened, must not block."""
+
+
+@runtime_checkable
+class Concealing(Protocol):
+    """An instrument that keeps what happens, and leaves secrets out of it."""
+
+    def conceal(self, secrets: Mapping[str, str]) -> None:
+        """Keep none of the *secrets*, which are values by name, from now on."""
+
+
+@runtime_checkable
+class Streamed(Protocol):
+    """An instrument that may want the pieces of all answers, so that all calls are streamed."""
+
+    @property
+    def wants_chunks(self) -> bool:
+        """Whether it wants them in this run."""
+
+
+def wants_chunks(instrument: Instrument) -> bool:
+    """Whether *instrument* wants the pieces of all answers."""
+    return isinstance(instrument, Streamed) and instrument.wants_chunks

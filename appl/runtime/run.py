@@ -33,7 +33,7 @@ from appl.runtime.concurrency.quiet import quiet_for
 from appl.runtime.concurrency.scopes import Scopes, task_here
 from appl.runtime.concurrency.serial import SerialWaits
 from appl.runtime.concurrency.tasks import TaskScopes
-from appl.runtime.event import Event, Instrument, RunEnded, Warned
+from appl.runtime.event import Concealing, Event, Instrument, RunEnded, Warned, wants_chunks
 from appl.runtime.frame import FRAME, Frame, ThreadFrame
 from appl.runtime.prompts.recent import Recent
 from appl.runtime.prompts.state import States
@@ -111,10 +111,10 @@ class Run:
         self.barrier = barrier
         self.instruments = list(instruments)
         self.watched = bool(self.instruments)
-        self.streams = any(getattr(each, "wants_chunks", False) for each in self.instruments)
+        self.streams = any(map(wants_chunks, self.instruments))
         self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
         everywhere = (backend, *(each.backend for each in (places or {}).values()))
-        if any(getattr(each, "thread_bound", False) for each in everywhere):
+        if any(each.profile.thread_bound for each in everywhere):
             io_thread().keep()
         self.caches = Caches()
         self.policy = policy = policy or Policy()
@@ -162,7 +162,7 @@ class Run:
 
     def add_place(self, name: str, place: Place) -> None:
         """Have calls go to one more backend; from any thread, before a call names it."""
-        if getattr(place.backend, "thread_bound", False):
+        if place.backend.profile.thread_bound:
             io_thread().keep()
         placing = self._placing()
         placing.add(name, *self._way(name, place, None, placing.desk))
@@ -217,9 +217,8 @@ class Run:
     def conceal(self, secrets: Mapping[str, str]) -> None:
         """Have whoever keeps what happens take *secrets*, by name, out of it from now on."""
         for instrument in self.instruments:
-            conceal = getattr(instrument, "conceal", None)
-            if conceal is not None:
-                conceal(secrets)
+            if isinstance(instrument, Concealing):
+                instrument.conceal(secrets)
 
     def warn(self, address: str, message: str) -> None:
         """Tell the user something, on stderr and as an event."""
@@ -561,8 +560,9 @@ def _order(policy: Policy, caching: bool) -> Order:
 
 def _caching(backend: Backend, policy: Policy) -> PrefixCaching | None:
     """*backend*, if it is worth its while to send shared prefixes first."""
-    held = getattr(backend, "shares_in_flight", False)  # it waits for what is being computed
-    wanted = policy.warm and not held and isinstance(backend, PrefixCaching)
+    wanted = (
+        policy.warm and not backend.profile.shares_in_flight and isinstance(backend, PrefixCaching)
+    )
     return cast("PrefixCaching | None", backend if wanted else None)
 
 

@@ -27,7 +27,7 @@ from appl.config import Config
 from appl.errors import TraceWriteError
 from appl.price import total
 from appl.runtime.concurrency.crossing import io_thread
-from appl.runtime.event import Instrument
+from appl.runtime.event import Instrument, wants_chunks
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Place
 from appl.runtime.scheduling.lending import Lender, borrowed
@@ -190,7 +190,7 @@ def make_session(
     watching = list(instruments)
     if isinstance(world, Recall):
         watching.append(world)
-    if config.stream and not any(getattr(each, "wants_chunks", False) for each in watching):
+    if config.stream and not any(map(wants_chunks, watching)):
         watching.append(importlib.import_module("appl.cli.display").Answers())
     if config.trace:
         watching.append(cast(Instrument, recording))

@@ -72,9 +72,10 @@ def test_who_waits_for_answers_that_come_at_once_gets_them_himself():
 
 def test_a_backend_with_things_of_a_thread_is_asked_on_one_thread_only():
     code = """
+from dataclasses import replace
 from tests.runtime.test_crossing import Seen, running, sequence
 backend = Seen()
-backend.thread_bound = True
+backend.profile = replace(backend.profile, thread_bound=True)
 with running(backend):
     sequence()
 assert len(set(backend.threads)) == 1 and not backend.here()

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from appl.backend import Backend, Emit, PrefixCaching, Request, Response
+from appl.backend import Backend, Emit, PrefixCaching, Pricing, Request, Response
 from appl.backend_check import check_response
 from appl.errors import BackendBusy, BackendError, CircuitOpen
 from appl.price import Overridden
@@ -71,7 +71,8 @@ class Attempts:
         self._traffic, self._clock, self._slots = traffic, traffic.clock, traffic.slots
         self._connecting = Connecting(backend, traffic.breaker, self._clock, policy.deadlines)
         caching = backend if isinstance(backend, PrefixCaching) else None
-        self.prices = Overridden(policy.prices, getattr(backend, "prices", None) or {})
+        brought = backend.prices if isinstance(backend, Pricing) else None
+        self.prices = Overridden(policy.prices, brought or {})
         self._meter = Meter(backend.profile, self.prices, caching)
         self.desk = desk or Desk()
         self._admission = Admission(traffic, policy.retries, self.desk)

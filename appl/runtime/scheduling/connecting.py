@@ -11,12 +11,11 @@ import copy
 import math
 import opcode
 import traceback
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 
-from appl.backend import Backend
+from appl.backend import Backend, Connects
 from appl.errors import BackendError
 from appl.runtime.scheduling.admission import Waiting
 from appl.runtime.scheduling.circuit import Breaker
@@ -31,8 +30,7 @@ class Connecting:
     def __init__(
         self, backend: Backend, breaker: Breaker, clock: Clock, deadlines: Deadlines
     ) -> None:
-        self._connect: Callable[[], Coroutine[Any, Any, None]] | None
-        self._connect = getattr(backend, "connect", None)
+        self._connect = backend.connect if isinstance(backend, Connects) else None
         self._breaker, self._clock = breaker, clock
         self._seconds = deadlines.total_s
         self._task: asyncio.Task[None] | None = None

@@ -120,10 +120,8 @@ class Embedded:
             models=(MODEL,),
             default_model=MODEL,
             context=self.engine.context,
+            shares_in_flight=True,  # while another sequence computes the beginning of a prompt
         )
-
-    shares_in_flight = True
-    """A sequence waits for another that computes the beginning of its prompt."""
 
     @property
     def cache_tokens(self) -> int | None:
