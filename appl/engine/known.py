@@ -26,7 +26,7 @@ from appl.runtime.event import (
     ToolStarted,
     Warned,
 )
-from appl.runtime.world import Go, Live, Moment, Tell, ToolUse
+from appl.runtime.world import Go, Live, Moment, Programs, Tell, ToolUse
 
 
 @dataclass(slots=True)
@@ -155,11 +155,13 @@ class Known(Live):
     own, which has no address that would hold over several workers.
     """
 
-    answers = True
-
     def __init__(self, within: str) -> None:
         self._within = within
         self._memory = Memory()
+
+    def opens(self, programs: Programs) -> None:
+        super().opens(programs)
+        programs.answered_by(self)
 
     def add(self, memory: Memory) -> None:
         """Know what *memory* holds, too."""

@@ -25,7 +25,7 @@ from appl.runtime.concurrency.pending import Error, Pending
 from appl.runtime.frame import FRAME
 from appl.runtime.prompts.rendering import Holes, Need, Rendered, Rendering
 from appl.runtime.run import Run, current
-from appl.runtime.world import Go, Live, Moment, Nobody, Tell, ToolUse
+from appl.runtime.world import Go, Live, Moment, Nobody, Programs, Tell, ToolUse
 
 MOST = 1000
 """The calls after which a rehearsal ends: a program may go on for ever without waiting."""
@@ -94,12 +94,14 @@ class _NoAnswer(_Unanswered):
 class _Unasked(Live):
     """The world of a rehearsal: looked at, but neither asked nor waited for."""
 
-    holds = answers = True
-    asks = False
-
     def __init__(self, rehearsal: Rehearsal) -> None:
         self._rehearsal = rehearsal
         self._waits = 0
+
+    def opens(self, programs: Programs) -> None:
+        super().opens(programs)
+        programs.held_by(self)
+        programs.answered_by(self, caches=False)
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
         if moment.kind in _UNSEEN:

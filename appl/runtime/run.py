@@ -56,7 +56,7 @@ from appl.runtime.scheduling import (
 )
 from appl.runtime.scheduling.holding import Endable, When
 from appl.runtime.scheduling.lending import Lender
-from appl.runtime.world import Expected, Live, Moment, Shared, World
+from appl.runtime.world import Expected, Live, Moment, Shared, Stepping, World
 
 if TYPE_CHECKING:
     from appl.runtime.tools.offers import ToolMemory
@@ -103,7 +103,11 @@ class Run:
         self.backend, self.profile = backend, backend.profile
         self.world: World = Live() if world is None else world
         self._expected = Expected(self.world)
-        self.expect = self._expected.expect if self.world.holds else self.world.expect
+        self.expect = self.world.expect
+        self.answer: Callable[[Call, Callable[[Call], None]], None] = _straight
+        self.begins: Callable[[Endable], None] = _unended
+        self.steps: list[Callable[[bool], bool]] = []  # each is told when all programs wait
+        self.hires = True  # processes for ``map``
         self.amend: Callable[[Call], None] | None = None
         self.models = models or Models(self.profile, Model(None, model))
         self.model = self.models.default.name or ""
@@ -128,7 +132,6 @@ class Run:
         self.scheduler: Scheduler | Placing
         self._own = self._way(self.models.backend if places else "", own, order)
         self.scheduler = self._own[0]
-        self.admit = self._admit_ended if self.world.holds else self.scheduler.admit
         for name, place in (places or {}).items():
             self.add_place(name, place)
         self.tell: Callable[[str], None] = _on_stderr
@@ -150,13 +153,15 @@ class Run:
         self.scopes = Scopes()
         self.suspended: dict[Frame, None] = {}  # of generators that have begun and not ended
         self.tasks = TaskScopes()
-        self.quiet = quiet_for(self)
         self._lock = threading.Lock()
         self._seen: dict[str, int] = {}
         self._told: set[object] = set()
         self._token: Token[Frame | None] | None = None
         watchdog.runs.add(self)
         self.world.opens(self)
+        if isinstance(backend, Stepping):
+            self.steps.append(backend.on_quiet)
+        self.quiet = quiet_for(self)
         if isinstance(backend, Shared):
             backend.watched_by(self)
 
@@ -180,8 +185,6 @@ class Run:
         """The scheduler of a run with several backends; earlier calls stay with their own one."""
         if not isinstance(self.scheduler, Placing):
             self.scheduler = Placing({self.models.backend: self._own}, self.models)
-            if not self.world.holds:
-                self.admit = self.scheduler.admit
         return self.scheduler
 
     def _way(
@@ -269,10 +272,9 @@ class Run:
             self.check_open()
         io_thread().send(partial(self.admit, call))
 
-    def _admit_ended(self, call: Call) -> None:
-        """Somebody may have ended *call* from outside before it had begun: see what is known."""
-        ended = Moment(call.address, "cancelled")
-        self.world.expect(ended, lambda _: void(call.end_from_outside()), _nothing, call)
+    def admit(self, call: Call) -> None:
+        """Send *call* on its way; on the I/O loop."""
+        self.begins(call)
         self.scheduler.admit(call)
 
     # -- for who looks on, and for who intervenes; on the I/O loop
@@ -335,9 +337,35 @@ class Run:
 
     def cache(self, wanted: Any) -> str | None:
         """The name of the cache that ``cache=`` *wanted* means; who asks nobody reads none."""
-        return self.caches.named(wanted, used=self.world.asks)
+        return self.caches.named(wanted)
 
     # -- for its world (``Programs``)
+
+    def held_by(self, world: World) -> None:
+        """*world* may hold things back: it is told when all programs wait."""
+        self.expect, self.begins = self._expected.expect, self._may_end
+        self.steps.append(world.idle)
+
+    def answered_by(self, world: World, *, caches: bool = True) -> None:
+        """*world* may know the answers to calls, so that time does not count.
+
+        What ``map`` has other processes do is done in this one. Without *caches* none is read.
+        """
+        self.answer, self.hires, self.caches.used = self._answer, False, caches
+        watchdog.runs.discard(self)
+
+    def _answer(self, call: Call, go: Callable[[Call], None]) -> None:
+        try:
+            moment = Moment(call.address, "answer")
+            self.expect(moment, call.told, partial(go, call), call)
+        except Exception as error:
+            call.failed(error)
+
+    def _may_end(self, begun: Endable) -> None:
+        """Somebody outside may have ended what has *begun*: see what the world knows."""
+        call = begun if isinstance(begun, Call) else None
+        ended = Moment(begun.address, "cancelled")
+        self.expect(ended, lambda _: void(begun.end_from_outside()), _nothing, call)
 
     def look_soon(self) -> None:
         """Look whether all programs wait: something is held, or goes to the backend."""
@@ -576,6 +604,15 @@ def _reason(error: BaseException | None) -> str:
 
 def void(_: object) -> None:
     """Nothing, for an action whose value is of no interest."""
+
+
+def _straight(call: Call, go: Callable[[Call], None]) -> None:
+    """Live, a call that is ready goes to its backend."""
+    go(call)
+
+
+def _unended(begun: Endable) -> None:
+    """Live, nothing is known of who will end a call or a function from outside."""
 
 
 def _nothing() -> None:

@@ -60,6 +60,15 @@ class Programs(Protocol):
     amend: Callable[[Call], None] | None
     """Changes what a call asks, just before it becomes a request."""
 
+    def held_by(self, world: World) -> None:
+        """*world* may hold things back: it is told when all programs wait."""
+
+    def answered_by(self, world: World, *, caches: bool = True) -> None:
+        """*world* may know the answers to calls, so that time does not count.
+
+        What ``map`` has other processes do is done in this one. Without *caches* none is read.
+        """
+
     @property
     def over(self) -> bool:
         """Whether the run is over."""
@@ -87,13 +96,9 @@ class Programs(Protocol):
 class World(Protocol):
     """Hands over what programs are told.
 
-    A world that ``holds`` may keep things back, and is told when all programs wait. One that
-    ``answers`` may know the answers to calls. One that ``asks`` uses caches and backends.
+    One that keeps things back, or knows the answers to calls, tells the run so when it opens: then
+    it is asked to answer them, and told when all programs wait. Nobody asks what kind it is.
     """
-
-    holds: bool
-    answers: bool
-    asks: bool
 
     def opens(self, programs: Programs) -> None:
         """The run begins; called once, before anything else."""
@@ -156,8 +161,6 @@ class Shared(Protocol):
 class Live:
     """The world as it is: nothing is held back."""
 
-    holds = answers = False
-    asks = True
     programs: Programs
 
     def opens(self, programs: Programs) -> None:

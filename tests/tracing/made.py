@@ -88,6 +88,12 @@ class Alone:
     over = False
     rests = True
 
+    def held_by(self, world: Any) -> None:
+        pass
+
+    def answered_by(self, world: Any, *, caches: bool = True) -> None:
+        pass
+
     def emit(self, event: Event) -> None:
         pass
 

@@ -71,9 +71,10 @@ class Caches:
     def __init__(self, open_file: Callable[[Path], Store] | None = None) -> None:
         self._open_file = open_file or _open_file
         self._stores: dict[str, Store] = {}
+        self.used = True
 
-    def named(self, wanted: Any, *, used: bool = True) -> str | None:
-        """The name of the cache that ``cache=`` *wanted* means, opened if it is *used*.
+    def named(self, wanted: Any) -> str | None:
+        """The name of the cache that ``cache=`` *wanted* means, opened if any are ``used``.
 
         Raises ``InvalidOption``.
         """
@@ -84,7 +85,7 @@ class Caches:
                 f"gen(cache=...) takes 'run' or the path of a file, got {wanted!r:.80}"
             )
         name = RUN if wanted == RUN else str(Path(wanted).expanduser().absolute())
-        if not used:
+        if not self.used:
             return None
         if name not in self._stores:
             self._stores[name] = Memory() if name == RUN else self._open_file(Path(name))

@@ -37,7 +37,7 @@ from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.event import ScopeEntered
 from appl.runtime.frame import Frame
 from appl.runtime.resolve import resolve, taking_futures
-from appl.runtime.run import Run, here
+from appl.runtime.run import here
 from appl.runtime.world import Moment
 
 P = ParamSpec("P")
@@ -256,7 +256,7 @@ def map(
     items = finished(items)
     if not isinstance(items, Iterable):
         raise InvalidOption(f"map(f, items) takes a list of items, got {items!r:.80}")
-    if engine is not None and not _remembers(here(lambda: _name(f)).run):
+    if engine is not None and here(lambda: _name(f)).run.hires:
         return _elsewhere(f, items, more, concurrency, on_error == "collect", progress, engine)
     every = list(zip(items, *more, strict=False)) if more else [(item,) for item in items]
     shown = progress_for(_name(f), len(every), progress)
@@ -266,11 +266,6 @@ def map(
     if in_coroutine():
         return Running(job.arun(), None if is_async(f) else job.run)
     return job.run()
-
-
-def _remembers(run: Run) -> bool:
-    """Whether *run* is answered from an earlier one: it goes on in this process."""
-    return run.world.answers
 
 
 def _elsewhere(

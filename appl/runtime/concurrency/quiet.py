@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.effort import Effort, Idleness, Waits, own_threads
-from appl.runtime.world import Stepping
 
 if TYPE_CHECKING:
     import threading
@@ -225,8 +224,7 @@ class Quiet:
 
 
 def quiet_for(run: Run) -> Quiet | None:
-    """The watch over *run*, if its world or its backend wants to be told when all programs wait."""
-    world, backend = run.world, run.backend
-    if not isinstance(backend, Stepping):
-        return Quiet(run, world.idle, world.due) if world.holds else None
-    return Quiet(run, lambda final: world.idle(final) or backend.on_quiet(final), world.due)
+    """The watch over *run*, if there is who hands something over when all programs wait."""
+    if not run.steps:
+        return None
+    return Quiet(run, lambda final: any(step(final) for step in run.steps), run.world.due)

@@ -21,7 +21,6 @@ from appl.runtime.concurrency.pending import Error, Outcome, Pending, Stop, Valu
 from appl.runtime.concurrency.structure import cancel_all, excuse
 from appl.runtime.event import Observed
 from appl.runtime.frame import FRAME, Frame, owed
-from appl.runtime.world import Moment
 
 MAX_WORKERS = 256
 """Worker threads that run code of the user's at once; those that wait in appl do not count."""
@@ -52,9 +51,7 @@ class Task(Pending):
         self._cancelled = False
         self._begun = False
         self.overlaps = True
-        if self.run.world.holds:
-            ended = Moment(frame.address, "cancelled")
-            self.run.expect(ended, lambda _: void(self.end_from_outside()), _nothing)
+        self.run.begins(self)
 
     def attempt(self, body: Callable[[], Any]) -> Outcome:
         """Call *body*; the outcome, with what it left running as children."""
@@ -251,10 +248,6 @@ def at_home(hub: Hub, action: Callable[[], None]) -> None:
 
 def void(_: object) -> None:
     """Nothing, for an action whose value is of no interest."""
-
-
-def _nothing() -> None:
-    """Live, whoever ends a function from outside does so himself."""
 
 
 def context_for(frame: Frame) -> Context:

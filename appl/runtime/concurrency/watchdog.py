@@ -125,12 +125,12 @@ class Watchdog:
         return any(busy) or any(waited)
 
     def _open_runs(self) -> list[Run]:
-        """The runs that are not over, but for replays and rehearsals, where time does not count."""
+        """The runs that are not over, and whose time counts."""
         runs = tuple(self.runs)
         for run in runs:
             if run.over:
                 self.runs.discard(run)
-        return [run for run in runs if not run.over and not _answers_itself(run)]
+        return [run for run in runs if not run.over]
 
     def _look_at(self, hub: Hub, top: FrameType | None, now: float) -> bool:
         """Look at the thread of *hub*; whether it runs code of the user's."""
@@ -169,11 +169,6 @@ class Watchdog:
 def _under_way(run: Run) -> list[Any]:
     """The calls of *run* that are not answered yet: two of them at most."""
     return [each.call for each in islice(run.scheduler.holdings(), 2)]
-
-
-def _answers_itself(run: Run) -> bool:
-    """Whether the world of *run* answers calls, so that time does not count."""
-    return run.world.answers
 
 
 # -- who could go on

@@ -11,7 +11,6 @@ import asyncio
 import contextvars
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import cast
 
 from appl.backend import PrefixCaching, Response
@@ -25,7 +24,6 @@ from appl.runtime.scheduling.holding import Holding, Load, Why
 from appl.runtime.scheduling.order import Order
 from appl.runtime.scheduling.policy import Allowance
 from appl.runtime.scheduling.warming import PrefixFirst
-from appl.runtime.world import Moment
 
 
 class Scheduler:
@@ -261,14 +259,7 @@ def when_prepared(call: Call, go: Callable[[Call], None], waiting: set[Call]) ->
         assert call.node is not None
         lazy = call.node.first_waiting()
     if call.outcome is None and _prepared(call):
-        if not call.run.world.answers:
-            go(call)
-            return
-        try:
-            moment = Moment(call.address, "answer")
-            call.run.expect(moment, call.told, partial(go, call), call)
-        except Exception as error:
-            call.failed(error)
+        call.run.answer(call, go)
 
 
 def _look_again(call: Call, go: Callable[[Call], None], waiting: set[Call]) -> None:

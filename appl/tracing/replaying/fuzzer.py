@@ -28,7 +28,7 @@ from appl.errors import (
     MalformedResponse,
 )
 from appl.runtime.event import CallStarted, Event
-from appl.runtime.world import PERHAPS, Go, Live, Moment, Tell
+from appl.runtime.world import PERHAPS, Go, Live, Moment, Programs, Tell
 from appl.runtime.world import ToolUse as Wanted
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Call, Trace
@@ -99,8 +99,6 @@ def plan(trace: Trace, seed: int) -> Plan:
 class Fuzzer(Live):
     """The world of a run whose recorded answers come in another order, and its backend."""
 
-    holds = answers = True
-
     def __init__(self, trace: Trace, plan: Plan, clock: Clock) -> None:
         self.trace, self.plan, self._clock = trace, plan, clock
         self._turns = turns_of(trace)
@@ -112,6 +110,11 @@ class Fuzzer(Live):
         self._lock = threading.Lock()
         self.changed: dict[str, str] = {}
         self.unknown: list[str] = []
+
+    def opens(self, programs: Programs) -> None:
+        super().opens(programs)
+        programs.held_by(self)
+        programs.answered_by(self)
 
     @property
     def backend(self) -> Fuzzer:

@@ -51,7 +51,7 @@ class Replayer(Sequencer):
     see the run's events, as an instrument: then it can name the source line of a call that differs.
     """
 
-    asks = False
+    caches = False
 
     def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
         super().__init__(trace)

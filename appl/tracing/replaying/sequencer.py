@@ -102,7 +102,7 @@ class Sequencer(Live):
     that are in use. ``patience_s`` is how many seconds somebody who sleeps is waited for, who might
     still ask for what comes next in the record."""
 
-    holds = answers = True
+    caches = True
     patience_s = 2.0
 
     def __init__(self, trace: Trace | str | os.PathLike[str]) -> None:
@@ -162,6 +162,8 @@ class Sequencer(Live):
     def opens(self, programs: Programs) -> None:
         """Have calls get the options that were set for them when they were recorded."""
         super().opens(programs)
+        programs.held_by(self)
+        programs.answered_by(self, caches=self.caches)
         programs.amend = self.amendments.apply
 
     def expect(
