@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,19 @@ from appl import call, gen, observe, ppl
 from appl import map as appl_map
 from appl import sleep as appl_sleep
 from appl.backend import Backend, Emit, Profile, Request, Response
+from appl.errors import AuthenticationFailed
+from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.run import Run
-from appl.runtime.world import World
-from appl.testing import Echo
+from appl.runtime.world import Stepping, World
+from appl.serving import Served, serving
+from appl.testing import Echo, Held, Instant, Late, Scripted, Seeded, VirtualClock
 from appl.tracing import Recorder, Replayer, profile_data
 from appl.tracing.replaying.rerunner import Rerunner
 from appl.tracing.replaying.resumer import Resumer
+from appl_backends.embedded import Embedded
+from appl_backends.litellm import LiteLLM
+from appl_backends.openai import OpenAI
+from appl_backends.sglang import SGLang
 
 
 class Wrapped:
@@ -26,12 +33,15 @@ class Wrapped:
 
     def __init__(self, backend: Backend) -> None:
         self._backend, self.requests = backend, list[Request]()
+        self.most: int | None = None
 
     @property
     def profile(self) -> Profile:
         return self._backend.profile
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        if len(self.requests) == self.most:
+            raise AuthenticationFailed("no more")
         self.requests.append(request)
         return await self._backend.complete(request, emit)
 
@@ -92,6 +102,108 @@ def test_a_backend_in_a_wrapper_is_replayed_resumed_and_rerun(tmp_path: Path, pr
             assert program() == value
         assert not wrapped.requests
     replayer.finish()
+
+
+# -- around every backend
+
+
+class Stepped(Wrapped):
+    """A wrapper that also has the protocol of backends that answer when all programs wait."""
+
+    def on_quiet(self, final: bool = True) -> bool:
+        assert isinstance(self._backend, Stepping)
+        return self._backend.on_quiet(final)
+
+
+class Released(Wrapped):
+    """A wrapper around a backend that answers when told, and is told so at once."""
+
+    async def complete(self, request: Request, emit: Emit | None = None) -> Response:
+        assert isinstance(self._backend, Held)
+        self._backend.release(*[request.address] * 20)
+        return await super().complete(request, emit)
+
+
+WITHOUT_SERVER: dict[str, Callable[[], Wrapped]] = {
+    "echo": lambda: Wrapped(Echo()),
+    "scripted": lambda: Wrapped(Scripted(lambda request: request.digest.hex()[:7])),
+    "instant": lambda: Wrapped(Instant()),
+    "held": lambda: Released(Held()),
+    "seeded": lambda: Stepped(Seeded(3)),
+    "late": lambda: Stepped(Late(lambda request: request.digest.hex()[:5], VirtualClock())),
+    "embedded": lambda: Wrapped(Embedded()),
+}
+CLIENTS: dict[str, Callable[[Served], Backend]] = {
+    "openai": lambda at: OpenAI(base_url=f"{at.url}/v1", api_key=at.api_key, server="sglang"),
+    "litellm": lambda at: LiteLLM(
+        base_url=f"{at.url}/v1", api_key=at.api_key, model="openai/embedded"
+    ),
+    "sglang": lambda at: SGLang(
+        url=at.url, api_key=at.api_key, admin_key=at.admin_key, advise=lambda line: None
+    ),
+}
+CALLS = 6
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    """The embedded engine in another process."""
+    with serving() as server:
+        yield server
+
+
+@pytest.mark.parametrize("made", WITHOUT_SERVER.values(), ids=WITHOUT_SERVER)
+def test_every_backend_works_in_a_wrapper(tmp_path: Path, made: Callable[[], Wrapped]) -> None:
+    works_everywhere(tmp_path, made)
+
+
+@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
+def test_every_client_works_in_a_wrapper(
+    tmp_path: Path, served: Served, client: Callable[[Served], Backend]
+) -> None:
+    works_everywhere(tmp_path, lambda: Wrapped(client(served)))
+
+
+def everything() -> list[Any]:
+    """Six calls, in all the ways that a program may wait for them."""
+    return [side_by_side(), streamed(), asyncio.run(in_tasks())]
+
+
+def works_everywhere(folder: Path, made: Callable[[], Wrapped]) -> None:
+    """The same program gives the same values live, replayed, resumed, rerun and asked anew."""
+    whole, broken = folder / "whole.trace", folder / "broken.trace"
+    value, asked = lived(made(), whole)
+    assert asked == CALLS
+    replayer = Replayer(whole)
+    assert lived(Wrapped(replayer.backend), world=replayer) == (value, 0)
+    replayer.finish()
+    assert lived(made(), world=Rerunner(whole)) == (value, 0)
+    assert lived(made(), world=Rerunner(whole, anew=["*"])) == (value, CALLS)
+    assert lived(made(), world=Resumer(whole)) == (value, 0)
+    with pytest.raises(AuthenticationFailed):
+        lived(made(), broken, most=CALLS - 1)
+    again, asked = lived(made(), world=Resumer(broken))
+    assert again == value and 1 <= asked <= 2
+
+
+def lived(
+    wrapped: Wrapped, path: Path | None = None, world: Any = None, most: int | None = None
+) -> tuple[Any, int]:
+    """What the program gives on a backend that answers so many calls, and how many it has."""
+    wrapped.most = most
+    header = {"profile": profile_data(wrapped.profile)}
+    recorder = Recorder(path, header, durability="process") if path is not None else None
+    watching: list[Any] = [each for each in (world, recorder) if each is not None]
+    try:
+        with Run(wrapped, instruments=watching, world=world, temperature=0, max_tokens=3):
+            return everything(), len(wrapped.requests)
+    finally:
+        if recorder is not None:
+            recorder.close()
+        asyncio.run_coroutine_threadsafe(wrapped.aclose(), io_thread().loop).result()
+
+
+# -- a world that fails
 
 
 class Broken(Replayer):
