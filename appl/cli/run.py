@@ -31,7 +31,6 @@ from appl.runtime.answers.stream import TextStream
 from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.run import Run
 from appl.session import Entry, Session
-from appl.session.first_run import after_run
 from appl.tracing.replaying.resumer import Resumer
 
 _SETTINGS = (
@@ -254,4 +253,4 @@ def report(value: Any, session: Session, shower: Display, given: Options) -> Non
         out(shown)
     if not given.quiet and shower.counts.started:
         say(f"appl: {shower.counts.line()}; {shower.counts.seconds():.1f} s")
-        say_next(None if session.recalled else after_run(session.path, session.config.home))
+        say_next(session.next_line())

@@ -41,6 +41,7 @@ from appl.session.answering import (
     profiles_of,
 )
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
+from appl.session.first_run import after_run
 from appl.session.late_backends import LateBackends, reserved
 from appl.session.lingering import linger
 from appl.session.ownership import recording_owner
@@ -94,6 +95,11 @@ class Session:
     def recalled(self) -> Recall | None:
         """The earlier run that answers a part of this one: a ``Resumer``, or a ``Rerunner``."""
         return self.run.world if isinstance(self.run.world, Recall) else None
+
+    def next_line(self) -> str | None:
+        """What to try after the first run of a folder; ``None`` after one that went on."""
+        first = self.recalled is None
+        return after_run(self.path, self.config.home) if first else None
 
     def cost_line(self) -> str | None:
         """What the recorded run cost, in a line; ``None`` where nothing had to be paid."""

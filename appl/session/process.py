@@ -22,7 +22,6 @@ from appl.runtime.concurrency.fiber import rest_if_daemon
 from appl.runtime.run import Run
 from appl.session.continuing import resume_session
 from appl.session.entry import script
-from appl.session.first_run import after_run
 from appl.session.lingering import at_exit, join_users_threads
 from appl.session.notebook import kernel_shell
 from appl.session.opening import Session, make_session, shown, tell
@@ -178,8 +177,8 @@ def _last_lines(session: Session) -> Iterator[str]:
     if cost is not None:
         yield cost
     is_program = session.entry.file is not None and "pytest" not in sys.modules
-    after = after_run(session.path, session.config.home) if is_program else None
-    if after is not None and session.recalled is None:
+    after = session.next_line() if is_program else None
+    if after is not None:
         yield after
 
 

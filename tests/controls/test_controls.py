@@ -35,17 +35,17 @@ class Control:
 CONTROLS = {
     "a key of content alone, in recording order": Control(
         "tracing/replaying/replayer.py",
-        "        call = self.trace.by_address.get(request.address)\n"
-        "        if call is None or not answers(self.trace, call, request):\n",
+        "        found = self.trace.by_address.get(request.address)\n"
+        "        if found is None or not answers(self.trace, found, request):\n",
         "        same = [each for each in self.trace.calls if each.content == request.digest]\n"
-        "        call = next((each for each in same if each.address not in self._claimed), None)\n"
-        "        if call is None:\n",
+        "        found = next((each for each in same if each.address not in self.claimed), None)\n"
+        "        if found is None:\n",
         "tracing/test_replayer.py::test_samples_of_one_prompt_keep_their_answers_whoever_asks_first",
     ),
     "answers delivered as soon as they are asked for": Control(
         "tracing/replaying/replayer.py",
-        "        if turn is not None:\n            self._park(turn, give)\n",
-        "        if turn is not None:\n            give()\n",
+        "        else:\n            self.park(turn, go)\n",
+        "        else:\n            go()\n",
         "tracing/test_replayer.py::test_answers_come_in_the_order_in_which_they_were_delivered",
     ),
     "no check of the length that a frame claims": Control(
