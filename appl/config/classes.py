@@ -42,6 +42,7 @@ _NAME = re.compile(r"[\w .:/@+=,()*-]*")
 _ADDRESS = re.compile(r"://|^//|https?:", re.IGNORECASE)
 _VARIABLE = "os.environ/"
 _OFF = ("off", "false", "no", "0")
+_ON = ("on", "true", "yes", "1")
 _CALLS_CODE = "names code that is imported and run"
 _MOST = 10_000  # values of one setting that are looked at
 
@@ -112,6 +113,12 @@ def deletion_switch(value: object, place: Place) -> str | None:
     return None if str(value).strip().lower() in _OFF else deletion(value, place)
 
 
+def protection(value: object, place: Place) -> str | None:
+    """What keeps keys out of traces, unless it stays on."""
+    kept = value is True or str(value).strip().lower() in _ON
+    return None if kept else "has what looks like a key recorded as it is"
+
+
 def home(value: object, place: Place) -> str | None:
     """Where runs are kept, and deleted."""
     return "is a folder in which runs are written and deleted"
@@ -119,7 +126,7 @@ def home(value: object, place: Place) -> str | None:
 
 def resumed(value: object, place: Place) -> str | None:
     """A switch, or a recorded run whose answers are taken."""
-    if isinstance(value, bool) or str(value).strip().lower() in (*_OFF, "on", "true", "yes", "1"):
+    if isinstance(value, bool) or str(value).strip().lower() in (*_OFF, *_ON):
         return None
     return "takes answers and arguments from a recorded run"
 
@@ -178,6 +185,7 @@ SETTINGS: Mapping[str, Class] = {
     **_all(deletion, "keep_age keep_runs keep_size"),
     **_all(deletion_switch, "gc keep_failed"),
     "backend": named_code,
+    "mask_shapes": protection,
     "redact": code,
     "otel": address,
     "home": home,

@@ -90,6 +90,12 @@ KEYS: dict[str, Key] = {
             "full",
             "what a trace holds of texts: full, redacted or digests",
         ),
+        Key(
+            "mask_shapes",
+            switch,
+            True,
+            "whether what looks like a key is masked in traces, besides known secrets",
+        ),
         Key("redact", text, None, "'module:function' that a message passes before it is stored"),
         Key("otel", url, None, "where spans of runs are sent as they end: an OTLP/HTTP endpoint"),
         Key("keep_age", length, None, "how old runs may get before gc removes them, as 30d"),
@@ -129,6 +135,7 @@ class Config:
     durability: str = "system"
     on_trace_error: str = "stop"
     privacy: str = "full"
+    mask_shapes: bool = True
     redact: str | None = None
     otel: str | None = None
     keep_age: str | None = None

@@ -156,10 +156,15 @@ _ORDINARY = re.compile(
 _TURNS = 3
 """How often letters and digits take turns, at least, in what is taken for random."""
 
+_OF_URL, _AFTER_WORD = "password of a URL", "key or password"
+
 LONGEST: Final = 1 << 14
 """Characters of the longest key that is looked for."""
 _END = re.compile(r"[A-Za-z0-9+/=_.-]*\s{0,2}\Z", re.A)
 _BEGINNING = re.compile(r"\s{0,2}[A-Za-z0-9+/=_.-]*", re.A)
+
+KINDS: Final = frozenset({*(each.kind for each in SHAPES), _OF_URL, _AFTER_WORD})
+"""The names that stand for what was found by its shape or by its place."""
 
 Instead = Callable[[str], str]
 
@@ -175,10 +180,10 @@ def without_keys(text: str, instead: Instead) -> str:
         return instead(SHAPES[(found.lastindex or 1) - 1].kind)
 
     def password(found: re.Match[str]) -> str:
-        return found[0] if is_placeholder(found[2]) else found[1] + instead("password of a URL")
+        return found[0] if is_placeholder(found[2]) else found[1] + instead(_OF_URL)
 
     def told(found: re.Match[str]) -> str:
-        return found[1] + instead("key or password") if is_random(found[2]) else found[0]
+        return found[1] + instead(_AFTER_WORD) if is_random(found[2]) else found[0]
 
     return _TOLD.sub(told, _URL.sub(password, _ANY.sub(shape, text)))
 

@@ -333,6 +333,7 @@ def _recorder(session: Session, path: Path | None, say: Tell) -> Recorder:
         notify=say,
         redact=session.redact,
         privacy=cast(Any, config.privacy),
+        shapes=config.mask_shapes,
         home=config.home,
         owner=recording_owner(),
     )

@@ -177,12 +177,14 @@ def test_every_place_of_a_run_is_without_them(tmp_path: Path, environment: None)
             assert code == 0, out
             printed += out
         code, out = command("trace", "replay")
-        assert code == 3, out  # what was masked cannot be compared
-        printed += out
+        assert code == 0, out  # the prompt is known by its digest, and the answer is there
+        Path("said.txt").write_text("\n".join(every[:-1]))
+        changed, more = command("trace", "replay")
+        printed += out + more
         Path("said.txt").unlink()
         data = printed + "".join(content(path) for path in tmp_path.rglob("*") if path.is_file())
+    assert changed == 3 and "sk-unknown" not in data
     assert [each for each in every if core(each) in data] == []
-    assert "sk-unknown" not in data
 
 
 def content(path: Path) -> str:

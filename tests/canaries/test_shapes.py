@@ -11,6 +11,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -239,17 +240,67 @@ def test_a_given_secret_is_masked_beside_a_variable_of_its_name(environment: Non
     assert masker.text(said, []) == ", ".join(["[secret CANARY_TOKEN]"] * 3)
 
 
-def test_a_run_with_a_key_in_its_prompt_is_read_and_not_replayed(tmp_path: Path) -> None:
-    key = KEYS["GitHub"]
-    (tmp_path / "asks_with_a_key.py").write_text(
-        "from tests.canaries.cage import asked\n"
-        "def main():\n    return str(asked(open('said.txt').read()))\n"
-    )
+RUN = """\
+from tests.canaries.cage import asked
+from appl.testing import Fake
+
+class Telling(Fake):
+    def __init__(self):
+        super().__init__(lambda request: open("answer.txt").read(), name="telling")
+
+def main():
+    return str(asked(open("said.txt").read()))
+"""
+
+
+def ran(tmp_path: Path, said: str, answer: str) -> None:
+    """Record a run with a prompt that says *said*, and that gets *answer*."""
+    for name, text in (("key_shown.py", RUN), ("said.txt", said), ("answer.txt", answer)):
+        (tmp_path / name).write_text(text)
+    code, out = command("run", "key_shown.py:main", "--backend", "key_shown:Telling", "--quiet")
+    assert code == 0, out
+
+
+def call_of(tmp_path: Path) -> Any:
+    *_, path = sorted((tmp_path / ".appl" / "runs").glob("*.trace"))
+    return Trace.open(path).calls[0]
+
+
+def test_a_run_with_a_key_in_its_prompt_is_read_without_it_and_replayed(tmp_path: Path) -> None:
     with contextlib.chdir(tmp_path):
-        Path("said.txt").write_text(f"My key is {key}.")
-        assert command("run", "asks_with_a_key.py:main", "--backend", "appl.testing:Echo")[0] == 0
-        (path,) = Path(".appl/runs").glob("*.trace")
-        call = Trace.open(path).calls[0]
-        assert [m.content for m in call.messages or ()] == ["My key is [secret GitHub token]."]
+        ran(tmp_path, f"My key is {KEYS['GitHub']}.", "Thank you.")
+        said = call_of(tmp_path).messages
+        assert [each.content for each in said] == ["My key is [secret GitHub token]."]
+        assert command("trace", "replay")[1].startswith("Thank you.")
+        Path("said.txt").write_text(f"My key is {KEYS['GitHub'][:-1]}0.")
         code, out = command("trace", "replay")
-        assert code == 3 and "its record held GitHub token, which was masked" in out
+        assert code == 3 and not any(part in out for part in bodies(KEYS["GitHub"]))
+
+
+def test_a_key_in_an_answer_is_lost_unless_its_shape_may_be_recorded(
+    tmp_path: Path, environment: None
+) -> None:
+    key = KEYS["Stripe"]
+    with contextlib.chdir(tmp_path):
+        ran(tmp_path, "An example of a key?", f"Such as {key}, which is none.")
+        code, out = command("trace", "replay")
+        assert code == 3 and "its record held OpenAI, Anthropic or Stripe key" in out
+        assert "mask_shapes = false (APPL_MASK_SHAPES=off)" in out and key not in out
+        os.environ.update(APPL_MASK_SHAPES="off", STRIPE_KEY=KEYS["GitHub"])
+        ran(tmp_path, f"And {KEYS['GitHub']}?", f"Such as {key}, which is none.")
+        call = call_of(tmp_path)
+        assert call.messages.message.content == "And [secret STRIPE_KEY]?"  # known by its value
+        code, out = command("trace", "replay")
+        assert code == 0 and out.startswith(f"Such as {key}, which is none.")
+
+
+def test_the_settings_of_a_folder_do_not_let_keys_be_recorded(
+    tmp_path: Path, environment: None
+) -> None:
+    os.environ["APPL_TRUST"] = ""
+    with contextlib.chdir(tmp_path):
+        Path("appl.toml").write_text("mask_shapes = false\n")
+        code, out = command("config")
+        assert code == 2 and "has what looks like a key recorded as it is" in out
+        Path("appl.toml").write_text("mask_shapes = true\n")
+        assert command("config")[0] == 0

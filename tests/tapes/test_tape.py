@@ -214,14 +214,24 @@ def test_a_prompt_that_goes_on_is_written_by_what_was_added(tmp_path: Path) -> N
     assert list(last.messages) == list(then.messages)
 
 
-def test_a_call_whose_record_was_masked_says_so_and_is_not_replayed(tmp_path: Path) -> None:
-    path = on_tape(
-        tmp_path, lambda: str(ask("my key-0123456789")), Echo(), secrets={"K": "key-0123456789"}
-    )
+SECRET = "key-0123456789"
+
+
+def test_a_call_whose_prompt_was_masked_says_so_and_is_replayed(tmp_path: Path) -> None:
+    path = on_tape(tmp_path, lambda: str(ask(f"my {SECRET}")), Echo(), secrets={"K": SECRET})
     assert "0123456789" not in path.read_text()
     assert Trace.open(path).calls[0].masked == ("K",)
+    with replayed(path):
+        assert len(str(ask(f"my {SECRET}"))) == 6
+    with pytest.raises(DivergenceError), replayed(path):
+        str(ask("my [secret K]"))
+
+
+def test_a_call_whose_answer_was_masked_says_so_and_is_not_replayed(tmp_path: Path) -> None:
+    path = on_tape(tmp_path, lambda: str(ask("my?")), Scripted([SECRET]), secrets={"K": SECRET})
+    assert "0123456789" not in path.read_text()
     with pytest.raises(TraceError, match="masked"), replayed(path):
-        str(ask("my key-0123456789"))
+        str(ask("my?"))
 
 
 def test_a_run_that_was_cut_off_is_on_tape_as_far_as_it_came(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import zstandard
 from made import answer, asked, call, end, now, read_back, replayed, start
 
 from appl.backend import Chunk, Response, Sample, TokenLogprob
-from appl.errors import BackendError, SecretInRecord
+from appl.errors import BackendError, DivergenceError, SecretInRecord
 from appl.prompt import Message
 from appl.runtime.event import (
     AttemptFailed,
@@ -154,13 +154,22 @@ def test_masking_leaves_the_other_records_and_their_digests_intact(path: Path) -
     assert trace.calls[2].messages and trace.calls[2].messages.message.content == "after"
 
 
-@pytest.mark.parametrize("said, got", [("q", CANARIES["HF_TOKEN"]), (CANARIES["HF_TOKEN"], "a")])
-async def test_replaying_a_masked_record_is_a_named_error(path: Path, said: str, got: str) -> None:
+async def test_replaying_a_masked_answer_is_a_named_error(path: Path) -> None:
     recorder = Recorder(path, {})
-    call(recorder, "/p.0/gen.0", said, got)
+    call(recorder, "/p.0/gen.0", "q", CANARIES["HF_TOKEN"])
     recorder.close()
-    (result,) = await replayed(Replayer(path), asked("/p.0/gen.0", said))
+    (result,) = await replayed(Replayer(path), asked("/p.0/gen.0", "q"))
     assert isinstance(result, SecretInRecord) and "HF_TOKEN" in str(result)
+    assert "mask_shapes" not in str(result)  # a known secret is masked in any case
+
+
+async def test_a_call_with_a_masked_prompt_is_known_by_its_digest(path: Path) -> None:
+    recorder = Recorder(path, {})
+    call(recorder, "/p.0/gen.0", f"with {CANARIES['HF_TOKEN']}", "a")
+    recorder.close()
+    (same,) = await replayed(Replayer(path), asked("/p.0/gen.0", f"with {CANARIES['HF_TOKEN']}"))
+    (other,) = await replayed(Replayer(path), asked("/p.0/gen.0", "with [secret HF_TOKEN]"))
+    assert same == "a" and isinstance(other, DivergenceError)
 
 
 def test_replaying_a_masked_observation_is_a_named_error(path: Path) -> None:

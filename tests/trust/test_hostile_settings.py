@@ -120,7 +120,7 @@ class Stranger:
             "evil:f", "evil:Backend", self.url, self.url.removeprefix("http:"),
             f"huggingface/{self.url}", {"env": "CANARY"}, "os.environ/CANARY", str(self.other),
             os.path.relpath(self.other, self.folder), "link", "link/..", str(self.folder / "link"),
-            True, 1, "0s",
+            True, False, 1, "0s",
         ]  # fmt: skip
         return [*plain, plain[:8], {"x": {"env": "CANARY"}}, {"model": self.url, "x": "evil:f"}]
 
@@ -302,6 +302,7 @@ def harmful(theirs: Stranger) -> dict[str, Any]:
     return {
         "backend": {"backend": "evil:Backend"},
         "redact": {"redact": "evil:f"},
+        "mask_shapes": {"mask_shapes": False},
         "otel": {"otel": url.removesuffix("/v1")},
         "home": {"home": other},
         "gc": {"gc": True},

@@ -78,7 +78,8 @@ class Call:
     the starts, ``delivered`` the deliveries. ``shown`` says at which deliveries how many chunks of
     its stream had reached the program, ``begun`` what one that failed had said by then. Of a
     streamed answer, ``first`` is when the first chunk had come. ``masked``
-    names the secrets that were taken out of its records. ``source`` is ``None`` for a call that was
+    names the secrets that were taken out of its records, ``lost`` those of its outcome, which then
+    answers nobody again. ``source`` is ``None`` for a call that was
     asked live, else how another run answered for it: ``reused``, ``shifted`` or ``moved`` from its
     call ``of``, or ``pinned``.
     """
@@ -109,6 +110,7 @@ class Call:
     cuts: Sequence[Any] = ()
     begun: Texts | None = None
     masked: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
     source: str | None = None
     of: str | None = None
     incarnation: int = 0
@@ -135,7 +137,7 @@ class Call:
 
     def chunks(self) -> Iterator[Chunk]:
         """What it was streamed in; nothing if it was not, or if something in it was masked."""
-        return rebuilt(() if self.masked else self.cuts, self._whole())
+        return rebuilt(() if self.lost else self.cuts, self._whole())
 
     def _whole(self) -> Texts:
         return self.begun or (texts_of(self.response, self.sample) if self.response else {})
@@ -838,6 +840,7 @@ class Builder:
             raise ValueError(f"unknown outcome {status!r}")
         call.ended, call.end_position = checked(int, at), self._ends
         call.masked += self._masks
+        call.lost += self._masks
         if self._masks and isinstance(reference, int):
             self._answer_masks[reference] = self._masks
         self._ends += 1
@@ -857,7 +860,7 @@ class Builder:
                 for sample, kind, text in said
             }
         call.cuts = checked(list, cuts)
-        if not call.masked:
+        if not call.lost:
             check(call.cuts, call._whole())
 
     def _chunks(self, reference: Any, count: Any, at: Any) -> None:

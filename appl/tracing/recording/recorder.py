@@ -68,10 +68,10 @@ class Recorder:
     """An instrument that writes a trace.
 
     *header* is plain data about the run. *secrets* are values to be masked besides those of the
-    environment. *redact* sees each message before it is stored, answers too. *privacy* says what is
-    stored of texts at all (see ``Veil``); the key of a private trace lies below *home*. The trace
-    is signed for *owner*. When recording fails, the next call is refused, or with
-    ``on_error="warn"`` the run goes on unrecorded.
+    environment; *shapes* adds what looks like a key. *redact* sees each message, answers too,
+    before it is stored. *privacy* says what is stored of texts at all (see ``Veil``); the key of a
+    private trace lies below *home*. The trace is signed for *owner*. When recording fails, the next
+    call is refused, or with ``on_error="warn"`` the run goes on unrecorded.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class Recorder:
         privacy: Mode = "full",
         home: Path | None = None,
         secrets: Mapping[str, str] | Iterable[str] = (),
+        shapes: bool = True,
         notify: Callable[[str], None] | None = None,
         fault: Fault | None = None,
         limit: int = QUEUE_BYTES,
@@ -96,7 +97,7 @@ class Recorder:
         header = dict(header or {})
         self.path = path or new_path(str(header.get("program", "run")))
         self._on_error, self._notify = on_error, notify or _complain
-        self._masker = Masker(secrets)
+        self._masker = Masker(secrets, shapes=shapes)
         self._veil = self._veiled(append, privacy, home or usual_home(), redact)
         self._began, self._wall = time.monotonic_ns(), time.time_ns()
         self._encoder = EventEncoder(

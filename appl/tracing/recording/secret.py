@@ -57,14 +57,19 @@ def _literal(text: str) -> str:
 
 
 class _Secrets(Known):
-    """The secrets that are known at one time."""
+    """The secrets that are known at one time, and with *shapes* what looks like a key."""
+
+    def __init__(self, names: Mapping[str, str], shapes: bool) -> None:
+        super().__init__(names)
+        self._shapes = shapes
 
     @functools.cached_property
     def tests(self) -> list[_Test]:
         """Tests of which one at least is true of each text with a secret, in bytes."""
         literals = [_literal(core) for core in self.cores]
         groups = (literals[at : at + _AT_ONCE] for at in range(0, len(literals), _AT_ONCE))
-        return [_test(pattern) for pattern in (*FIRST, *map("|".join, groups))]
+        first = FIRST if self._shapes else ()
+        return [_test(pattern) for pattern in (*first, *map("|".join, groups))]
 
     def may_be_in(self, data: bytes) -> bool:
         """Whether there may be a secret in *data*. It is true of all that have one."""
@@ -78,17 +83,24 @@ class _Secrets(Known):
             found.append(name)
             return f"[secret {name}]"
 
-        return without_keys(self.without(text, instead), instead)
+        known = self.without(text, instead)
+        return without_keys(known, instead) if self._shapes else known
 
 
 class Masker:
-    """Knows the secrets of this process and takes them out of records."""
+    """Knows the secrets of this process and takes them out of records.
 
-    def __init__(self, given: Mapping[str, str] | Iterable[str] = ()) -> None:
+    Without *shapes* it leaves what only looks like a key.
+    """
+
+    def __init__(
+        self, given: Mapping[str, str] | Iterable[str] = (), *, shapes: bool = True
+    ) -> None:
+        self._shapes = shapes
         named = given if isinstance(given, Mapping) else _numbered(given)
         self._given = {each: name for name, each in named.items() if len(each) >= MIN_LENGTH}
         self._seen: tuple[Any, Any, Any] = (None, None, None)
-        self._secrets = _Secrets({})
+        self._secrets = _Secrets({}, shapes)
         self.refresh()
 
     def add(self, secrets: Mapping[str, str]) -> None:
@@ -103,7 +115,7 @@ class Masker:
             named = (*((name, each) for each, name in seen[0].items()), *seen[1].items())
             found = [*named, *_in_environment(seen[2])]
             names = {each: name for name, each in reversed(found) if not _is_path(each)}
-            self._secrets = _Secrets(names)
+            self._secrets = _Secrets(names, self._shapes)
             self._seen = seen  # last: another thread that finds it the same goes by the secrets
         return self._secrets
 

@@ -35,8 +35,8 @@ def cause_of(trace: Trace, request: Request, found: Call | None, given: dict[str
         return f"failed then ({type(found.error).__name__})"
     if found.outcome == "cancelled":
         return CANCELLED
-    if found.masked:
-        return f"its record held {', '.join(sorted(set(found.masked)))}, which was masked"
+    if found.lost:
+        return f"its answer held {', '.join(sorted(set(found.lost)))}, which was masked"
     if request.n > found.n:
         return f"{request.n - found.n} of {request.n} samples are new"
     return "its record answers another call" if found.ordinal == request.ordinal else "moved"

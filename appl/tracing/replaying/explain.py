@@ -14,12 +14,14 @@ from itertools import zip_longest
 
 from appl.backend import Request
 from appl.prompt import Message
+from appl.prompt.key_shapes import KINDS
 from appl.tracing.explaining.textdiff import text_diff
 from appl.tracing.format.sampling import parameters
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Call, Trace
 
 _SEVERAL = 3
+UNMASKED = '"mask_shapes = false (APPL_MASK_SHAPES=off)"'
 CAUSES = (
     "usual causes: the program or a default was edited; the clock, random numbers, uuid, files or "
     "the environment read without appl.now, appl.random, appl.uuid, appl.read, appl.env; iteration "
@@ -127,6 +129,17 @@ def _next(trace: Trace, request: Request, found: Call | None) -> str:
     return (
         f"next: `appl trace show {trace.path}{show}` shows what was recorded; if the program was "
         "changed on purpose, run it again to record anew"
+    )
+
+
+def masked(what: str, names: Iterable[str]) -> str:
+    """Why *what* cannot be given again, and how to record it so that it can."""
+    known = sorted({*names})
+    advice = "keep secrets out of what is recorded, and record again"
+    if not KINDS.isdisjoint(known):
+        advice = f"if that is no secret, record again with {UNMASKED}; otherwise {advice}"
+    return (
+        f"{what} cannot be replayed: its record held {', '.join(known)}, which was masked; {advice}"
     )
 
 

@@ -133,7 +133,7 @@ class Rerunner(Recall):
     def _is_worth(self, call: Call) -> bool:
         """Whether what is recorded of *call* is an answer to be given again."""
         kept = call.outcome == "answered" or (self._keep and call.outcome == "failed")
-        return kept and call.started is not None and not call.masked
+        return kept and call.started is not None and not call.lost
 
     # -- calls
 

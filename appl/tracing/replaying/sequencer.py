@@ -320,16 +320,11 @@ class Sequencer(Live):
             self.park(turn_of(self.trace, used), lambda: end(used.end()))
 
     def check_usable(self, record: Call | ToolUse | Observation) -> None:
-        """Raise ``SecretInRecord`` when what was recorded is not what was said."""
-        if record.masked:
+        """Raise ``SecretInRecord`` when what came of it was not recorded as it was."""
+        lost = record.lost if isinstance(record, Call) else record.masked
+        if lost:
             what = record.kind if isinstance(record, Observation) else record.where
-            names = ", ".join(sorted(set(record.masked)))
-            raise self.noted(
-                SecretInRecord(
-                    f"{record.address} ({what}) cannot be replayed: its record held {names}, which "
-                    "was masked; keep secrets out of what is recorded, and record again"
-                )
-            )
+            raise self.noted(SecretInRecord(explain.masked(f"{record.address} ({what})", lost)))
 
     def diverged(self, request: Request) -> DivergenceError:
         """The error about *request*, which is not what was recorded in its place."""

@@ -69,7 +69,8 @@ class Assembler:
 
     def _made_call(self, address: str, asked: Asked) -> Call:
         record = asked.record
-        call = Call(address, masked=_names(record))
+        names = _names(record)
+        call = Call(address, masked=names, lost=() if record.get("outcome_whole") else names)
         if not record.get("unstarted"):
             self._ask(call, asked)
         if asked.samples:

@@ -125,7 +125,7 @@ class _Content:
 
     def _call(self, call: Call) -> Iterator[Record]:
         if call.started is None:
-            yield {"call": call.address, "unstarted": True, **_masked(call.masked)}
+            yield {"call": call.address, "unstarted": True, **_masked(call.masked), **_whole(call)}
         else:
             yield from self._asked(call)
         yield from self._ended(call)
@@ -134,6 +134,7 @@ class _Content:
         shared, messages = self._prompt(call)
         head: Record = {"call": call.address, "kind": call.kind, "model": call.model}
         head |= {"ordinal": call.ordinal, **self._sampling(call), **shared, **_masked(call.masked)}
+        head |= _whole(call)
         for name, value, usual in (
             ("n", call.n, 1), ("sample", call.sample, 0), ("uses", list(call.edges), []),
             ("timeout", call.timeout, None),
@@ -230,6 +231,11 @@ class _Content:
 
 def _masked(names: tuple[str, ...]) -> Record:
     return {"masked": sorted(set(names))} if names else {}
+
+
+def _whole(call: Call) -> Record:
+    """Whether the outcome of a masked call is there as it was."""
+    return {"outcome_whole": True} if call.masked and not call.lost else {}
 
 
 def _texts(record: Record, text: str) -> Iterator[Record]:
