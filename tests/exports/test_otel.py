@@ -227,8 +227,12 @@ def test_what_a_collector_rejects_is_counted(golden: Any, collector: Collector) 
 
 
 @pytest.mark.parametrize(
-    ("status", "told"), [(401, "OTEL_EXPORTER_OTLP_HEADERS"), (404, "404"), (307, "307")]
-)
+    ("status", "told"),
+    [
+        (401, "OTEL_EXPORTER_OTLP_HEADERS"), (404, "404"), (301, "redirects are not followed"),
+        (307, "redirects are not followed"),
+    ],
+)  # fmt: skip
 def test_a_refusal_is_explained_and_a_redirect_is_not_followed(
     golden: Any, status: int, told: str
 ) -> None:

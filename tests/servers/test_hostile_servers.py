@@ -7,9 +7,11 @@ bodies go over sockets with every client.
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import re
+import socket
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -23,9 +25,12 @@ from appl.backend import Chunk, Request, Response, Usage
 from appl.backend_check import check_response
 from appl.backend_http import errors_of_http
 from appl.errors import BackendError, BackendRefused, BackendTimeout, MalformedResponse
+from appl.runtime.scheduling.policy import Policy, Retries
 from appl.testing import Fake, Fault, FaultServer, running
 from appl_backends.embedded import WEIGHTS
+from appl_backends.openai import OpenAI
 from appl_backends.openai.answer import Assembly, Events, response_of
+from appl_backends.sglang import SGLang
 from appl_backends.sglang.probe import probe, tokens_of
 from appl_backends.sglang.wire import Wire
 from tests.faults.storm import CLIENTS
@@ -99,6 +104,14 @@ def test_bytes_of_hostile_servers_are_answers_or_typed_errors() -> None:
     bodies = (b"", b"[" * 50_000, CANARY.encode(), b'{"error": {"code": "\xb2", "message": {}}}')
     total = parsed(8_000) + errors(bodies)
     assert total >= 20_000, total
+
+
+def test_an_answer_that_is_nested_deeply_is_malformed() -> None:
+    for depth in (101, 5_000, 50_000):
+        body = b'{"choices": ' + b"[" * depth + b"]" * depth + b"}"
+        assert verdict(lambda body=body: response_of(body, request("q"), "x"), request("q")) == (
+            "MalformedResponse"
+        )
 
 
 @pytest.mark.long
@@ -196,6 +209,17 @@ async def test_no_client_follows_a_redirect(client: str, stream: bool) -> None:
         assert not other.asks and not other.connections
 
 
+@pytest.mark.parametrize("client", ["openai", "litellm", "sglang"])
+async def test_no_library_tries_again_by_itself(client: str) -> None:
+    failed = Fault("failed", 500, {**JSON, "x-should-retry": "true"}, b'{"error": {}}')
+    with FaultServer(lambda ask: failed, model_path=str(WEIGHTS)) as server:
+        async with closing(CLIENTS[client](server)) as backend:
+            model = "openai/fault" if client == "litellm" else "fault"
+            with pytest.raises(BackendError):
+                await backend.complete(request("q", model=model), None)
+        assert len(server.asks) == 1
+
+
 # -- silence
 
 
@@ -226,7 +250,41 @@ async def test_a_question_about_the_server_has_a_deadline_of_its_own() -> None:
         await wire.aclose()
 
 
+class Deaf:
+    """A server that takes no more connections: the queue of those that wait is full."""
+
+    def __enter__(self) -> str:
+        self._listening = socket.socket()
+        self._listening.bind(("127.0.0.1", 0))
+        self._listening.listen(0)
+        self._waiting = [socket.socket() for _ in range(4)]
+        for each in self._waiting:
+            each.setblocking(False)
+            each.connect_ex(self._listening.getsockname())
+        return f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+
+    def __exit__(self, *error: object) -> None:
+        for each in (*self._waiting, self._listening):
+            each.close()
+
+
+@pytest.mark.parametrize("client", ["openai", "sglang"])
+async def test_making_a_connection_has_a_deadline(client: str) -> None:
+    with Deaf() as url:
+        made: dict[str, Callable[[], Any]] = {
+            "openai": lambda: OpenAI(base_url=f"{url}/v1", api_key=KEY, connect=0.3),
+            "sglang": lambda: SGLang(url=url, connect_timeout=0.3),
+        }
+        async with closing(made[client]()) as backend, asyncio.timeout(2.5):
+            with pytest.raises(BackendTimeout) as caught:
+                await backend.complete(request("q"), None)
+        assert caught.value.deadline == "connect"
+
+
 # -- the seam
+
+
+ONCE = Policy(retries=Retries(attempts=1, patience_s=0.0))
 
 
 class Odd(Fake):
@@ -249,24 +307,27 @@ def changed(**fields: Any) -> Callable[[Response], Response]:
     return change
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        None, 5, "text", changed(text=5), changed(samples=()), changed(samples=None),
-        changed(usage=Usage(1, 1, 2**70)), changed(usage=Usage("1", 1)),  # type: ignore[arg-type]
-        changed(usage=None), changed(cost=2**70), changed(model=5), changed(logprobs=5),
-        changed(scores=(float("nan"),)), changed(finish_reason=None), changed(tool_calls=(5,)),
-    ],
-)  # fmt: skip
-def test_no_backend_stops_a_run_by_its_answer(wrong: Any) -> None:
+WRONG: dict[str, Any] = {
+    "nothing": None, "a number": 5, "a text": "text", "text": changed(text=5),
+    "no samples": changed(samples=()), "samples": changed(samples=None),
+    "count": changed(usage=Usage(1, 1, 2**70)),
+    "usage of texts": changed(usage=Usage("1", 1)),  # type: ignore[arg-type]
+    "usage": changed(usage=None), "cost": changed(cost=2**70), "model": changed(model=5),
+    "logprobs": changed(logprobs=5), "scores": changed(scores=(float("nan"),)),
+    "finish_reason": changed(finish_reason=None), "tool_calls": changed(tool_calls=(5,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_no_backend_stops_a_run_by_its_answer(wrong: str) -> None:
     @ppl
     def ask(word: str) -> str:
         f"{word}"
         return str(gen())
 
     backend = Odd(lambda request: "fine")
-    with running(backend):
-        backend.wrong = wrong
+    with running(backend, policy=ONCE):
+        backend.wrong = WRONG[wrong]
         with pytest.raises(MalformedResponse, match="an answer that is none"):
             str(ask("one"))
         backend.wrong = lambda found: found
@@ -296,6 +357,18 @@ def peak_mb() -> float:
     found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
     assert found is not None
     return int(found[1]) / 1024
+
+
+@pytest.mark.parametrize("client", ["openai", "litellm", "sglang"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_a_body_is_read_up_to_the_limit_and_no_further(client: str, stream: bool) -> None:
+    long = Fault("long", 200, STREAM if stream else JSON, b'{"choices": "' + b"x" * (17 << 20))
+    with FaultServer([long], model_path=str(WEIGHTS)) as server:
+        async with closing(CLIENTS[client](server)) as backend:
+            model = "openai/fault" if client == "litellm" else "fault"
+            with pytest.raises(MalformedResponse, match="an answer of more than 16 MiB"):
+                emit = (lambda chunk: None) if stream else None
+                await backend.complete(request("q", model=model), emit)
 
 
 @pytest.mark.parametrize("client", ["openai", "litellm", "sglang"])

@@ -34,13 +34,13 @@ async def served(arrival: float) -> AsyncIterator[str]:
         await task
 
 
-async def answer(url: str, sent: bytes) -> bytes:
+async def answer(url: str, sent: bytes, patience: float = PATIENCE) -> bytes:
     """All that a connection brings until the server ends it, after *sent* and nothing more."""
     host, port = url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(sent)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(patience):
             return await reader.read()
     finally:
         writer.close()
@@ -64,6 +64,18 @@ async def test_requests_that_do_not_end_are_ended_and_long_answers_are_not() -> 
     assert half_a_body.startswith(b"HTTP/1.1 408") and half_a_chunk.startswith(b"HTTP/1.1 408")
     assert whole.startswith(b"HTTP/1.1 200") and b'"completion_tokens": 200' in whole
     assert two.startswith(b"HTTP/1.1 200") and two.count(b"HTTP/1.1") == 1
+
+
+async def test_a_head_that_does_not_end_is_ended() -> None:
+    async with served(arrival=0.2) as url:
+        assert await answer(url, HEAD, patience=3.0) == b""
+
+
+async def test_a_length_above_the_limit_is_refused_before_the_body_comes() -> None:
+    """A body that is waited for would be late: 408."""
+    async with served(arrival=0.2) as url:
+        refused = await answer(url, HEAD + b"Content-Length: 99999999999\r\n\r\n{")
+    assert refused.startswith(b"HTTP/1.1 413")
 
 
 def status(url: str, raw: bytes) -> int:
