@@ -15,12 +15,14 @@ import pickle
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from appl.backend import Request
 from appl.errors import BackendError
 from appl.prompt import Messages
 from appl.prompt.origin import Spans, line_of
+from appl.prompt.secret import SHORTEST, between_breaks, cores, spans, unbroken
 from appl.runtime.event import CallStarted, Event, Observed, RunEnded
 from appl.tracing.format.record import error_data, error_from
 from appl.tracing.recording.secret import Masker
@@ -147,17 +149,20 @@ class Disguise:
     def __init__(self, key: bytes) -> None:
         self._key, self._masker = key, Masker()
         self._words: dict[bytes, bytes] = {}  # the longest first: a short one may stand in it
+        self._cores: dict[bytes, tuple[str, ...]] = {}
 
     def news(self) -> dict[str, str]:
         """The words that were not told yet, by the name of the variable."""
         fresh: dict[str, str] = {}
         for form, name in reversed(self._masker.forms()):  # plain is the shortest: first by name
-            data = form.encode("utf-8", "surrogatepass")
-            if data not in self._words:
-                word = self._words[data] = self._word(data)
-                fresh[f"{name} {len(fresh)}" if name in fresh else name] = word.decode("ascii")
+            for text in (form, unbroken(form)):
+                data = text.encode("utf-8", "surrogatepass")
+                if len(data) >= SHORTEST and data not in self._words:
+                    word = self._words[data] = self._word(data)
+                    fresh[f"{name} {len(fresh)}" if name in fresh else name] = word.decode("ascii")
         if fresh:
             self._words = dict(sorted(self._words.items(), key=lambda pair: -len(pair[0])))
+            self._cores = {each: cores(each.decode("latin-1")) for each in self._words}
         return fresh
 
     def _word(self, data: bytes) -> bytes:
@@ -168,11 +173,27 @@ class Disguise:
         return made[: len(data)]
 
     def hide(self, batch: bytes) -> bytes:
-        """*batch* without secrets."""
+        """*batch* without secrets, also where line breaks divide them; it is as long as before."""
         for data, word in self._words.items():
             if data in batch:
                 batch = batch.replace(data, word)
-        return batch
+        text = batch.decode("latin-1")
+        for data, parts in self._cores.items():
+            if any(part in text for part in parts):
+                text = _disguised(text, data.decode("latin-1"), self._words[data].decode("ascii"))
+        return text.encode("latin-1")
+
+
+def _disguised(text: str, data: str, word: str) -> str:
+    """*text* with the letters of *word* where *data* stands but for line breaks, which stay."""
+    if data != unbroken(data):  # without its own breaks, it has a word of its own
+        return text
+    for first, end in spans(text, data):
+        letters = iter(word)
+        for start, stop in between_breaks(text[first:end]):
+            piece = "".join(islice(letters, stop - start))
+            text = text[: first + start] + piece + text[first + stop :]
+    return text
 
 
 class Outbox:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import accumulate
 from typing import Any, NoReturn
@@ -208,43 +208,54 @@ class Known:
     def __init__(self, names: Mapping[str, str]) -> None:
         pairs = {(form, name) for value, name in names.items() for form in forms(value)}
         self.forms = sorted(pairs, key=lambda pair: (-len(pair[0]), pair))
-        self._bytes = [(as_bytes(form), _cores(as_bytes(form)), name) for form, name in self.forms]
+        self._bytes = [(as_bytes(form), cores(as_bytes(form)), name) for form, name in self.forms]
 
     @property
     def cores(self) -> Iterable[str]:
         """Parts of forms, in bytes, of which one is in each text that holds a secret."""
-        return dict.fromkeys(core for _, cores, _ in self._bytes for core in cores)
+        return dict.fromkeys(core for _, each, _ in self._bytes for core in each)
 
     def without(self, text: str, instead: Callable[[str], str]) -> str:
         """*text*, in bytes, with what *instead* makes of a secret's name in place of each."""
         for data, _, name in self._bytes:
             if data in text:
                 text = text.replace(data, as_bytes(instead(name)))
-        for data, cores, name in self._bytes:
-            if len(data) >= _CORE and any(core in text for core in cores):
+        for data, some, name in self._bytes:
+            if len(data) >= _CORE and any(core in text for core in some):
                 text = _without_broken(text, data, partial(instead, name))
         return text
 
 
-def _cores(data: str) -> tuple[str, ...]:
+def cores(data: str) -> tuple[str, ...]:
+    """The parts of the form *data* of which one stands on one line wherever *data* is found."""
     size = min(_CORE, len(data) // 2)
     return (data[:size], data[size : 2 * size]) if len(data) >= _CORE else (data,)
 
 
 def _without_broken(text: str, data: str, shown: Callable[[], str]) -> str:
     """*text* with *shown* wherever *data* stands but for line breaks."""
-    lines = _between_breaks(text)
-    starts = [0, *accumulate(end - start for start, end in lines)]
-    joined, short = "".join(text[start:end] for start, end in lines), _BREAK.sub("", data)
     done, left = 0, list[str]()
-    for found in re.finditer(re.escape(short), joined):
-        first, last = (_place(at, starts, lines) for at in (found.start(), found.end() - 1))
+    for first, end in spans(text, data):
         left += [text[done:first], as_bytes(shown())]
-        done = last + 1
+        done = end
     return "".join([*left, text[done:]])
 
 
-def _between_breaks(text: str) -> list[tuple[int, int]]:
+def spans(text: str, data: str) -> Iterator[tuple[int, int]]:
+    """Where *data* begins and ends in *text*, but for line breaks."""
+    lines = between_breaks(text)
+    starts = [0, *accumulate(end - start for start, end in lines)]
+    joined = "".join(text[start:end] for start, end in lines)
+    for found in re.finditer(re.escape(unbroken(data)), joined):
+        yield _place(found.start(), starts, lines), _place(found.end() - 1, starts, lines) + 1
+
+
+def unbroken(text: str) -> str:
+    """*text* without its line breaks."""
+    return _BREAK.sub("", text)
+
+
+def between_breaks(text: str) -> list[tuple[int, int]]:
     """Where the parts of *text* begin and end that have no line break in them."""
     breaks = [found.span() for found in _BREAK.finditer(text)]
     starts, ends = [0, *(end for _, end in breaks)], [*(start for start, _ in breaks), len(text)]

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import pickle
 import random
 import re
 import uuid
@@ -18,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appl.backend_http import masked
+from appl.engine.wire import Disguise
 from appl.prompt.key_shapes import SHAPES, without_keys
 from appl.prompt.secret import shown_words
 from appl.tracing import Trace
@@ -217,6 +219,35 @@ def test_a_line_break_hides_no_known_key(line_break: str, environment: None) -> 
             assert coded[at : at + 8] not in shown and masked(said) != said
     twice = f"{key[:9]}{line_break}{key[9:]}, {key[:30]}{line_break}{key[30:]}."
     assert masker.text(twice, []) == "[secret CANARY_API_KEY], [secret CANARY_API_KEY]."
+
+
+@pytest.mark.parametrize("line_break", ["", *BREAKS])
+def test_a_line_break_hides_no_key_that_only_a_worker_knows(
+    line_break: str, environment: None
+) -> None:
+    """It sends words in place of its keys, and the driver masks the words as its own secrets."""
+    disguise = Disguise(b"key of the map")
+    driver = Masker(disguise.news())
+    os.environ.clear()
+    key = KNOWN["CANARY_API_KEY"]
+    for coded in (key, key.encode().hex(), base64.b64encode(key.encode()).decode()):
+        for at in range(1, len(coded), 3):
+            plain = pickle.dumps(f"é is {coded[:at]}{line_break}{coded[at:]}, yes")
+            sent = disguise.hide(plain)
+            shown = driver.text(pickle.loads(sent), [])
+            assert len(sent) == len(plain) and shown.endswith(", yes")
+            assert "[secret CANARY_API_KEY" in shown and coded[at : at + 8] not in shown, shown
+
+
+@pytest.mark.parametrize("width", [20, 40, 100])
+def test_wrapping_hides_no_key_that_only_a_worker_knows(width: int, environment: None) -> None:
+    disguise = Disguise(b"key of the map")
+    driver = Masker(disguise.news())
+    os.environ.clear()
+    text = KNOWN["CANARY_PEM"].replace("\n", "")
+    wrapped = "\n".join(text[at : at + width] for at in range(0, len(text), width))
+    shown = driver.text(pickle.loads(disguise.hide(pickle.dumps(wrapped))), [])
+    assert shown.startswith("[secret CANARY_PEM") and text[-8:] not in shown
 
 
 @pytest.mark.parametrize("width", [40, 64, 76])

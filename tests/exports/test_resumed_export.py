@@ -97,6 +97,26 @@ def test_rejected_spans_are_no_success(project: Project, run: str, collector: Co
     assert "sent 1,196 of 1,202 spans, 6 were rejected" in done.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("rm", "RUN", "--yes"), ("shred", "RUN", "--yes"), ("gc", "--runs", "1")],
+)
+def test_the_note_of_an_export_goes_with_its_run(
+    project: Project, run: str, words: tuple[str, ...]
+) -> None:
+    newer = made(project.folder / ".appl", 2, calls=600).stem
+    for each in (run, newer):
+        with collecting(200, 400) as collector:
+            assert project.appl("trace", "export", each, "--otel", collector.url).code == 1
+    assert len(notes(project)) == 2
+    done = project.appl("trace", *(run if word == "RUN" else word for word in words))
+    assert done.code == 0, done.err
+    (left,) = notes(project)
+    with collecting() as collector:
+        project.appl("trace", "export", newer, "--otel", collector.url, "--from-start")
+        assert collector.spans[0].trace_id.hex() == left.name.split("-")[0]
+
+
 def test_the_setting_names_the_command_that_goes_on(project: Project) -> None:
     with collecting(400) as collector:
         project.write("appl.toml", f'otel = "{collector.url}"\n')

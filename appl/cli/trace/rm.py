@@ -15,8 +15,7 @@ from appl.cli.terminal import as_json, say
 from appl.cli.terminal import out as print_out
 from appl.cli.trace.several import confirmed, counted, run_paths
 from appl.config import load
-from appl.tracing.format import keys
-from appl.tracing.keeping import index, removing
+from appl.tracing.keeping import index, leavings
 
 
 @appl_command("rm", example="appl trace rm 20260131T1200")
@@ -45,21 +44,11 @@ def shred(given: Options) -> int:
 
 
 def _removed(path: Path) -> list[str]:
-    home = load().home
-    key = keys.identity(path)
-    removing.remove(path)
-    if key is not None:
-        keys.forget(home, key)
-    return []
+    return leavings.remove(path, load().home)
 
 
 def _shredded(path: Path) -> list[str]:
-    home = load().home
-    key = keys.identity(path)
-    told = removing.shred(path)
-    if key is not None:
-        keys.forget(home, key)
-    return told
+    return leavings.remove(path, load().home, overwrite=True)
 
 
 def _each(given: Options, what: str, act: Callable[[Path], list[str]]) -> int:

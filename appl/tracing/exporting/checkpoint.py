@@ -14,8 +14,8 @@ from pathlib import Path
 
 from appl.tracing.exporting.otlp import MARK
 from appl.tracing.format.store import make_folder
+from appl.tracing.keeping.leavings import EXPORTS, note_of_export
 
-FOLDER = "exports"
 _MOST_BYTES = 64 << 20
 
 
@@ -27,8 +27,8 @@ class Checkpoint:
 
     def __init__(self, home: Path | None, trace_id: bytes, url: str) -> None:
         address = blake2b(url.encode(), digest_size=8).hexdigest()
-        name = f"{trace_id.hex()}-{address}.sent"
-        self._file = home / FOLDER / name if home is not None else None
+        name = note_of_export(trace_id, address)
+        self._file = home / EXPORTS / name if home is not None else None
         self.kept = home is not None
         self._marks = self._read()
 

@@ -18,6 +18,7 @@ from appl.tracing.exporting import conventions as names
 from appl.tracing.exporting import openinference
 from appl.tracing.exporting.texts import output_data, said_data
 from appl.tracing.format import sampling
+from appl.tracing.keeping import leavings
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Call, Scope, Trace, jsonable
 from appl.tracing.recording.secret import Masker
@@ -72,12 +73,8 @@ def spans_of(trace: Trace, *, content: bool = False, inference: bool = False) ->
 def trace_id(trace: Trace) -> bytes:
     """16 bytes that are the run's own, from when and where it began."""
     first = trace.incarnations[0] if trace.incarnations else None
-    about = (
-        [str(first.wall), str(first.monotonic), first.host, str(first.pid)]
-        if first
-        else [trace.path.stem]
-    )
-    return digest_of("appl-otel-trace", str(trace.header.get("program")), *about)
+    began = (first.wall, first.monotonic, first.host, first.pid) if first else (trace.path.stem,)
+    return leavings.identity(trace.header.get("program"), *began)
 
 
 class _Maker:

@@ -9,6 +9,7 @@ import hmac
 import os
 import re
 import secrets
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -99,16 +100,21 @@ def identity_in(header: dict[str, Any]) -> str | None:
 
 def first_record(path: Path) -> dict[str, Any] | None:
     """The header of the trace at *path*, ``None`` where there is none that can be read."""
-    try:
+    for tag, *fields in first_records(path):
+        return fields[0] if tag == "H" else None
+    return None
+
+
+def first_records(path: Path) -> list[Any]:
+    """The records of the first block of the trace at *path*, as far as they can be read."""
+    found = list[Any]()
+    with suppress(TraceError, OSError, ValueError, TypeError, IndexError, KeyError):
         with regular_file(path) as file:
             raw = next(block.scan(file, block.Scan(), salvage=True), b"")
         for fields in codec.unpack(raw):
             while fields[0] in ("!", "$"):
                 fields = fields[-1]
-            if fields[0] != "H":
-                return None
-            header = codec.revive(fields[1], lambda _: "")
-            return header if isinstance(header, dict) else None
-    except (TraceError, OSError, ValueError, TypeError, IndexError, KeyError):
-        return None
-    return None
+            if fields[0] == "H":
+                fields = ["H", dict(codec.revive(fields[1], lambda _: ""))]
+            found.append(fields)
+    return found

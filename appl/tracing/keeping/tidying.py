@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from appl.errors import TraceError
-from appl.tracing.format import keys
-from appl.tracing.keeping import finding, index, marks, removing
+from appl.tracing.keeping import finding, index, leavings, marks
 from appl.tracing.keeping.retention import Removal, Retention, removals
 
 
@@ -47,10 +46,7 @@ def take_away(removal: Removal) -> bool:
     path = removal.row.path
     if marks.is_kept(path):
         return False
-    key = keys.identity(path)
-    removing.remove(path)
-    if key is not None:
-        keys.forget(path.parent.parent, key)
+    leavings.remove(path, path.parent.parent)
     return True
 
 

@@ -1,0 +1,62 @@
+"""What a run leaves beside its trace: the key of a private one, and notes of its exports.
+
+Invariant: both go with the trace, whoever removes it. Nothing else is removed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from appl.prompt import digest_of
+from appl.tracing.format import keys
+from appl.tracing.keeping import removing
+
+EXPORTS = "exports"
+"""The folder of the notes, below the home of the runs."""
+
+
+def identity(program: object, *began: object) -> bytes:
+    """16 bytes that are the run's own, from its *program* and from when and where it *began*."""
+    return digest_of("appl-otel-trace", str(program), *map(str, began))
+
+
+def note_of_export(run: bytes, address: str) -> str:
+    """The name of the note of what the collector at *address* has of *run*."""
+    return f"{run.hex()}-{address}.sent"
+
+
+def remove(path: Path, home: Path, *, overwrite: bool = False) -> list[str]:
+    """Remove the trace at *path* and what it left below *home*; what overwriting cannot promise.
+
+    Raises ``NotATrace``, ``TraceLocked``.
+    """
+    key, notes = keys.identity(path), _notes(path, home)
+    told = list[str]()
+    if overwrite:
+        told = removing.shred(path)
+    else:
+        removing.remove(path)
+    if key is not None:
+        keys.forget(home, key)
+    for note in notes:
+        note.unlink(missing_ok=True)
+    return told
+
+
+def _notes(path: Path, home: Path) -> list[Path]:
+    every = [*(home / EXPORTS).glob("*.sent")]
+    run = _identity_of(path).hex() if every else ""
+    return [each for each in every if each.name.startswith(f"{run}-")]
+
+
+def _identity_of(path: Path) -> bytes:
+    """The identity of the run in the trace at *path*, as far as its beginning can be read."""
+    program, began = None, list[object]([path.stem])
+    for tag, *fields in keys.first_records(path):
+        if tag == "H":
+            program = fields[0].get("program")
+        elif tag == "I":
+            _, pid, host, _, wall, monotonic = fields
+            began = [wall, monotonic, host, pid]
+            break
+    return identity(program, *began)
