@@ -129,9 +129,9 @@ CONTROLS = {
         "canaries/test_shapes.py::test_what_fits_a_shape_is_always_looked_at",
     ),
     "masked answers are given again": Control(
-        "tracing/replaying/replayer.py",
-        "        if call.lost:\n",
-        "        if not call.address:\n",
+        "tracing/replaying/sequencer.py",
+        "        if lost:\n",
+        "        if not record.address:\n",
         "tracing/test_secrets.py::test_replaying_a_masked_answer_is_a_named_error",
     ),
     "prompts that were masked are one prompt": Control(
