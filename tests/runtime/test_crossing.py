@@ -179,6 +179,6 @@ def test_programs_that_have_ended_leave_nothing_to_be_collected():
             for _ in range(1000):
                 assert call(sequence, 1).result() == ["ok"]
             left = sum(type(each) is Stack for each in gc.get_objects())
-        assert left < 200  # of which the run knows
+        assert left < 500  # of 1,000: those that the run knows of still
     finally:
         gc.enable()
