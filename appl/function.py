@@ -24,6 +24,7 @@ from appl.runtime.activation import CONTEXTS, Manner
 from appl.runtime.body import Body, Primed, marked, primed
 from appl.runtime.concurrency.fiber import hub_here, strand_here
 from appl.runtime.concurrency.future import Future
+from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.frame import Frame
 from appl.runtime.ops import OPS
@@ -113,7 +114,7 @@ class Program(Body):
         self, args: tuple[Any, ...], manner: Manner, beside: bool = False
     ) -> tuple[Frame, Turn | None]:
         """The frame of a call with *args*, made where the call stands."""
-        caller = here(lambda: f"{self.name} {args!r:.400}")
+        caller = here(lambda: call_in_words(self.name, args))
         owner = self.owner(args) if manner.ctx == "resume" else None
         return activation.enter(
             caller, self.name, manner, (self, owner), beside=beside, line=self.line, file=self.file
@@ -152,7 +153,7 @@ class Program(Body):
     ) -> Future[Any]:
         """Start a call that runs beside its caller."""
         manner = manner or self.asked(kwargs)
-        caller = here(lambda: f"{self.name} {args!r:.400}")
+        caller = here(lambda: call_in_words(self.name, args))
         frame, turn = self.enter(args, manner, beside=True)
         task = Task(frame, hub_here() if self.kind == "async" else strand_here().hub)
         caller.add(task)

@@ -17,6 +17,7 @@ from appl.errors import InvalidOption
 from appl.runtime import activation
 from appl.runtime.activation import Manner
 from appl.runtime.body import Body, marked
+from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.frame import Frame
 from appl.runtime.run import here
 
@@ -37,7 +38,7 @@ class _Traced(Body):
 
     def enter(self, args: tuple[Any, ...]) -> Frame:
         """The frame of a call with *args*."""
-        caller = here(lambda: f"{self.name} {args!r:.400}")
+        caller = here(lambda: call_in_words(self.name, args))
         ctx = "same" if caller.parent is not None else "new"
         manner = Manner(ctx, model=caller.model, metadata=self._metadata)
         frame, _ = activation.enter(

@@ -19,7 +19,7 @@ from .backends import Hurried, Shuffled
 from .compare import described, module_of
 from .python import Python, answer
 
-_FUNCTIONS = """
+FUNCTIONS = """
 import asyncio
 from contextlib import suppress
 from appl.errors import BackendError
@@ -91,7 +91,7 @@ def steps(q):
             yield "n/a"
 """
 _APPL = "from appl import gen, map, ppl\n"
-_SAID = re.compile(r"^( *)say\((.*)\)$", re.M)
+SAID = re.compile(r"^( *)say\((.*)\)$", re.M)
 
 BODIES = {
     "append": ["out.append({d})", "out.append('after')"],
@@ -148,7 +148,10 @@ class Trying:
         self.asynchronous = seed % 6 == 0
         self.marks: Counter[str] = Counter(["async"] if self.asynchronous else [])
         self.number = 0
-        self.text = _FUNCTIONS + "".join(self._main())
+        self.text = self._made()
+
+    def _made(self) -> str:
+        return FUNCTIONS + "".join(self._main())
 
     def _main(self) -> list[str]:
         lines = ["LOG.clear()", "COUNT['n'] = 0", "out, table, box = [], {}, Box()", "x = y = None"]
@@ -205,7 +208,7 @@ class Trying:
 
     def prompt_program(self) -> str:
         """The same for the compiler."""
-        return _APPL + _SAID.sub(r"\1\2", self.text)
+        return _APPL + SAID.sub(r"\1\2", self.text)
 
 
 class _Answers:

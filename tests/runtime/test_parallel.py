@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import contextlib
 import threading
 
 import pytest
 
-from appl import Future, Lock, call, gen, ppl
+from appl import Future, Lock, as_completed, call, gen, ppl
 from appl import map as appl_map
 from appl.errors import BackendError, CallCancelled, DeadlockError, InvalidOption
 from appl.runtime.event import CallStarted, Delivered, RunEnded, ScopeEntered
@@ -125,6 +126,13 @@ def test_map_raises_the_first_failure_and_cancels_the_rest():
 
     with running(Scripted(answer)), pytest.raises(BackendError, match="b"):
         appl_map(ask, "abcd")
+
+
+@pytest.mark.parametrize("way", [appl_map, as_completed])
+def test_who_caught_the_first_failure_of_many_hears_of_no_other(way):
+    backend = Scripted(lambda request: BackendError("all fail"))
+    with running(backend), contextlib.suppress(BackendError):
+        list(way(ask, "abcd"))
 
 
 def test_map_can_collect_failures():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -135,6 +137,28 @@ def test_a_lock_of_threading_that_blocks_the_thread_is_named(way: str) -> None:
     (message,) = warnings.found
     assert f"waits for the lock `shelf.lock` in {taking.__name__}()" in message
     assert "Write `shelf.lock = appl.Lock()`" in message
+
+
+def test_a_look_keeps_nothing_of_the_threads_it_looks_at() -> None:
+    """A call is cancelled when its future is gone: what a variable held must go with it."""
+    gone: list[bool] = []
+
+    @appl.ppl
+    def holding(gate: Gate) -> weakref.ref[Gate]:
+        str(appl.gen())
+        held = Gate()
+        gate.block()
+        return weakref.ref(held)
+
+    def program(gate: Gate) -> None:
+        gone.append(holding(gate)() is None)
+
+    gc.disable()
+    try:
+        told(program, blocks=1)
+    finally:
+        gc.enable()
+    assert gone == [True]
 
 
 def test_short_blocks_count_together() -> None:

@@ -48,7 +48,22 @@ def in_threads(workers: int) -> list[str]:
     return [found[word] for word in words]
 
 
-@pytest.mark.parametrize("program", [pooled, in_threads])
+class Board:
+    """Another object in each process: an address does not say which."""
+
+    @ppl
+    def add(self, question: str) -> str:
+        f"{question}?"
+        return str(gen())
+
+
+def by_method(workers: int) -> list[str]:
+    kept = [Board() for _ in range(workers)]  # so that the next one lies elsewhere
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(lambda each: Board().add(each) + kept[0].add(f"{each} too"), "ab"))
+
+
+@pytest.mark.parametrize("program", [pooled, in_threads, by_method])
 def test_a_run_replays_with_another_number_of_threads(program: object, tmp_path: Path) -> None:
     assert callable(program)
     path, backend = tmp_path / "run.trace", Echo()

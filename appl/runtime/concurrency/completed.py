@@ -16,6 +16,7 @@ from appl.runtime.concurrency.fiber import arrive, strand_here, wait
 from appl.runtime.concurrency.future import awaited, finished, result_of
 from appl.runtime.concurrency.parallel import Item, name_of, start
 from appl.runtime.concurrency.pending import Pending, Value
+from appl.runtime.concurrency.structure import cancel_all
 from appl.runtime.resolve import taking_futures
 from appl.runtime.run import here
 
@@ -85,10 +86,7 @@ class Completed(Generic[R]):
 
     def _cancel(self) -> None:
         """Cancel what still runs; what was not started keeps its address, for later calls."""
-        for item in self._started:
-            item.pending.looked = True
-            if not item.pending.done:
-                item.pending.cancel()
+        cancel_all([item.pending for item in self._started])
         name = name_of(self._f)
         for _ in range(self._next, len(self._items)):
             here(lambda: name).issue(name)

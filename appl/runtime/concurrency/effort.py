@@ -6,10 +6,12 @@ Invariant: only looks; where the system does not tell, a thread counts as not at
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from types import FrameType
 
 OWN = ("appl-io", "appl-trace")
 """Threads of appl that run no code of the user's, and wake none that waits outside of appl."""
@@ -95,6 +97,17 @@ class Waits:
         return self.noted and all(
             wait and self._noted.get(task) == wait for task, wait in _waits() if task not in but
         )
+
+
+def other_stacks() -> dict[int, FrameType]:
+    """The innermost frame of each other thread.
+
+    The frame of the looker would refer to this dict and be in it: a cycle, which would keep all
+    that the other threads had in their variables.
+    """
+    frames = sys._current_frames()
+    del frames[threading.get_ident()]
+    return frames
 
 
 def own_threads() -> set[int | None]:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import atexit
 import importlib
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 from typing import Protocol
+
+from appl.runtime.concurrency.effort import other_stacks
 
 PATIENCE_S = 1.0
 _GENTLE_S = 0.05
@@ -76,7 +77,7 @@ class Ending:
 
     def _moving(self) -> dict[int, FrameType]:
         """The threads inside a greenlet that do not rest: where they are."""
-        frames = sys._current_frames()
+        frames = other_stacks()
         return {
             ident: frames[ident]
             for each in self._programs()

@@ -33,6 +33,8 @@ from appl.runtime.concurrency.future import Future, awaited, finished, result_of
 from appl.runtime.concurrency.pending import Error, Pending, Proxy, Value
 from appl.runtime.concurrency.progress import Progress, progress_for
 from appl.runtime.concurrency.running import Running
+from appl.runtime.concurrency.scopes import call_in_words
+from appl.runtime.concurrency.structure import cancel_all
 from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.event import ScopeEntered
 from appl.runtime.frame import Frame
@@ -114,7 +116,7 @@ def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pending:
     if program is not None:
         pending: Pending = program.spawn((*bound, *args), kwargs)._pending
         return pending
-    caller = here(lambda: f"{_name(f)} {args!r:.400}")
+    caller = here(lambda: call_in_words(_name(f), args))
     frame = scope_beside(caller, _name(f))
     if is_async(f):
         return _start_coroutine(f, frame, caller, args, kwargs)
@@ -471,12 +473,7 @@ class _Map:
     def _cancel(self) -> None:
         """Cancel the rest; what was not started keeps its address, for the sake of later calls."""
         self._excuse()
-        for item in self._items:
-            if item is None:
-                continue
-            item.pending.looked = True
-            if not item.pending.done:
-                item.pending.cancel()
+        cancel_all([item.pending for item in self._items if item is not None])
         name = name_of(self._f)
         for _ in range(len(self._items), len(self._every)):
             here(lambda: name).issue(name)

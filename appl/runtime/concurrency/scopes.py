@@ -15,6 +15,21 @@ from typing import Any
 from appl.runtime.frame import Frame, owed
 
 _PRUNE = 64
+_PLAIN = (str, bytes, int, float, bool, type(None))
+
+
+def is_plain(value: Any, depth: int = 50) -> bool:
+    """Whether *value*, of at most *depth* levels, is written in the same way in every process."""
+    if type(value) in (list, tuple, dict):
+        parts = [*value, *value.values()] if type(value) is dict else value
+        return depth > 0 and all(is_plain(part, depth - 1) for part in parts)
+    return type(value) in _PLAIN
+
+
+def call_in_words(name: str, args: tuple[Any, ...]) -> str:
+    """The function *name* with its plain arguments: what a call in a thread is told by."""
+    return f"{name} {tuple(filter(is_plain, args))!r:.400}"
+
 
 Holder = threading.Thread | asyncio.Task[Any]
 

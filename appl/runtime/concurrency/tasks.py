@@ -14,6 +14,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from appl.prompt import digest_of
+from appl.runtime.concurrency.scopes import is_plain
 from appl.runtime.frame import FRAME, Frame
 
 OWN_CODE: set[CodeType] = set()
@@ -78,7 +79,6 @@ def _scope(frame: Frame, coro: Made) -> Frame:
 
 
 _MAKERS = (asyncio.tasks.__file__, asyncio.base_events.__file__)
-_VALUES = (str, bytes, int, float, bool, type(None))
 
 
 def _in_any_order() -> bool:
@@ -95,4 +95,4 @@ def _arguments(coro: Made) -> str:
     """The plain values that a coroutine which has not begun was called with."""
     frame = getattr(coro, "cr_frame", None)
     values = frame.f_locals if frame is not None else {}
-    return repr({name: value for name, value in values.items() if type(value) in _VALUES})
+    return repr({name: value for name, value in values.items() if is_plain(value)})

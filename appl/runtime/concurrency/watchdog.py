@@ -15,7 +15,6 @@ import ast
 import contextlib
 import inspect
 import linecache
-import sys
 import sysconfig
 import threading
 import time
@@ -28,6 +27,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.effort import other_stacks
 
 if TYPE_CHECKING:
     from appl.runtime.concurrency.fiber import Hub
@@ -115,7 +115,7 @@ class Watchdog:
         """Look at every thread, at the time *now* in seconds; whether anything is under way."""
         runs = self._open_runs()
         running = [hub for hub in self._hubs() if not hub.rests()] if runs else []
-        frames = sys._current_frames() if running else {}
+        frames = other_stacks() if running else {}
         busy = [self._look_at(hub, frames.get(hub.thread.ident or 0), now) for hub in running]
         seconds, self._looked = now - (self._looked or now), now
         waited = [_under_way(run) for run in runs]

@@ -1,0 +1,48 @@
+"""``python -m tests.mixed N``: judges N programs in every way, and prints what it found.
+
+``python -m tests.mixed elsewhere FOLDER SEED…`` replays what another process has recorded there,
+and prints the faults as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from .census import elsewhere
+from .spread import Judged, judged
+
+
+def told(found: Judged) -> str:
+    """The census, and what each way found."""
+    shares = sorted(found.plain.shares().items(), key=lambda each: -each[1])
+    lines = [f"{found.plain.programs} programs; share of programs with"]
+    lines += [f"  {name:20}{share:6.1%}  {'#' * round(40 * share)}" for name, share in shares]
+    return "\n".join([*lines, *(f"{name}: {part}" for name, part in found.parts.items())])
+
+
+def main(first: int, last: int) -> int:
+    """Judge the programs of these seeds; 1 when there is a fault."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = judged(first, last, Path(folder))
+    print(told(found), flush=True)
+    for fault in found.faults[:20]:
+        print(fault, flush=True)
+    return 1 if found.faults else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "elsewhere":
+        again = elsewhere(Path(sys.argv[2]), [int(seed) for seed in sys.argv[3:]])
+        print(
+            json.dumps({"programs": again.programs, "faults": again.faults, "hangs": again.hangs})
+        )
+        code = 0
+    else:
+        numbers = [int(argument) for argument in sys.argv[1:]]
+        code = main(1, numbers[0]) if len(numbers) == 1 else main(numbers[0], numbers[1])
+    sys.stdout.flush()
+    os._exit(code)  # a program that hung may have left threads

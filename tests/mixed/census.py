@@ -1,0 +1,187 @@
+"""Judges many programs: in plain Python, replayed elsewhere, killed and gone on with, and edited."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from appl.testing import Log
+from appl.tracing import Trace
+from appl.tracing.replaying.rerunner import Rerunner
+from tests.edits.reuse import Verdict, judge
+from tests.resume.continuing import cut, ended, resume
+
+from .edits import edited
+from .forms import FORMS
+from .program import Mixed
+from .world import (
+    Hung,
+    asked_at,
+    backend,
+    compiled,
+    departs,
+    difference,
+    outcome,
+    performed,
+    plainly,
+    ran,
+    recorded,
+    replayed,
+)
+
+FEATURES = sorted({form.feature for form in FORMS})
+SPARED, ORDERED = 12, 4
+
+
+@dataclass
+class Found:
+    """What was found over all programs."""
+
+    programs: int = 0
+    marks: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    hangs: int = 0
+    reuse: Verdict = field(default_factory=Verdict)
+
+    @classmethod
+    def of(cls, parts: list[Found]) -> Found:
+        """The sum of *parts*."""
+        whole = cls()
+        for part in parts:
+            whole.programs += part.programs
+            whole.marks += part.marks
+            whole.faults += part.faults
+            whole.hangs += part.hangs
+            whole.reuse.edits += part.reuse.edits
+            whole.reuse.ceiling += part.reuse.ceiling
+            whole.reuse.reused += part.reuse.reused
+        return whole
+
+    def shares(self) -> dict[str, float]:
+        """The share of programs that have each feature."""
+        return {name: self.marks[name] / max(self.programs, 1) for name in FEATURES}
+
+    def __str__(self) -> str:
+        return f"{self.programs} programs, {len(self.faults)} differences, {self.hangs} hangs"
+
+    def try_out(self, program: Mixed, judge: Callable[[Mixed], str | None]) -> None:
+        """Have *judge* say what is wrong with *program*."""
+        try:
+            fault = judge(program)
+        except Hung as hung:
+            self.hangs += 1
+            fault = str(hung)
+        except Exception as error:
+            fault = f"{type(error).__name__}: {error}"
+        self.programs += 1
+        self.marks.update(program.features)
+        if fault:
+            self.faults.append(f"program {program.seed}: {fault}\n{program.source()}")
+
+
+def chosen(first: int, last: int) -> list[int]:
+    """The programs to replay: of those with own threads, which wait for rest, one in twelve."""
+    every = range(first, last + 1)
+    return [seed for seed in every if seed % SPARED == 0 or not Mixed(seed).has_threads]
+
+
+def against_plain(first: int, last: int, folder: Path | None = None) -> Found:
+    """The programs of these seeds by the runtime and by CPython; recorded in *folder*."""
+    found = Found()
+    for seed in range(first, last + 1):
+        path = folder / f"{seed}.trace" if folder is not None else None
+        found.try_out(Mixed(seed), lambda program, path=path: difference(program, path))
+    return found
+
+
+def elsewhere(folder: Path, seeds: list[int]) -> Found:
+    """Programs recorded by another process: replayed, and answered in another order."""
+    found = Found()
+    for seed in seeds:
+        found.try_out(Mixed(seed), lambda program: _again(program, folder))
+    return found
+
+
+def _again(program: Mixed, folder: Path) -> str | None:
+    path, module = folder / f"{program.seed}.trace", compiled(program)
+    expected, _ = plainly(program)
+    wrong = departs(expected, replayed(module, path))
+    return wrong or _moved(program, module, path)
+
+
+def _moved(program: Mixed, module: dict[str, object], path: Path) -> str | None:
+    """What is asked at other addresses when the answers come in another order."""
+    if program.is_loose or program.seed % ORDERED:
+        return None
+    log = Log()
+    ran(module, backend(program, 1), instruments=[log])
+    trace = Trace.open(path)
+    now = {at: trace.content_of(request) for at, request in asked_at(log).items()}
+    before = {call.address: call.content for call in trace.calls}
+    wrong = sorted(at for at in now.keys() | before.keys() if now.get(at) != before.get(at))
+    return f"other addresses: {wrong}" if wrong else None
+
+
+def gone_on(folder: Path, seeds: list[int]) -> Found:
+    """Recorded programs cut off anywhere, gone on with until they end, and replayed."""
+    found = Found()
+    for seed in seeds:
+        found.try_out(Mixed(seed), lambda program: _gone_on(program, folder))
+    return found
+
+
+def _gone_on(program: Mixed, folder: Path) -> str | None:
+    dice, module = random.Random(program.seed), compiled(program)
+    path = cut(folder / f"{program.seed}.trace", folder / f"{program.seed}.cut.trace", dice)
+    over, live = ended(Trace.open(path)), backend(program, 2)
+    expected, _ = plainly(program)
+    held: list[object] = []
+
+    def resumed() -> object:
+        value, *rest = resume(program.seed, path, program=lambda _: performed(module), backend=live)
+        held.extend(rest)
+        return value
+
+    wrong = departs(expected, outcome(resumed, module))
+    again = over & set(live.addresses)
+    if wrong or again:
+        return f"gone on: {wrong or ''} paid again: {sorted(again)}"
+    return departs(expected, replayed(module, path))
+
+
+class Swift(Rerunner):
+    """Waits less for programs that may still move: too early, it would reuse less."""
+
+    patience_s = 0.03
+
+
+def edited_and_rerun(folder: Path, seeds: list[int], rerunner: type[Rerunner] = Swift) -> Found:
+    """Recorded programs, edited at random and run again; an unedited one pays nothing."""
+    found = Found()
+    for seed in seeds:
+        found.try_out(Mixed(seed), lambda program: _rerun(program, folder, found.reuse, rerunner))
+    found.faults += found.reuse.wrong
+    return found
+
+
+def _rerun(program: Mixed, folder: Path, reuse: Verdict, rerunner: type[Rerunner]) -> str | None:
+    first, second = (folder / f"{program.seed}{end}.trace" for end in ("", ".again"))
+    edit, changed = edited(program)
+    module, before = compiled(changed), Trace.open(first)
+    again, live = rerunner(before), backend(changed, 3)
+    expected, _ = plainly(changed)
+    wrong = departs(expected, recorded(module, live, second, again))
+    judge(f"program {program.seed}, {edit}", before, Trace.open(second), reuse)
+    reuse.runs += 1
+    reuse.edits[edit] += 1
+    paid = {at for at in live.addresses if edit == "nothing" and at in ended(before)}
+    if wrong or paid - _failed(before):
+        return f"{edit}: {wrong or ''} paid again: {sorted(paid)}"
+    return departs(expected, replayed(module, second))
+
+
+def _failed(trace: Trace) -> set[str]:
+    return {call.address for call in trace.calls if call.outcome == "failed"}
