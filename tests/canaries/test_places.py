@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from appl.tracing.recording.recorder import new_path
 
 from .cage import command
 from .test_names import ENCODINGS, NAMES, content, core, environment, plain
@@ -60,6 +63,13 @@ def test_no_secret_is_in_a_run_and_in_what_is_made_of_it(
         wrong += [f"{each} printed by {words}" for each in leaks(out)]
     assert wrong + in_files(here) == []
     assert "s3cr3t" not in "".join(content(path) for path in here.rglob("*.trace"))
+
+
+def test_no_secret_is_in_the_name_of_a_run(environment: None) -> None:
+    words = [re.sub(r"[^A-Za-z0-9_]+", "_", each) for each in EVERY]
+    for each, word in zip(EVERY, words, strict=True):
+        name = new_path(each).name
+        assert "secret_" in name and word[8:32] not in name, name
 
 
 def test_no_secret_is_left_by_a_chat(here: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from made import answer, end, replayed, start
 
 from appl.backend import Request, Sampling
-from appl.errors import SecretInRecord, TraceCorrupt
+from appl.errors import TraceCorrupt
 from appl.prompt import Image, Message, Messages, Prompt
 from appl.tracing import Recorder, Replayer, Trace
 from appl.tracing.format import codec
@@ -110,7 +110,7 @@ async def test_a_secret_across_a_seam_is_masked(tmp_path: Path, kind: str) -> No
         assert trace.calls[-1].masked and trace.calls[-2].masked
         assert not trace.calls[0].masked
         (got,) = await replayed(Replayer(trace), requests(links)[-1])  # type: ignore[arg-type]
-        assert isinstance(got, SecretInRecord)
+        assert got == "a"
 
 
 def test_a_private_key_that_comes_line_by_line_is_masked(tmp_path: Path) -> None:

@@ -56,10 +56,14 @@ usual_home = home
 
 
 def new_path(program: str, folder: Path | None = None) -> Path:
-    """A name for a new trace: when it began, the program, and four random hexadecimal digits."""
+    """A name for a new trace: when it began, the program, and four random hexadecimal digits.
+
+    A secret in the name of the program is masked.
+    """
     now = datetime.now(UTC)
     stamp = f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z"
-    word = re.sub(r"[^A-Za-z0-9_]+", "_", program).strip("_")[:40] or "run"
+    said = Masker().text(program, [])
+    word = re.sub(r"[^A-Za-z0-9_]+", "_", said).strip("_")[:40] or "run"
     runs = folder if folder is not None else home() / "runs"
     return runs / f"{stamp}-{word}-{secrets.token_hex(2)}.trace"
 
