@@ -217,6 +217,7 @@ def test_the_named_tests_of_servers_pass_when_nothing_is_taken_out(copy: Path) -
     assert code == 0, said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CONTROLS)
 def test_without_its_check_the_named_test_fails(name: str, changed: Path) -> None:
     take_out(CONTROLS[name], changed)
