@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 MAY = {
     "errors": [],
     "threads": [],
+    "collecting": [],
     "tracebacks": ["errors"],
     "extras": ["errors"],
     "version": [],
@@ -40,6 +41,7 @@ MAY = {
         "compiler",
         "price",
         "threads",
+        "collecting",
         "errors",
         "compat.older",
         "compat.answers",
@@ -52,6 +54,7 @@ MAY = {
         "runtime.world",
         "price",
         "threads",
+        "collecting",
         "errors",
         "extras",
     ],

@@ -7,13 +7,13 @@ shortly before or after.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterable, Iterator
 from contextvars import Context
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
+from appl.collecting import stacks
 from appl.runtime.concurrency.fiber import Fiber, Hub, Strand, hubs
 from appl.runtime.concurrency.pending import Pending
 from appl.runtime.concurrency.task import Task
@@ -111,7 +111,7 @@ def _program(hub: Hub, strand: Strand, run: Run) -> Program:
 
 
 def _running(hub: Hub) -> Program:
-    frame = sys._current_frames().get(hub.thread.ident or 0)
+    frame = stacks().get(hub.thread.ident or 0)
     return Program("", "thread", hub.thread.name, None, _place(frame))
 
 

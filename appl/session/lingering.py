@@ -10,12 +10,12 @@ import atexit
 import functools
 import importlib
 import inspect
-import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from appl import threads
+from appl.collecting import stacks
 from appl.runtime.concurrency.crossing import io_thread
 from appl.tracebacks import is_library
 
@@ -64,7 +64,7 @@ def _is_users(thread: threading.Thread) -> bool:
 
 def _waits_for_main(thread: threading.Thread) -> bool:
     """Whether *thread* itself waits for the end of the main thread."""
-    frame = sys._current_frames().get(thread.ident or 0)
+    frame = stacks().get(thread.ident or 0)
     while frame is not None:
         if frame.f_code is threading.Thread.join.__code__:
             return frame.f_locals.get("self") is threading.main_thread()

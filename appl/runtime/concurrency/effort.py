@@ -6,12 +6,13 @@ Invariant: only looks; where the system does not tell, a thread counts as not at
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import FrameType
+
+from appl.collecting import stacks
 
 OWN = ("appl-io", "appl-trace")
 """Threads of appl that run no code of the user's, and wake none that waits outside of appl."""
@@ -105,7 +106,7 @@ def other_stacks() -> dict[int, FrameType]:
     The frame of the looker would refer to this dict and be in it: a cycle, which would keep all
     that the other threads had in their variables.
     """
-    frames = sys._current_frames()
+    frames = stacks()
     del frames[threading.get_ident()]
     return frames
 

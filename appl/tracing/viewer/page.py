@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
+from appl.collecting import no_collection
 from appl.errors import TraceWriteError
-from appl.tracing.viewer.collecting import no_collection
 from appl.tracing.viewer.packing import packed
 from appl.tracing.viewer.view import Views
 

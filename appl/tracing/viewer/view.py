@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from appl.collecting import no_collection
 from appl.errors import TraceError
 from appl.tracing.explaining import costs
 from appl.tracing.explaining.steps import Steps
 from appl.tracing.reading.following import Following
 from appl.tracing.reading.trace import jsonable
 from appl.tracing.recording.secret import Masker
-from appl.tracing.viewer.collecting import no_collection
 from appl.tracing.viewer.comparing import comparison
 from appl.tracing.viewer.critical import critical
 from appl.tracing.viewer.packing import as_json, exact

@@ -1,0 +1,72 @@
+"""Parts of the work in which Python looks for no garbage.
+
+Invariant: nothing is collected less in the end; the collector is as it was when all who asked for
+this have finished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+_lock = threading.RLock()
+_users = 0
+_was_enabled = False
+
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """Have no garbage looked for meanwhile, on any thread.
+
+    Making much that stays takes a third less time so.
+    """
+    _pause()
+    try:
+        yield
+    finally:
+        _go_on()
+
+
+def stacks() -> dict[int, FrameType]:
+    """The innermost frame of each thread, by the thread's ident.
+
+    Before 3.11.9 CPython holds the lock that a thread needs to start while it makes these frames.
+    If garbage is looked for at that moment, another thread can wait for that lock for ever, and
+    the process with it (https://github.com/python/cpython/issues/106883).
+    """
+    with no_collection():
+        return sys._current_frames()
+
+
+def _pause() -> None:
+    global _users, _was_enabled
+    with _lock:
+        if not _users:
+            _was_enabled = gc.isenabled()
+            gc.disable()
+        _users += 1
+
+
+def _go_on() -> None:
+    global _users
+    with _lock:
+        _users -= 1
+        if not _users and _was_enabled:
+            gc.enable()
+
+
+def _forked() -> None:
+    """Collect in a child: the threads that had asked for a pause do not exist there."""
+    global _lock, _users
+    _lock = threading.RLock()
+    if _users and _was_enabled:
+        gc.enable()
+    _users = 0
+
+
+os.register_at_fork(after_in_child=_forked)

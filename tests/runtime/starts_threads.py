@@ -1,0 +1,31 @@
+"""Look at the stacks of all threads; start a thread whenever garbage is looked for meanwhile."""
+
+import gc
+import threading
+
+from appl.collecting import stacks
+
+due, started = threading.Semaphore(0), threading.Semaphore(0)
+looker = threading.get_ident()
+
+
+def starter() -> None:
+    while True:
+        due.acquire()
+        threading.Thread(target=int).start()
+        started.release()
+
+
+def wait_for_a_thread(phase: str, _info: object) -> None:
+    if phase == "start" and threading.get_ident() == looker:
+        due.release()
+        started.acquire()
+
+
+threading.Thread(target=starter, daemon=True).start()
+gc.callbacks.append(wait_for_a_thread)
+gc.set_threshold(1)
+for _ in range(50):
+    stacks()
+gc.set_threshold(0)
+gc.callbacks.clear()
