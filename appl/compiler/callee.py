@@ -1,4 +1,4 @@
-"""What a call in a prompt function calls: appl's own functions, prompt functions, or any other.
+"""Classifies the target of a call: one of appl's own functions, a prompt function, or any other.
 
 Invariant: recognised by object wherever an object can be had, by name only where none can.
 """
@@ -62,7 +62,7 @@ class Callees:
         return published or str(getattr(func, "attr", getattr(func, "id", "")))
 
     def ctx(self, func: ast.expr) -> str:
-        """What prompt a prompt function works on; an empty string if that is not known."""
+        """The prompt mode of a prompt function; an empty string if it is not known."""
         value = self.names.object_of(func)
         return value.ctx if isinstance(value, Published) else _ctx_of(value)
 
@@ -80,7 +80,7 @@ class Callees:
 
 
 def _published(value: Any) -> str | None:
-    """What one of appl's own is; a subclass is what it is derived from."""
+    """The kind of an object that appl publishes; a subclass has the kind of its nearest base."""
     if isinstance(value, type):
         return next(filter(None, map(_BY_ORIGIN.get, map(origin, value.__mro__))), None)
     return _BY_ORIGIN.get(origin(value))
@@ -100,7 +100,7 @@ class _Package(ModuleType):
 
 
 def is_program(value: Any) -> bool:
-    """Whether *value* is a prompt function, as ``@ppl`` makes them."""
+    """True if *value* is a prompt function, as ``@ppl`` makes them."""
     if isinstance(value, Published):
         return value.is_program
     return program_of(value) is not None
@@ -126,7 +126,7 @@ def _stand_in(value: Any) -> Any:
 
 
 def static_names(module: Module) -> dict[str, Any]:
-    """What the top level of a file imports from appl, and its prompt functions, without running."""
+    """A file's imports from appl and its prompt functions, by name, found without running it."""
     found = _imports(module.tree)
     names = Names(frozenset(), found)
     for each in module.functions.values():

@@ -68,7 +68,7 @@ def place(code: CodeType, hooks: Hooks) -> CodeType:
 
 
 def _belongs(code: CodeType) -> bool:
-    """Whether nested *code* was lowered with the function around it."""
+    """True if nested *code* was lowered with the function around it."""
     return bool(code.co_flags & inspect.CO_OPTIMIZED) and not is_remembered(code)
 
 
@@ -160,7 +160,7 @@ def _renamed(code: CodeType, prefix: str, wanted: str) -> CodeType:
 
 
 def _check_same(code: CodeType, user: CodeType) -> None:
-    """What the source names, the loaded function must name; tools may have added to that."""
+    """Checks that the loaded function has all names of *code*; tools may have added more."""
     named = set(code.co_names) - HOOK_NAMES
     count = user.co_argcount + user.co_kwonlyargcount
     same = (

@@ -18,12 +18,12 @@ _INDENT = re.compile(r"[ \t]*")
 
 
 def is_triple_quoted(node: ast.expr, source: Source) -> bool:
-    """Whether the string at *node* begins with three quotes in the source."""
+    """True if the string at *node* begins with three quotes in the source."""
     return _TRIPLE.match(source.starts_at(node)) is not None
 
 
 def text_of(node: ast.Constant, source: Source) -> str:
-    """What a constant statement string says."""
+    """The prompt text of a constant statement string: dedented if it stands in three quotes."""
     text = str(node.value)
     return cleaned(text) if is_triple_quoted(node, source) else text
 

@@ -37,7 +37,7 @@ def _maker(value: Any) -> str:
 
 
 def swapped(kind: str) -> str:
-    """What to say of ``@ppl`` above a decorator that makes a *kind*, which is no function."""
+    """The message for ``@ppl`` above a decorator that makes a *kind* object, not a function."""
     return (
         f"@ppl was given a {kind} object; swap the two lines: @{kind} above, @ppl right above "
         "the def"

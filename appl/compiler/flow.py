@@ -27,7 +27,7 @@ class Value:
         return Value(self.ids | other.ids, self.direct or other.direct)
 
     def held(self) -> Value:
-        """What holds this value."""
+        """The value of a container that holds this one: never a future itself."""
         return Value(self.ids, False)
 
 
@@ -36,7 +36,7 @@ NOTHING = Value(direct=False)
 
 @dataclass(slots=True)
 class State:
-    """What holds at one point of the program; ``dead``: it is never reached."""
+    """The state at one point of the program; ``dead``: the point is never reached."""
 
     names: dict[str, Value] = field(default_factory=dict)
     prompt: frozenset[int] = frozenset()
@@ -48,7 +48,7 @@ class State:
         return State(dict(self.names), self.prompt, self.waited, self.dead)
 
     def joined(self, other: State) -> State:
-        """Where two ways meet."""
+        """The state behind a point where two paths meet; a dead path adds nothing."""
         if self.dead or other.dead:
             return other if self.dead else self
         names = {
@@ -129,13 +129,13 @@ class Sketch:
             region = here.parent
 
     def inside(self, outer: int, region: int | None) -> bool:
-        """Whether *region* is *outer* or lies in it."""
+        """True if *region* is *outer* or lies in it."""
         while region is not None and region != outer:
             region = self.regions[region].parent
         return region is not None
 
     def is_future(self, number: int) -> bool:
-        """Whether the value of a node may come later."""
+        """True if the value of a node may be a future."""
         return OPS[self.drafts[number].op].future
 
     def frozen(

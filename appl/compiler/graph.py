@@ -101,7 +101,7 @@ class _Builder:
                 self._add("say", value, _code(value), result, parts=parts, role=role)
 
     def _is_said(self, node: ast.expr) -> bool:
-        """Whether the value of a statement goes to the prompt: of a call, if it is a known one."""
+        """True if a statement's value goes to the prompt; a call must be known to add text."""
         if isinstance(node, ast.Await):
             node = node.value
         if not isinstance(node, ast.Call):
@@ -112,7 +112,7 @@ class _Builder:
         return results or self.callees.kind(node.func) in _SAID
 
     def _message(self, node: ast.expr) -> tuple[str, Parts]:
-        """Who speaks and what is constant in it, if *node* makes a message."""
+        """Role and constant parts of the message that *node* makes; empty if it makes none."""
         if not isinstance(node, ast.Call) or self.callees.kind(node.func) != "message":
             return "", ()
         role = _ROLES.get(self.callees.name(node.func), "")
@@ -349,7 +349,7 @@ class _Builder:
     # Expressions
 
     def value(self, node: ast.expr) -> Value:
-        """What *node* may come from; its parts are visited in the order of evaluation."""
+        """The possible sources of the value of *node*; visits its parts in evaluation order."""
         handle = _EXPRESSIONS.get(type(node))
         return handle(self, node) if handle is not None else self._parts(node)
 

@@ -66,7 +66,7 @@ def program_of(code: CodeType) -> Sequence[str]:
 
 
 def contains(text: str, mode: str, code: CodeType) -> bool:
-    """Whether *text*, compiled, holds *code*."""
+    """True if *text*, compiled, contains *code*."""
     flags = code.co_flags & FUTURES
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

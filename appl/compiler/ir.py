@@ -19,7 +19,7 @@ PLACEHOLDER = "\0@appl\0"  # the constant of lowered code in whose place the hoo
 
 
 class Hooks(Protocol):
-    """What lowered code calls, written ``@appl.name(...)`` in its printed form.
+    """The functions that lowered code calls, written ``@appl.name(...)`` in its printed form.
 
     There is one object for the whole process: it becomes a constant of the generated code, so
     it must not refer to a function. All parameters are positional-only.
@@ -124,7 +124,7 @@ AWAITED_HOOKS = frozenset({"aprep", "agprep", "akept", "await_", "await_all", "a
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """What a node does; ``future``: its value may come later; ``adds``: to the prompt."""
+    """A kind of node; ``future``: its value may come later; ``adds``: it adds to the prompt."""
 
     name: str
     meaning: str
@@ -200,7 +200,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What a prompt function does, before it runs.
+    """The call graph of a prompt function, made before it runs.
 
     ``rebound`` are the parameters that the body binds again.
     """
@@ -231,7 +231,7 @@ class Graph:
         return asdict(self)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: a drawing where it can draw Mermaid, else the text."""
+        """The notebook's display: a drawing where it can draw Mermaid, else the text."""
         plain = self.text()
         return {
             "text/plain": plain,
@@ -284,7 +284,7 @@ def _verify_node(graph: Graph, node: Node) -> None:
 
 
 def _may_come_back(graph: Graph, node: Node, other: int) -> bool:
-    """Whether a later node's value can reach *node*: in a loop, or in a function called again."""
+    """True if a later node's value can reach *node*: in a loop, or in a function called again."""
     around = {region.id for region in graph.within(node.region)}
     shared = (r for r in graph.within(graph.nodes[other].region) if r.id in around)
     return any(region.kind in ("loop", "function") for region in shared)

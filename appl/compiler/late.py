@@ -14,7 +14,7 @@ _CALL = re.compile(r"in call (/\S+?)(?:, (.+):\d+)?")
 
 
 def passed_by(notes: Iterable[str], files: Iterable[str]) -> str:
-    """Which ``try`` of *files* was left before the call of *notes* failed, and what to write.
+    """Names the ``try`` of *files* that was left before the failed call ended, and what to write.
 
     *notes* are those of the error, of which one names the call; nothing where none fits.
     """

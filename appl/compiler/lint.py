@@ -90,7 +90,7 @@ def _refusal(file: str, error: SyntaxError, hint: str = "") -> Finding:
 
 
 def _hint(lines: Sequence[str], error: SyntaxError) -> str:
-    """What to do about a line of a notebook, which is no Python."""
+    """Advice about a notebook's magic line in the text, which is not Python."""
     line = error.lineno or 1
     text = lines[line - 1].strip() if line <= len(lines) else ""
     if text.startswith(("%", "!")):
@@ -108,7 +108,7 @@ def _findings(module: Module) -> Iterator[Finding]:
     spans = [(each.node.lineno, each.node.end_lineno or 0) for g in prompted.values() for each in g]
 
     def inside(found: Found) -> bool:
-        """Whether a function stands in a prompt function, whose compiler says its text."""
+        """True if a function stands in a prompt function, whose compiler says its text."""
         return any(first < found.node.lineno <= last for first, last in spans)
 
     called = {owner: {each.node.name for each in group} for owner, group in prompted.items()}
@@ -153,8 +153,10 @@ def _prompted(module: Module, names: Names) -> dict[str | None, list[Found]]:
 def _of_function(
     facts: Facts, found: Found, callees: Callees, decorator: ast.expr, graphs: Graphs
 ) -> Iterator[Finding]:
-    """What the rules find in one prompt function; *graphs* gets its graph, if its calls could run
-    beside each other."""
+    """The findings of all rules in one prompt function.
+
+    *graphs* gets its graph, if calls of the function could run beside each other.
+    """
     names = callees.names
     options = constant_options(decorator)
     either = "docstring_as" in options
@@ -228,7 +230,7 @@ def _about(file: str, comment: _Ignore) -> Iterator[Finding]:
 
 
 def counted(findings: Iterable[Finding]) -> dict[str, int]:
-    """How many findings each rule has."""
+    """The number of findings by rule."""
     counts: dict[str, int] = {}
     for finding in findings:
         counts[finding.rule] = counts.get(finding.rule, 0) + 1

@@ -295,7 +295,7 @@ class _Lowering:
         )
 
     def _stepped(self, node: ast.stmt, steps: bool) -> list[ast.stmt]:
-        """What a step of a generator started has its answers before the body begins."""
+        """Statements that wait for the calls of a generator's step before the body begins."""
         return [self._settled(node)] if steps else []
 
     def _assert(self, node: ast.Assert) -> ast.Assert:
@@ -400,7 +400,7 @@ class _Lowering:
         return lowered
 
     def _in_element(self, lazy: bool) -> AbstractContextManager[None]:
-        """What stands inside of a comprehension; a *lazy* one cannot await."""
+        """The scope of an element inside a comprehension; a *lazy* one cannot await."""
         awaits = self.awaits and not lazy
         return self._in_scope(awaits, self.guarded and awaits == self.awaits)
 
@@ -438,7 +438,7 @@ class _Lowering:
         return copied(node, value=base)
 
     def _no_future(self, node: ast.expr) -> bool:
-        """Whether attributes of *node* can be read as they are: self, modules, global objects."""
+        """True if *node* is no future: the receiver, a module or a global object."""
         if isinstance(node, ast.Name) and node.id == self.receiver:
             return True
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -517,7 +517,7 @@ _AFTERWARDS = (
 
 
 def may_start(node: ast.AST) -> bool:
-    """Whether code of somebody else may run in *node*, which may start calls."""
+    """True if *node* may run foreign code, which may start calls."""
     return any(isinstance(each, _STARTING) for each in ast.walk(node))
 
 
@@ -573,7 +573,7 @@ def _as_method_call(call: ast.Call, func: ast.expr) -> ast.Call:
 
 
 def _receiver(found: Found) -> str:
-    """What a method calls its object; an empty string for a function that is no method."""
+    """The first parameter of a method; an empty string for a function that is no method."""
     node = found.node
     static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list)
     within = found.path.split(".")[-2:-1]

@@ -1,4 +1,4 @@
-"""What a name in a function means: an object that can be had now, or a value of run time.
+"""Resolves the names in a function: to an object that exists now, or to a value of run time.
 
 Invariant: nothing of the user's is run to find out; only dictionaries, cells and modules are read.
 """
@@ -38,7 +38,7 @@ class Names:
         return UNKNOWN
 
     def is_builtin(self, name: str) -> bool:
-        """Whether *name* means what Python's own builtins say."""
+        """True if *name* means Python's own builtin."""
         return self._named(name) is getattr(builtins, name, None)
 
     def _named(self, name: str) -> Any:
@@ -66,7 +66,7 @@ def outer_names(f: FunctionType) -> Mapping[str, Any]:
 
 
 def _member(module: ModuleType, name: str) -> Any:
-    """What *module* has loaded; only our own package is asked to load what it has not."""
+    """A loaded member of *module*; only our own package is asked to load a missing one."""
     if module.__name__ == "appl":
         return getattr(module, name, UNKNOWN)
     return vars(module).get(name, UNKNOWN)
@@ -82,7 +82,7 @@ def origin(value: Any) -> str:
 
 
 def is_ppl(decorator: ast.expr, names: Names) -> bool:
-    """Whether a decorator is ``ppl`` or ``ppl(...)``: by object, else by name."""
+    """True if a decorator is ``ppl`` or ``ppl(...)``: by object, else by name."""
     if isinstance(decorator, ast.Call):
         decorator = decorator.func
     value = names.object_of(decorator)

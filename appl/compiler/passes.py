@@ -47,7 +47,7 @@ _DEFAULT = Options()
 
 
 class _Compiled:
-    """What is the same for every function object of one code object; refers to none of them."""
+    """The part that all function objects of one code object share; it refers to none of them."""
 
     def __init__(self, f: FunctionType, found: Found, options: Options, code: CodeType) -> None:
         self.found, self.code = found, code
@@ -192,7 +192,7 @@ class _Printable(ast.NodeTransformer):
 
 
 def kind_of(f: FunctionType) -> Kind:
-    """What a call of *f* makes."""
+    """The kind of object that a call of *f* makes."""
     if inspect.isasyncgenfunction(f):
         return "asyncgen"
     if inspect.iscoroutinefunction(f):

@@ -1,4 +1,4 @@
-"""Which expressions cannot hold a future, so that lowered code need not look at their values.
+"""Expressions that cannot hold a future, so that lowered code need not look at their values.
 
 Invariant: an answer of "cannot" holds in every run; where it is not certain, the answer is "may".
 """
@@ -35,7 +35,7 @@ class Plain:
         self._rule_out(survey)
 
     def __call__(self, node: ast.expr | None) -> bool:
-        """Whether the value of *node* cannot be a future and cannot contain one."""
+        """True if the value of *node* cannot be a future and cannot contain one."""
         if node is None or isinstance(node, _ALWAYS):
             return True
         if isinstance(node, ast.Name):
@@ -74,7 +74,7 @@ class Plain:
             candidates = candidates - spoilt
 
     def _stays_plain(self, value: ast.expr | None) -> bool:
-        """Whether *value* is plain for ever: a list that is plain now may be given a future."""
+        """True if *value* stays plain for ever: a list that is plain now may be given a future."""
         if value is None or isinstance(value, ast.List | ast.Set | ast.Dict):
             return False
         if isinstance(value, ast.Tuple):

@@ -29,7 +29,7 @@ _SITES = 500
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """How often a region is run: ``count`` where it is known; ``key`` tells regions apart."""
+    """The repetitions of a region: ``count`` where it is known; ``key`` tells regions apart."""
 
     key: tuple[Any, ...]
     written: str
@@ -66,7 +66,7 @@ class Site:
 
     @property
     def calls(self) -> int | None:
-        """How many calls the site makes (at most, when it is not ``certain``)."""
+        """The number of calls that the site makes (at most, when it is not ``certain``)."""
         return product(self.loops)
 
 
@@ -81,7 +81,7 @@ class Prefix:
     children: dict[Any, Prefix] = field(default_factory=dict)
 
     def calls(self) -> int | None:
-        """How many calls go through here."""
+        """The number of calls that go through here; ``None`` if it is not known."""
         counts = [site.calls for site in self.sites]
         return None if any(count is None for count in counts) else sum(c or 0 for c in counts)
 
@@ -98,7 +98,7 @@ class Plan:
 
 
 def product(loops: tuple[Factor, ...]) -> int | None:
-    """How many rounds *loops* make together."""
+    """The number of rounds that *loops* make together; ``None`` if it is not known."""
     counts = [factor.count for factor in loops]
     if any(count is None for count in counts):
         return 0 if 0 in counts else None
@@ -139,7 +139,7 @@ class _Activation:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells this activation from others: the calls that lead to it."""
+        """The calls that lead to this activation, which tell it from others."""
         return self.inside
 
 
@@ -277,14 +277,14 @@ def _arguments(node: Node, graph: Graph) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _is_parameter(graph: Graph, name: str) -> bool:
-    """Whether *name* is a parameter, which is not bound again."""
+    """True if *name* is a parameter that is not bound again."""
     return name not in graph.rebound and any(
         each.op == "param" and each.label == name for each in graph.nodes
     )
 
 
 def _shared_part(graph: Graph, tips: list[int]) -> list[Node]:
-    """Where branches join: a stand-in for what differs, and the last node that all of them share.
+    """The prompt before joining branches: a stand-in for what differs, then the shared nodes.
 
     Newest first, as the caller collects them.
     """
@@ -309,7 +309,7 @@ def _ancestors(graph: Graph, tip: int) -> list[int]:
 
 
 def _values(node: Node) -> list[str]:
-    """What stands in the holes of a piece, as it is written."""
+    """The expressions in the holes of a piece, as they are written."""
     if not node.parts or None not in node.parts:
         return []
     holes, depth, start = [], 0, 0
@@ -330,7 +330,7 @@ def _system_first(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
 
 
 def _rounds(key: tuple[Any, ...], written: str, known: Mapping[str, Any]) -> Factor:
-    """How often a loop runs, as far as its source and the known values tell."""
+    """The rounds of a loop, as far as its source and the known values tell."""
     if written.startswith("while "):
         return Factor(key, f"rounds of `{written}`", None)
     iterated = written.rpartition(" in ")[2]
@@ -384,7 +384,7 @@ def _tree(sites: list[Site]) -> Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What all calls send, and what of it has to be computed, in the unit of the size given.
+    """The size of all prompts and of the part to be computed, in the unit of the size given.
 
     Only pieces whose size and number are known are counted; ``complete`` says whether that is all.
     """

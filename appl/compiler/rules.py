@@ -35,7 +35,7 @@ LONG_CONSTANT = 200
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule has to say about one place; lines and columns count from 1."""
+    """A finding of a rule at one place; lines and columns count from 1."""
 
     rule: str
     file: str
@@ -53,7 +53,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a whole file.
+    """Facts about a whole file that the rules share.
 
     ``imported`` are the dotted names of what its top level imports, ``texts`` the annotations of
     ordinary functions that return text, ``wrapping`` the functions that put a wrapper around
@@ -88,7 +88,7 @@ class Facts:
         return cls(imported, texts, frozenset(wrapping & functions), plain, textless)
 
     def made_by(self, decorator: ast.expr) -> str:
-        """What *decorator* certainly makes in place of a function: ``wrapper``, ``property``, …"""
+        """The kind of object that *decorator* certainly makes: ``wrapper``, ``property``, …"""
         if isinstance(decorator, ast.Call):
             decorator = decorator.func
         if isinstance(decorator, ast.Name) and decorator.id in self.wrapping:
@@ -131,7 +131,7 @@ class Subject:
         return finding_at(self.graph.file, rule, node, message, hint)
 
     def may_say(self, statement: ast.stmt) -> bool:
-        """Whether *statement* is a call of something unknown, which may say text."""
+        """True if *statement* calls something unknown, which may say text."""
         call = statement.value if isinstance(statement, ast.Expr) else None
         call = call.value if isinstance(call, ast.Await) else call
         if not isinstance(call, ast.Call):
@@ -215,12 +215,12 @@ def _serialised(graph: Graph, wait: Node) -> list[tuple[Region, Node]]:
 
 
 def _stands_alone(call: Node) -> bool:
-    """Whether a call leaves nothing behind that the next one would need."""
+    """True if a call leaves nothing behind that the next one would need."""
     return OPS[call.op].future and (call.op != "program" or call.ctx in ("new", "copy"))
 
 
 def _needs(graph: Graph, node: Node, other: int) -> bool:
-    """Whether *node* needs the value of *other*, perhaps of an earlier round of a loop."""
+    """True if *node* needs the value of *other*, perhaps of an earlier round of a loop."""
     seen: set[int] = set()
     todo = list(_sources(node))
     while todo:
@@ -331,7 +331,7 @@ def empty_prompt(subject: Subject) -> Iterator[Finding]:
 
 
 def _starts_empty(subject: Subject) -> bool:
-    """Whether the function begins with an empty prompt, and says nothing by itself."""
+    """True if the function begins with an empty prompt and says nothing by itself."""
     names = subject.callees.names
     for decorator in subject.found.node.decorator_list:
         if is_ppl(decorator, names):
@@ -343,7 +343,7 @@ def _starts_empty(subject: Subject) -> bool:
 
 
 def _asks_own_prompt(subject: Subject, node: Node) -> bool:
-    """Whether a call of the graph is given no messages."""
+    """True if a call of the graph is given no messages."""
     for call in _calls(subject.found.node):
         if (call.lineno, call.col_offset) == (node.line, node.column):
             given = {keyword.arg for keyword in call.keywords}
@@ -421,7 +421,7 @@ def _unmet_condition(value: ast.expr) -> str | None:
 
 
 def _textless(subject: Subject, node: ast.expr, bound: Container[str]) -> tuple[str, str] | None:
-    """What *node* stands for that has no text, and what to write."""
+    """A description of *node* if it has no text, and the advice what to write instead."""
     shown = ast.unparse(node)[:60]
     if isinstance(node, ast.GeneratorExp):
         return "a generator has no text", f"write a list, [{ast.unparse(node)[1:-1][:60]}]"
@@ -627,7 +627,7 @@ def _is_set(subject: Subject, node: ast.expr) -> bool:
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
-    """What the names that the top level imports stand for, dotted."""
+    """The dotted names that the imports of a file's top level stand for, by local name."""
     found: dict[str, str] = {}
     for node in tree.body:
         if isinstance(node, ast.Import):
@@ -676,6 +676,6 @@ RULES = {name: (rule.__doc__ or "").strip().rstrip(".") for name, rule in _ALL.i
 
 
 def apply(subject: Subject) -> Iterator[Finding]:
-    """What all rules find in *subject*."""
+    """The findings of all rules in *subject*."""
     for rule in _ALL.values():
         yield from rule(subject)

@@ -44,7 +44,7 @@ def waiters(programs: Mapping[str, tuple[ast.AST, Graph]]) -> dict[str, Waiter]:
 
 
 def _leaves_traces(node: ast.FunctionDef) -> bool:
-    """Whether a function may change an object that its next call sees too."""
+    """True if a function may change an object that its next call sees too."""
     inside = list(walk(node.body))
     own = {each.id for each in inside if _stored(each)}  # type: ignore[attr-defined]
     changed: set[str] = set()
@@ -114,7 +114,7 @@ def _stored(node: ast.AST) -> bool:
 
 
 def walk(body: Collection[ast.AST]) -> Iterator[ast.AST]:
-    """What stands in *body*, without functions and classes inside it."""
+    """All nodes of *body* in source order, without functions and classes inside it."""
     todo: list[ast.AST] = [*body][::-1]
     while todo:
         node = todo.pop()
@@ -185,7 +185,7 @@ def _in_loop(node: ast.For, names: Collection[str]) -> ast.Call | None:
 
 
 def _innermost(loop: ast.For, call: ast.Call) -> bool:
-    """Whether *call* is in no loop or comprehension inside *loop*, which is named in its place."""
+    """True if *call* is in no loop inside *loop*; such a loop is reported in its place."""
     kinds = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
     inner = [each for each in walk(loop.body) if isinstance(each, kinds)]
     return not any(call is each for other in inner for each in ast.walk(other))

@@ -108,7 +108,7 @@ def _forget(known: dict[int, Any], key: int, _: Any) -> None:
 
 
 def is_remembered(code: CodeType) -> bool:
-    """Whether *code* is that of a ``@ppl`` function inside a compiled one."""
+    """True if *code* is that of a ``@ppl`` function inside a compiled one."""
     known = _nested.get(id(code))
     return known is not None and known[0]() is code
 
@@ -181,7 +181,7 @@ def _functions(source: Source, tree: ast.Module) -> Iterator[tuple[tuple[int, st
 
 
 def _looks_like(node: Def, code: CodeType) -> bool:
-    """Whether parameters and extent agree; the names used are compared after compiling."""
+    """True if parameters and extent agree; the names used are compared after compiling."""
     args = node.args
     counts = (len(args.posonlyargs) + len(args.args), len(args.posonlyargs), len(args.kwonlyargs))
     if counts != (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount):

@@ -47,7 +47,7 @@ class Survey:
 
 
 def survey(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Survey:
-    """What *node* binds; its decorators, defaults and annotations are not looked at."""
+    """The names that *node* binds; its decorators, defaults and annotations are not looked at."""
     found = Survey()
     _arguments(node.args, True, found)
     todo: list[tuple[ast.AST, bool]] = [(child, True) for child in node.body]

@@ -35,7 +35,7 @@ def unprotected(
 
 
 def _gives_future(node: ast.AST) -> bool:
-    """Whether a call of the prompt function *node* in plain Python gives a future."""
+    """True if a call of the prompt function *node* in plain Python gives a future."""
     if not isinstance(node, ast.FunctionDef) or node.returns is not None:
         return False
     return not any(isinstance(each, ast.Yield | ast.YieldFrom) for each in walk(node.body))
@@ -75,7 +75,7 @@ def _kept(statement: ast.stmt) -> ast.Call | None:
 
 
 def _read_again(statement: ast.Assign, guard: ast.Try) -> bool:
-    """Whether what *statement* binds is named in the rest of the body of *guard*."""
+    """True if a name that *statement* binds is used in the rest of the body of *guard*."""
     bound = {each.id for each in ast.walk(statement.targets[0]) if isinstance(each, ast.Name)}
     after = guard.body[guard.body.index(statement) + 1 :]
     used = {each.id for part in after for each in ast.walk(part) if isinstance(each, ast.Name)}

@@ -22,7 +22,7 @@ _SHOWN = 40
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Where a text stands that no prompt holds, why none does, and what to write."""
+    """A text that no prompt holds: its place, the reason, and what to write."""
 
     node: ast.AST
     what: str
@@ -39,7 +39,7 @@ class Caller:
 
     @property
     def name(self) -> str:
-        """How the function is called."""
+        """The function's name with parentheses."""
         return f"{self.found.node.name}()"
 
 
@@ -117,7 +117,7 @@ def assigned_text(statement: ast.stmt) -> str | None:
 
 
 def is_text(value: ast.expr | None) -> bool:
-    """Whether an expression is sure to make a text of several words, or a message."""
+    """True if an expression is sure to make a text of several words, or a message."""
     if isinstance(value, TEMPLATES):
         return True
     if isinstance(value, ast.Constant):
@@ -132,13 +132,13 @@ def is_text(value: ast.expr | None) -> bool:
 
 
 def is_message(value: ast.expr | None) -> bool:
-    """Whether an expression makes a message, by the name that it calls."""
+    """True if an expression makes a message, judged by the name that it calls."""
     func = value.func if isinstance(value, ast.Call) else None
     return getattr(func, "attr", getattr(func, "id", "")) in MESSAGES
 
 
 def _said(node: Def, name: str) -> bool:
-    """Whether a statement of *node* may say what *name* stands for."""
+    """True if a statement of *node* may say the value of *name*."""
     return any(
         isinstance(each, ast.Expr) and name in _names(each.value) and not _is_print(each.value)
         for each in own_statements(node)
@@ -185,7 +185,7 @@ def _is_said(value: ast.expr | None) -> bool:
 
 
 def notes_of(found: Found, names: Names, *, keeps: bool) -> tuple[str, ...]:
-    """What is sure to be lost in a prompt function, a sentence each.
+    """Notes on everything that is sure to be lost in a prompt function, a sentence each.
 
     *keeps* says that somebody else sees its prompt when it has returned.
     """
@@ -234,7 +234,7 @@ def last_call(node: Def) -> ast.Call | None:
 
 
 def hands_out(node: Def) -> bool:
-    """Whether a function hands out something of its prompt, or may do so."""
+    """True if a function may hand out something of its prompt."""
     names = {getattr(each, "attr", getattr(each, "id", "")) for each in ast.walk(node)}
     outward = any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node))
     return outward or bool(names & _READERS)
@@ -244,12 +244,12 @@ _READERS = frozenset({"records", "convo", "context_here", "need_ctx", "locals", 
 
 
 def says_only(node: Def) -> bool:
-    """Whether *node* consists of texts, and so was meant to say them."""
+    """True if *node* consists of texts, and so was meant to say them."""
     return all(isinstance(each, ast.Expr) and _is_said(each.value) for each in node.body)
 
 
 def textless_names(module: Module) -> dict[str, str]:
-    """What the top level of a file names that has no text, by its kind."""
+    """Names of a file's top level whose values have no text, with the kind of each."""
     found: dict[str, str] = {}
     for node in module.tree.body:
         for name in _stored(node):

@@ -41,7 +41,7 @@ def verify_lowered(node: Def, original: Def) -> None:
 
 
 def _is_hook(call: ast.Call, awaited: set[int]) -> bool:
-    """Whether *call* is one of a hook; if so, it must be a known one and awaited as it has to."""
+    """True if *call* calls a hook; raises if the hook is unknown or lacks its ``await``."""
     func = call.func
     if not (isinstance(func, ast.Attribute) and type(func.value) is ast.Constant):
         return False

@@ -32,7 +32,7 @@ class Place:
         self.voice = voice
 
     def prompt_known(self) -> bool:
-        """Whether it is known what stands here, if not all of its text."""
+        """True if the kind of content that stands here is known, if not all of its text."""
         raise NotImplementedError
 
     def prompt_nodes(self) -> list[Node]:
@@ -97,7 +97,7 @@ class Node:
 
     @property
     def role(self) -> RoleName:
-        """Who speaks."""
+        """The role of the speaker."""
         return self.voice.role
 
     @property
@@ -216,7 +216,7 @@ def nodes_of(parent: Node | None, messages: Iterable[Message]) -> Node | None:
 
 
 def _stretches(fresh: list[Node]) -> Iterator[tuple[int, int]]:
-    """Where *fresh* is rendered in steps: what several prompts share is rendered by itself."""
+    """Stretches of *fresh*, each up to a shared node, so that shared parts are rendered once."""
     start = 0
     for stop, node in enumerate(fresh, 1):
         if node.shared or stop == len(fresh):

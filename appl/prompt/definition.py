@@ -14,7 +14,7 @@ D = TypeVar("D", bound="Definition")
 
 
 class DefinitionType(type):
-    """What the classes of concepts are: in an f-string the class refers to its concept."""
+    """The metaclass of concepts: in an f-string the class refers to its concept."""
 
     def __str__(cls) -> str:
         return str(getattr(cls, "fstr", "{}")).format(_named(cls) or cls.__name__)
@@ -96,7 +96,7 @@ class Definition(metaclass=DefinitionType):
         self.var_name = var_name or found
 
     def __prompt__(self) -> list[Any]:
-        """What a statement adds: the name with its description, then the details."""
+        """The items that a statement adds: the name with its description, then the details."""
         return [f"{self.name}{self.sep}{self.desc or ''}", self.details]
 
     def __str__(self) -> str:

@@ -41,7 +41,7 @@ def level_of(node: Node) -> Level | None:
 
 
 def _is_message(node: Node) -> bool:
-    """Whether a part turned out to be a message of its own: an answer that calls tools."""
+    """True if a part turned out to be a message of its own: an answer that calls tools."""
     answer = message_of(node.lazy) if node.lazy is not None else None
     return answer is not None and (is_apart(node, answer) or not answer.content)
 
@@ -126,7 +126,7 @@ class Fold:
         self.glued = self._ends_in_media()
 
     def _lead(self, mark: Mark, site: Origin) -> None:
-        """What stands before an item; it is indented where it begins a line."""
+        """Writes the text in front of an item; it is indented where it begins a line."""
         sep = "" if self.glued else mark.sep
         fresh = sep.endswith("\n") if sep else self.fresh
         begins = fresh or self.glued or not self.length
@@ -179,7 +179,7 @@ class Fold:
             self.spans = list(last.spans) or ([len(text), None] if text else [])
 
     def _ends_in_media(self) -> bool:
-        """Whether nothing but an image or a sound was said last; an empty text is nothing."""
+        """True if the last content was an image or a sound; an empty text does not count."""
         return bool(self.media) and self.media[-1][0] == self.length
 
     def end(self) -> Messages | None:
@@ -201,7 +201,7 @@ class Fold:
 
 
 def _by(node: Node) -> Origin:
-    """Who said the part of *node*: the call that a lazy one is of, else the statement."""
+    """The origin of the part of *node*: the call of a lazy part, else the statement."""
     found = origin_of(node.lazy) if node.lazy is not None else None
     return node.site if found is None else found
 

@@ -200,17 +200,17 @@ def without_likely_keys(text: str, instead: str) -> str:
 
 
 def may_go_on(before: str, after: str) -> bool:
-    """Whether a key may begin at the end of the text *before* and end in *after*."""
+    """True if a key may begin at the end of the text *before* and end in *after*."""
     end, beginning = _END.search(before), _BEGINNING.match(after)
     return len(end[0] if end else "") + len(beginning[0] if beginning else "") >= 20
 
 
 def is_placeholder(password: str) -> bool:
-    """Whether a *password* in a URL stands for one, as in an example."""
+    """True if a *password* in a URL is a placeholder, as in an example."""
     return password[0] in "$%&{[<*" or _ORDINARY.fullmatch(password) is not None
 
 
 def is_random(value: str) -> bool:
-    """Whether *value* looks like chance: letters and digits take turns in it."""
+    """True if *value* looks random: letters and digits often take turns in it."""
     turns = re.findall(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])", value)
     return len(turns) >= _TURNS and len({*value}) >= 8

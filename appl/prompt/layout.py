@@ -49,7 +49,7 @@ _SIGNS = {"star": "*", "dash": "-"}
 
 @dataclass(frozen=True, slots=True)
 class Indexing:
-    """What stands before each item of a list.
+    """The label before each item of a list.
 
     *method* counts (``number``, ``lower`` or ``letter``, ``upper`` or ``Letter``, ``roman``,
     ``Roman``; letters go on with aa, ab, …), is a sign (``star``, ``dash``, ``sharp3`` for
@@ -75,7 +75,7 @@ class Indexing:
             raise ValueError(f"Indexing(ind={self.ind}): a list starts at 0 or later")
 
     def label(self, position: int) -> str:
-        """What stands before the item at *position*, the first of which is 0."""
+        """The label of the item at *position*, the first of which is 0."""
         method = self.method
         if not method:
             return ""
@@ -97,7 +97,7 @@ def _sign(method: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How the items of a block look.
+    """The appearance of a block's items.
 
     *sep* stands between them (``None``: what stands between those around). *indent* is added to
     the indentation around, *new_indent* replaces it. An *inline* block is one item of the block
@@ -146,7 +146,7 @@ UNFORMATTED = Level(None, Format())
 
 
 class Mark(NamedTuple):
-    """What the format puts around a text: before an item, and at the start of its lines."""
+    """The marks of the format around a text: before an item, and at the start of its lines."""
 
     sep: str
     label: str
@@ -177,7 +177,7 @@ _REMEMBERED = 32
 
 
 class Layout:
-    """How far a rendering is: the levels that are open, outermost first.
+    """The progress of a rendering: the levels that are open, outermost first.
 
     A level that was left goes on where it was, if something is said in it again before 32 others
     are left: two generators may take turns in one prompt.
@@ -191,7 +191,7 @@ class Layout:
 
     @property
     def fresh(self) -> bool:
-        """Whether nothing has been said in any level."""
+        """True if nothing has been said in any level."""
         return not self._open and not self._left
 
     def copy(self) -> Layout:
@@ -202,7 +202,7 @@ class Layout:
         return other
 
     def mark(self, level: Level | None, starts: bool) -> Mark | None:
-        """What stands before the next text of *level*, an item if it *starts* one.
+        """The mark of the next text of *level*, which is an item if it *starts* one.
 
         ``None`` for a text without any format.
         """

@@ -21,7 +21,7 @@ class Lazy(Protocol):
     """
 
     def prompt_ready(self) -> bool:
-        """Whether :meth:`prompt_text` answers (or raises) without waiting."""
+        """True if :meth:`prompt_text` answers (or raises) without waiting."""
 
     def prompt_text(self) -> str:
         """The text; raises the error of the call that failed to produce it."""

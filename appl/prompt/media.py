@@ -55,7 +55,7 @@ def _check_detail(detail: Any) -> None:
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class _Media:
-    """What images and sounds have in common: a URL, or bytes with their MIME type."""
+    """The common part of images and sounds: a URL, or bytes with their MIME type."""
 
     _NAMES: ClassVar = ("url", "data", "mime", "detail", "_digest")
     kind: ClassVar[Kind]
@@ -93,7 +93,7 @@ class _Media:
 
     @classmethod
     def restored(cls, url: str | None, data: bytes, mime: str, detail: str | None) -> Self:
-        """What was recorded, as it is: secrets may have been taken out of it."""
+        """A recorded medium, taken as it is: secrets may have been masked in it."""
         made = object.__new__(cls)
         made._fill(url, data, mime, detail)
         return made
@@ -111,7 +111,7 @@ class _Media:
 
     @property
     def feature(self) -> str:
-        """What a backend must be able to take: ``images`` or ``audio``."""
+        """The feature that a backend needs for it: ``images`` or ``audio``."""
         return "images" if self.kind == "image" else "audio"
 
     def as_url(self) -> str:
@@ -241,7 +241,7 @@ def as_media(value: Any) -> Media | None:
 
 @functools.lru_cache(maxsize=1024)
 def is_picture(kind: type) -> bool:
-    """Whether *kind* is a class of PIL images; PIL is not imported to find out."""
+    """True if *kind* is a class of PIL images; PIL is not imported to find out."""
     return any(base.__name__ == "Image" and base.__module__ == "PIL.Image" for base in kind.__mro__)
 
 

@@ -92,14 +92,14 @@ class Message(OlderMessage):
 
     @property
     def bare(self) -> bool:
-        """Whether there is nothing but role and text."""
+        """True if there is nothing but role and text."""
         return not (
             self.media or self.tool_calls or self.tool_call_id or self.name or self.has_error
         )
 
     @property
     def whole(self) -> bool:
-        """Whether it is complete as it is: it calls tools, or is a call's result."""
+        """True if the message is complete as it is: it calls tools, or is a call's result."""
         return bool(self.tool_calls or self.tool_call_id or self.has_error)
 
     @property
@@ -125,7 +125,7 @@ class Message(OlderMessage):
         return "\n".join([*([text] if text else []), *map(str, self.tool_calls)])
 
     def fields(self) -> tuple[str | bytes, ...]:
-        """What its digest covers: role and text, and the other fields where there are any."""
+        """The fields that its digest covers: role and text, and all others that are not empty."""
         if self.bare:
             return self.role, self.content
         found: list[str | bytes] = [self.role, self.content]

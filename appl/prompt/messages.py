@@ -96,7 +96,7 @@ class Messages:
 
     @property
     def spans(self) -> Spans:
-        """Where the text of the last message comes from; empty if nothing is known of it."""
+        """The origins of the text of the last message; empty if nothing is known of it."""
         return self._spans if self._kept is not None else self.rope.all_spans()
 
     @property

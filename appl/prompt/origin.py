@@ -1,4 +1,4 @@
-"""Where the text of a prompt comes from: runs of characters, each with its origin.
+"""Origins of a prompt's text: runs of characters, each with the place that it comes from.
 
 Invariant: origins are told beside a text and never part of it: no digest, value or order depends on
 them, and a text without them is as good as one with.

@@ -1,4 +1,4 @@
-"""What objects do to be prompt text themselves."""
+"""The protocol by which objects can be prompt text themselves."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ class Promptable(Protocol):
 
     @abstractmethod
     def __prompt__(self) -> Any:
-        """What is said in its place: text, a message, an image, or a list of these."""
+        """The content that is said in its place: text, a message, an image, or a list of these."""
         raise NotImplementedError

@@ -29,7 +29,7 @@ class Rope:
         return found
 
     def marks(self) -> Spans:
-        """What tells apart where ropes of one text come from: empty if nothing is known."""
+        """Marks that tell apart the origins of ropes of one text: empty if nothing is known."""
         found = self._marked()
         return (found,) if found else NOWHERE
 

@@ -76,7 +76,7 @@ class Secret:
 
 
 def is_likely(name: str) -> bool:
-    """Whether an environment variable of this *name* looks as if it held a secret."""
+    """True if an environment variable of this *name* is likely to hold a secret."""
     return _LIKELY.search(name) is not None
 
 
@@ -174,7 +174,7 @@ def _coded(data: bytes) -> set[str]:
 
 
 def _known(text: str, left: int) -> int:
-    """Where the characters of base64 end that hold nothing but the secret."""
+    """The end of the base64 characters that hold nothing but the secret."""
     return len(text) - (0, 3, 2)[left]
 
 
@@ -242,7 +242,7 @@ def _without_broken(text: str, data: str, shown: Callable[[], str]) -> str:
 
 
 def spans(text: str, data: str) -> Iterator[tuple[int, int]]:
-    """Where *data* begins and ends in *text*, but for line breaks."""
+    """The spans in *text* that are *data*, line breaks within them ignored."""
     lines = between_breaks(text)
     starts = [0, *accumulate(end - start for start, end in lines)]
     joined = "".join(text[start:end] for start, end in lines)
@@ -256,14 +256,14 @@ def unbroken(text: str) -> str:
 
 
 def between_breaks(text: str) -> list[tuple[int, int]]:
-    """Where the parts of *text* begin and end that have no line break in them."""
+    """The spans of the parts of *text* that have no line break in them."""
     breaks = [found.span() for found in _BREAK.finditer(text)]
     starts, ends = [0, *(end for _, end in breaks)], [*(start for start, _ in breaks), len(text)]
     return list(zip(starts, ends, strict=True))
 
 
 def _place(at: int, starts: list[int], lines: list[tuple[int, int]]) -> int:
-    """Where in the text the character is that is number *at* when the lines are joined."""
+    """The position in the text of the character that has index *at* once its lines are joined."""
     line = bisect_right(starts, at) - 1
     return lines[line][0] + at - starts[line]
 

@@ -1,4 +1,4 @@
-"""How values look in a notebook: plain text and HTML, both of the same words.
+"""The display of values in a notebook: plain text and HTML, both of the same words.
 
 Invariant: nothing that a model or a user wrote is markup; it is escaped, whoever wrote it.
 """
@@ -25,7 +25,7 @@ def block(text: str, note: str = "") -> Bundle:
 
 
 def dialogue(lines: Iterable[tuple[str, str]], note: str = "") -> Bundle:
-    """Who said what, one block each."""
+    """A dialogue with one block for each speaker's text."""
     lines = list(lines)
     plain = "\n".join(f"{who}: {text}" for who, text in lines)
     boxes = "".join(

@@ -33,7 +33,7 @@ VOICES: dict[RoleName, Voice] = {
 
 
 class Moved:
-    """What was said inside *old*, said inside *new* instead: its roles and levels there.
+    """Maps voices inside *old* to voices inside *new*: their roles and levels there.
 
     A level inside *old* is one level inside *new*, the same for all that was said in it.
     """

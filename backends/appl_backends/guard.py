@@ -213,7 +213,7 @@ def _failed_blocking(response: Any, refused: BackendError | None) -> Any:
 
 
 def _is_said(response: Any, refused: BackendError | None) -> bool:
-    """Whether the body of an error can be shown."""
+    """True if the body of an error can be shown."""
     plain = response.headers.get("content-encoding", "identity").strip().lower() in _PLAIN
     return refused is None and plain
 

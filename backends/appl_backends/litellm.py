@@ -108,7 +108,7 @@ class LiteLLM:
 
     @property
     def profile(self) -> Profile:
-        """What this backend is and can do."""
+        """The name, features and limits of this backend."""
         return self._profile
 
     async def connect(self) -> None:
@@ -324,7 +324,7 @@ _ENDS = (("choices", "finish_reason"), ("candidates", "finishReason"))
 
 
 def _is_cut(raw: object) -> bool:
-    """Whether what the provider sent, as text, lacks the reason why an answer ended."""
+    """True if a provider's answer, as text, lacks the reason why it ended."""
     try:
         data = read_json(raw) if isinstance(raw, str) else None
     except ValueError:
@@ -354,7 +354,7 @@ _OWN_INTERFACE = frozenset(
 
 
 class _Payees:
-    """Which questions reach the provider that their model's name begins with.
+    """Tells which questions reach the provider that their model's name begins with.
 
     With another address, a server that speaks OpenAI's interface may be anybody's.
     """
@@ -364,7 +364,7 @@ class _Payees:
         self._url = next((str(url) for url in given if url), None)
 
     def is_provider(self, model: str) -> bool:
-        """Whether the one who answers for *model* is the provider, and takes its prices."""
+        """True if the provider itself answers for *model*, and takes its prices."""
         row = row_of(model)
         provider = model.partition("/")[0] if row is None else row.name.partition("/")[0]
         url = self._url or _url_of(provider)
@@ -379,7 +379,7 @@ def _url_of(provider: str) -> str | None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Prices:
-    """What a million tokens cost by litellm's table once it is imported, else by the package's."""
+    """Prices of a million tokens: from litellm's table once it is imported, else the package's."""
 
     paid: _Payees
 
@@ -416,7 +416,7 @@ def _per_million(litellm: Any, model: str, **more: int) -> tuple[float, float]:
 
 
 def _cost(litellm: Any, answer: Any, model: str) -> float | None:
-    """What litellm computed for *answer*, in units of currency."""
+    """The cost of *answer* that litellm computed, in units of currency."""
     hidden = getattr(answer, "_hidden_params", None) or {}
     cost = hidden.get("response_cost")
     try:
@@ -430,7 +430,7 @@ def _cost(litellm: Any, answer: Any, model: str) -> float | None:
 
 
 def _stream_cost(litellm: Any, response: Response, model: str) -> float | None:
-    """What the tokens of *response* cost by litellm's table, in units of currency."""
+    """The cost of the tokens of *response* by litellm's table, in units of currency."""
     usage = response.usage
     if usage.prompt_tokens is None or usage.completion_tokens is None:
         return None
@@ -457,9 +457,9 @@ _KINDS: tuple[tuple[str, type[BackendError]], ...] = (
 def _typed(
     error: Exception, who: str, secrets: tuple[str, ...], answered: int | None
 ) -> BackendError:
-    """What litellm raised, as one of ours; *answered* is the status of an error, if one came.
+    """The error of ours for one that litellm raised.
 
-    What it cannot read is no answer.
+    *answered* is the status of an error, if one came. A text that litellm cannot read is no answer.
     """
     names = [kind.__name__ for kind in type(error).__mro__]
     said = excerpt(_said(error), secrets)
@@ -485,7 +485,7 @@ _WRAPPING = re.compile(r"(?:litellm\.)?\w+(?:Error|Exception)(?::| -) ")
 
 
 def _said(error: Exception) -> str:
-    """What the provider said, without litellm's names for its exceptions before it."""
+    """The provider's message, without litellm's names for its exceptions before it."""
     text = str(getattr(error, "message", "") or error)[:ERROR_BYTES].partition(_TRACEBACK)[0]
     while (wrapping := _WRAPPING.match(text)) is not None:
         text = text[wrapping.end() :]

@@ -1,1 +1,1 @@
-"""Where the time and the money of a run went, and what differs between two runs."""
+"""Explains where a run's time and money went, and how two runs differ."""

@@ -32,7 +32,7 @@ class Pair:
 
     @property
     def moved(self) -> bool:
-        """Whether it is at another address in the second run."""
+        """True if it is at another address in the second run."""
         return self.a is not None and self.b is not None and self.a.address != self.b.address
 
 

@@ -1,13 +1,13 @@
-"""What the calls of a run cost, in four kinds that are never added up.
+"""The cost of a run's calls, in four kinds that are never added up.
 
-*Spent* is what was paid for: answers, and failed attempts that said what they used. *Reused* is
-what recorded answers cost when they were paid for, so what a rerun saved. *In doubt* is what may
-have been paid besides, at most: attempts that were sent and of which nobody heard more. *Estimated*
-is for answers that do not say what they used, from the length of their texts.
+*Spent* was paid for: answers, and failed attempts that reported their usage. *Reused* is the price
+that recorded answers had when they were paid for, so what a rerun saved. *In doubt* may have been
+paid besides, at most: attempts that were sent and whose end is not known. *Estimated* is for
+answers that do not report their usage, from the length of their texts.
 
 Invariant: a number that is not known is counted as unknown, never as 0. Money is in millionths of
 the currency unit of the prices, and comes from the answer itself or from the price of its tokens.
-What is in doubt is as much as a budget reserves for it, by the same estimate.
+The amount in doubt is what a budget reserves for it, by the same estimate.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _price(row: object) -> Price | None:
 
 
 class Density:
-    """How many more tokens prompts had than was estimated, as the answers of a run showed it.
+    """The ratio of actual to estimated prompt tokens, as the answers of a run showed it.
 
     A budget's estimates grow with what is seen, in each process anew, and so must those of a
     reader: what an attempt may take was reserved with what the answers before it had shown.
@@ -107,7 +107,7 @@ class Density:
 
 @dataclass(slots=True)
 class Terms:
-    """What a record says about what its calls cost.
+    """The facts of a record that decide the cost of its calls.
 
     The ``prices``; how many tokens the model's ``context`` has; whether its texts are ``legible``,
     and not digests in place of them; and how dense they were.
@@ -120,7 +120,7 @@ class Terms:
 
 
 def terms_of(header: Mapping[str, Any], *, opened: bool = False) -> Terms:
-    """What *header* says; *opened* where the record is private and was read with its key."""
+    """The terms that *header* states; *opened* where a private record was read with its key."""
     profile = header.get("profile")
     context = profile.get("context") if isinstance(profile, dict) else None
     known = isinstance(context, int) and not isinstance(context, bool)
@@ -154,7 +154,7 @@ class Amount:
 
     @property
     def open_ended(self) -> bool:
-        """Whether the tokens of a call are not known, so that the sums are too small."""
+        """True if the tokens of a call are not known, so that the sums are too small."""
         return any(self.unknown[name] for name in COUNTED[:2])
 
     def known(self, name: str) -> int | None:
@@ -214,7 +214,7 @@ class Costs:
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing of it was or may have been paid for."""
+        """True if nothing of it was or may have been paid for."""
         kinds = (self.spent, self.in_doubt, self.estimated)
         return not any(each.cost or each.unknown["cost"] for each in kinds)
 
@@ -253,7 +253,7 @@ Entry = tuple[str, Usage, int | None]
 
 
 def entries(call: Call, terms: Terms) -> Iterable[Entry]:
-    """What *call* adds to the four kinds, one entry for each attempt that may have cost."""
+    """The entries that *call* adds to the four kinds, one for each attempt that may have cost."""
     price = _price_of(call, terms.prices)
     if call.source is not None:
         yield _again(call, price)
@@ -271,7 +271,7 @@ def entries(call: Call, terms: Terms) -> Iterable[Entry]:
 
 
 def _guessed(call: Call, response: Response, terms: Terms) -> Usage:
-    """What an answer has used that does not say it, by the length of the texts."""
+    """The estimated usage of an answer that does not report it, by the length of the texts."""
     said = _said_tokens(response) if terms.legible else None
     return Usage(_prompt_tokens(call, terms), said)
 

@@ -1,9 +1,9 @@
-"""What differs between two runs, first causes first.
+"""The differences between two runs, first causes first.
 
 A call is the consequence of another when its prompt differs only where it holds that call's answer,
-or the very text that differs there; where the programs and their inputs are the same, it is one
-also when it differs in any other way and an earlier answer differs, as nothing else can have led
-the program elsewhere. All other differences are causes.
+or the very text that differs there. If the programs and their inputs are the same, a call that
+differs in any other way is a consequence too when an earlier answer differs, as nothing else can
+have led the program elsewhere. All other differences are causes.
 
 Invariant: only reads; a run compared with itself has no differences.
 """
@@ -96,11 +96,11 @@ class Diff:
     calls: tuple[int, int]
 
     def causes(self) -> list[Difference]:
-        """What follows from nothing else, first cause first."""
+        """The differences that follow from no other, first cause first."""
         return [each for each in self.differences if not each.causes]
 
     def consequences(self) -> list[Difference]:
-        """What follows from the causes, in the order in which it happened."""
+        """The differences that follow from the causes, in the order in which they happened."""
         return [each for each in self.differences if each.causes]
 
     def root(self, difference: Difference) -> str:
@@ -213,7 +213,7 @@ class _Comparison:
         self._early.sort()
 
     def _changes(self, pair: Pair) -> tuple[list[Part], list[Part]]:
-        """What differs in what went in, and in what came out."""
+        """The parts that differ in the inputs of a pair, and in its outputs."""
         if pair.a is None or pair.b is None:
             return [], []
         ends = [] if "answers" in self._ignore else self._came.get(pair.address, [])
@@ -338,8 +338,10 @@ class _Comparison:
                 yield address
 
     def _held(self, a: Call, b: Call, upstream: list[str]) -> list[str] | None:
-        """Who said all that differs in the prompt: answers of *upstream* calls, and texts that were
-        told as the cause of an earlier difference; ``None`` when there is more."""
+        """The addresses that explain every difference in the prompt; ``None`` when there is more.
+
+        They are *upstream* calls whose answers it holds, and earlier differences of the same texts.
+        """
         used: dict[str, None] = {}
         before, after = _Forms(self._texts, upstream, 0), _Forms(self._texts, upstream, 1)
         spans = zip_longest(a.spans(), b.spans(), fillvalue=())
@@ -364,7 +366,7 @@ class _Comparison:
         self, old: Message, was: Sequence[Span], new: Message, now: Sequence[Span],
         used: dict[str, None],
     ) -> bool:  # fmt: skip
-        """Whether two messages are the same but where they hold answers that differ."""
+        """True if two messages are the same but where they hold answers that differ."""
         if not was or not now or old.tool_calls != new.tool_calls:
             return False
         found: dict[str, None] = {}
@@ -431,12 +433,12 @@ class _Forms:
 
 
 def _like(part: Part) -> tuple[str, str | None, str | None]:
-    """What tells a difference: the same text may be another message of another prompt."""
+    """The identity of a difference: the same text may be another message of another prompt."""
     return "" if part.name.startswith("message ") else part.name, part.a, part.b
 
 
 def _agree(before: _Forms, after: _Forms, old: str, new: str, used: dict[str, None]) -> bool:
-    """Whether two texts are the same but for answers, which are then *used*."""
+    """True if two texts are the same but for answers, which are then *used*."""
     found: dict[str, None] = {}
     a, b = before.of(old, found), after.of(new, found)
     if a != b and found:  # an empty answer leaves no sign

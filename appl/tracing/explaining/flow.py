@@ -72,7 +72,7 @@ class Flow:
         return self.order[index] // 3
 
     def kind(self, index: int) -> int:
-        """What happened: ``START``, ``END`` or ``TOLD``."""
+        """The kind of a moment: ``START``, ``END`` or ``TOLD``."""
         return self.order[index] % 3
 
     def place(self, step: int, kind: int) -> int:
@@ -89,7 +89,7 @@ class Flow:
         return [each for each in ends if each < here]
 
     def program(self, index: int) -> int | None:
-        """What the program of a moment was told last before it, ``None`` for the run's begin."""
+        """The last moment that was told to this one's program, ``None`` for the run's begin."""
         found = self._before(index)
         return None if found is None else self._said.all[found[1]]
 
@@ -155,7 +155,7 @@ class Flow:
         return found
 
     def holds(self, step: int, other: int, most: int = 10_000) -> bool:
-        """Whether the prompt of *step* holds the answer of *other*, or one that was made of it."""
+        """True if the prompt of *step* holds the answer of *other*, directly or through others."""
         todo, seen = [step], {step}
         while todo and len(seen) < most:
             for need in self.steps.needs.of(todo.pop()):

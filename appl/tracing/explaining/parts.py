@@ -1,5 +1,4 @@
-"""What differs in a call, a tool's call or an observation, as named parts; and what their texts
-are.
+"""The differences of a call, a tool's call or an observation, as named parts with their texts.
 
 Invariant: only reads; equal things have no parts.
 """
@@ -31,7 +30,7 @@ class Part:
     b: str | None
 
     def lines(self) -> list[str]:
-        """What differs in it, in a few lines for a human."""
+        """The difference in a few lines for a human."""
         if self.a is None or self.b is None:
             return one_sided("+" if self.a is None else "-", self.b or self.a or "")
         return text_diff(self.a, self.b)
@@ -43,14 +42,14 @@ class Part:
 
 
 def different(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Part]:
-    """What is not the same in *a* and *b*."""
+    """The parts that differ between *a* and *b*."""
     for name in {**a, **b}:
         if a.get(name) != b.get(name):
             yield Part(name, a.get(name), b.get(name))
 
 
 def different_inputs(a: Call, b: Call) -> Iterator[Part]:
-    """What differs in what went into two calls: messages, then settings."""
+    """The parts that differ in the inputs of two calls: messages, then settings."""
     if a.content == b.content and (a.n, a.sample) == (b.n, b.sample):
         return
     for index, (old, new) in enumerate(zip_longest(a.messages or (), b.messages or ()), 1):
@@ -83,12 +82,12 @@ def _whose(message: Message) -> str:
 
 
 def shape(message: Message) -> tuple[Any, ...]:
-    """What a message is besides its text."""
+    """Everything about a message except its text."""
     return message.role, message.name, message.has_error, [m.digest for _, m in message.media]
 
 
 def outputs(call: Call | None) -> dict[str, str]:
-    """What came of a call, by name."""
+    """The outputs of a call, by name."""
     if call is None:
         return {}
     if call.response is None:
@@ -117,7 +116,7 @@ def said(call: Call) -> list[str]:
 
 
 def results(used: ToolUse | None) -> dict[str, str]:
-    """What came of a tool's call, by name."""
+    """The results of a tool's call, by name."""
     if used is None:
         return {}
     if used.message is not None:
@@ -132,7 +131,7 @@ def results_of(used: ToolUse | None) -> list[str]:
 
 
 def calls_tool(texts: list[str], used: ToolUse) -> bool:
-    """Whether one of the answers *texts* wants the tool to be called."""
+    """True if one of the answers *texts* wants the tool to be called."""
     wanted = f": {used.name}({used.arguments})]"
     return any(wanted in text for text in texts)
 
@@ -147,15 +146,15 @@ def only(call: Call, added: bool) -> Part:
 
 
 def observed(trace: Trace) -> dict[str, Observation]:
-    """What a program saw, by names that tell it apart."""
+    """The observations of a program, by names that tell them apart."""
     return {name_of(seen): seen for seen in trace.observations}
 
 
 def name_of(seen: Observation) -> str:
-    """Where, what and the how manieth it was that a program saw."""
+    """The name of an observation: address, kind and ordinal."""
     return f"{seen.address}#{seen.kind}.{seen.ordinal}"
 
 
 def value_shown(value: object) -> str:
-    """What a program saw, for a human."""
+    """An observed value, for a human."""
     return json.dumps(jsonable(value), ensure_ascii=False, sort_keys=True, default=str)

@@ -31,7 +31,7 @@ class Sifted:
 
 
 def sifted(a: Trace | Passes, b: Trace | Passes) -> Sifted:
-    """What differs between *a* and *b*: all of runs that are held as a whole."""
+    """The parts of *a* and *b* that differ: everything, for runs that are held as a whole."""
     if isinstance(a, Trace) or isinstance(b, Trace):
         a, b = (run if isinstance(run, Trace) else _whole(run) for run in (a, b))
         return Sifted(a, b, (len(a.calls), len(b.calls)))

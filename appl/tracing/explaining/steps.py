@@ -49,7 +49,7 @@ class Steps:
         return len(self.address)
 
     def phases(self, number: int) -> Phases:
-        """What a step did between its begin and its end, in order, and how long each took.
+        """The phases of a step between its begin and its end, in order, with their microseconds.
 
         ``queue`` (until it was its turn), ``budget``, ``circuit`` and ``rate`` (for leave to be
         sent), ``retry`` (attempts that failed and the waits after them), ``prefill`` and
@@ -181,7 +181,7 @@ def _taken(column: Sequence[T], kept: Sequence[int]) -> list[T]:
 
 
 def phases(call: Call) -> Phases:
-    """What a call did, in order, with the microseconds that it took; as far as that is recorded."""
+    """The phases of a call in order, with their microseconds, as far as they are recorded."""
     if call.started is None or call.ended is None:
         return []
     sent = [attempt.at for attempt in call.attempts if attempt.at is not None]

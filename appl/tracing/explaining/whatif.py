@@ -1,10 +1,11 @@
-"""How long a recorded run would have taken if something had been otherwise: a simulation.
+"""A simulation of a recorded run under changed conditions: how long it would have taken.
 
 The moments of the run are events. Each happens when all that it waited for has happened, and as
-long after it as it did in the record: the time of the program's own code stays what it was. As each
-waits for earlier ones only, one look at them in their order tells all times. With another number of
-slots, what a call waited before it was sent is simulated too: who is ready first is sent first (a
-discrete-event simulation; see Law, Simulation Modeling and Analysis, ch. 1).
+long after it as it did in the record: the time of the program's own code stays the same. As each
+waits for earlier ones only, one pass over them in their order computes all times. With another
+number of slots, the wait of a call before it was sent is simulated too: calls are sent in the order
+in which they are ready (a discrete-event simulation; see Law, Simulation Modeling and Analysis,
+ch. 1).
 
 Invariant: with nothing changed, every moment happens when it was recorded.
 """
@@ -28,7 +29,7 @@ _FIXED = frozenset({"tool", "rate", "budget", "circuit"})  # what no model takes
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is otherwise: all times of models by a factor, the slots, and calls that are not made.
+    """Assumed changes: a factor on all times of models, the slots, and calls that are not made.
 
     ``without`` are addresses of calls, or of functions with all that they do.
     """
@@ -38,7 +39,7 @@ class Changes:
     without: tuple[str, ...] = ()
 
     def removes(self, address: str) -> bool:
-        """Whether the call at *address* is not made."""
+        """True if the call at *address* is not made."""
         return any(address == each or address.startswith(each + "/") for each in self.without)
 
 
@@ -90,8 +91,10 @@ class Model:
         return Outcome(duration, calls.most(moments), moments)
 
     def beside(self, step: int, other: int) -> int:
-        """How long the run takes if *step* does not wait for *other* to begin, and so waits for
-        what that one did."""
+        """The length of the run if *step* does not wait for *other* to begin.
+
+        It then waits for the needs of *other* instead.
+        """
         flow, moments = self.flow, self.flow.at[:]
         here = flow.place(step, START)
         needs = [*flow.data(step), *flow.round(flow.place(other, START))]
@@ -129,7 +132,7 @@ class Model:
 
 
 class _Calls:
-    """What *changes* make of the calls: which take a slot, and how long each takes.
+    """The effect of *changes* on the calls: which take a slot, and how long each takes.
 
     ``took`` is from its begin to its end or, where slots are numbered, from when it has one.
     """

@@ -186,8 +186,10 @@ def _taken(answer: Answer, count: int, secrets: list[str], url: str) -> Outcome:
 
 
 def _partial(body: bytes, kind: str) -> tuple[int, str]:
-    """How many spans were rejected, and the message; nothing where that cannot be read: a
-    collector that answers 200 took the request."""
+    """The number of rejected spans and the collector's message; (0, "") if they cannot be read.
+
+    A collector that answers 200 took the request.
+    """
     try:
         return _of_protobuf(body) if "protobuf" in kind else _of_json(body)
     except Exception:

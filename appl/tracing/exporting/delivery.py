@@ -26,7 +26,7 @@ _FIRST_PAUSE_S, _SHORTEST_S, _SLOWEST_S, _FASTER = 0.05, 0.01, 5.0, 0.9
 
 
 class Clock(Protocol):
-    """What ``time`` is: the time and sleep, in seconds."""
+    """The part of the module ``time`` that is used: time and sleep, in seconds."""
 
     def time(self) -> float:
         """Seconds since the epoch."""
@@ -40,7 +40,7 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long an export waits, in seconds: for one answer, and for all.
+    """The limits on an export's waiting, in seconds: for one answer, and for all.
 
     *tries* are the requests in a row that may stay without an answer. Between tries it waits from
     *first_s* on, each time twice as long up to *longest_s*, or as long as the collector asks.
@@ -63,7 +63,7 @@ class Batching:
 
 @dataclass(slots=True)
 class Delivery:
-    """How far an export came: counts of spans; *earlier* of those that arrived came before it.
+    """The progress of an export: counts of spans; *earlier* of those that arrived came before it.
 
     *stopped* says why it did not go on, *waiting* why it waits at the moment. *said* is what the
     collector reported.
@@ -87,7 +87,7 @@ class Delivery:
 
     @property
     def complete(self) -> bool:
-        """Whether the collector has all of them and rejected none."""
+        """True if the collector has all of them and rejected none."""
         return self.arrived == self.spans
 
     def expect(self, spans: Spans) -> int:
@@ -98,12 +98,12 @@ class Delivery:
         return first
 
     def first_calls(self) -> tuple[int, int]:
-        """How many calls arrived before the first that did not, and how many there are."""
+        """The calls that arrived before the first that did not, and all calls: two counts."""
         flags = itertools.compress(self.flags, self.calls)
         return sum(1 for _ in itertools.takewhile(bool, flags)), sum(self.calls)
 
     def line(self) -> str:
-        """What arrived, what did not and why, on one line."""
+        """A one-line summary of what arrived, what did not and why."""
         earlier = f", {self.earlier:,} of them earlier" if self.earlier else ""
         line = f"sent {self.arrived:,} of {self.spans:,} spans{earlier}"
         if self.rejected:
@@ -198,7 +198,7 @@ class Courier:
         self._watch(delivery)
 
     def _settled(self, body: tuple[str, bytes], count: int) -> Taken | TooLarge:
-        """What became of a request in the end. Raises ``_Stopped``."""
+        """The final outcome of a request, after all tries. Raises ``_Stopped``."""
         self._sleep(self._pause_s)
         unanswered = 0
         for tried in itertools.count():

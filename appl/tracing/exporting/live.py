@@ -23,7 +23,7 @@ _SHARE = 5
 def follow(
     path: Path, *, content: bool = False, inference: bool = False, pause_s: float = _PAUSE_S
 ) -> Iterator[Spans]:
-    """What has become complete of the trace at *path*, again and again until its run is over.
+    """Yields newly completed spans of the trace at *path* until its run is over.
 
     *content* and *inference* are as for ``spans_of``. Raises ``TraceError``.
     """

@@ -226,7 +226,10 @@ class _Maker:
         return span
 
     def _superseded(self, call: Call, root: Span) -> Span:
-        """What an earlier process sent and a later one asked again: it may have been paid."""
+        """The span of a call that an earlier process sent and a later one repeated.
+
+        It may have been paid for.
+        """
         span = self._call(call, root)
         span.identity = self._identity(f"call of process {call.incarnation}", call.address)
         span.attributes[names.SUPERSEDED], span.whole = True, True
@@ -283,7 +286,7 @@ class _Maker:
         return about if paid is None else {**about, names.COST: paid}
 
     def _paid(self, call: Call) -> float | None:
-        """What the answer cost in units of currency, where that is known and it was paid here."""
+        """The cost of the answer in units of currency, if it is known and was paid in this run."""
         known = [
             cost
             for kind, usage, cost in costs.entries(call, self._terms)

@@ -1,7 +1,6 @@
-"""Which runs are wanted, and in which order.
+"""Selects and orders runs.
 
-Invariant: a run of which something is not known is not among those that are to have at least so
-much of it.
+Invariant: a run of which something is not known is not selected by a bound on it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the runs must be; a field that is not given asks for nothing.
+    """Conditions on runs; a field that is not given sets none.
 
     ``program`` may hold ``*``. ``model`` is a part of a model's name. ``failed`` asks for runs that
     failed, crashed, or in which a call failed. ``cost`` is in millionths. ``words`` must all be in
@@ -55,7 +54,7 @@ class Wanted:
     words: tuple[str, ...] = ()
 
     def has(self, row: Row) -> bool:
-        """Whether *row* is wanted."""
+        """True if *row* meets all conditions."""
         return all(
             (
                 self.program is None or fnmatch.fnmatchcase(row.program, self.program),

@@ -60,7 +60,7 @@ def rows(home: Path) -> list[Row]:
 
 
 def scan(home: Path) -> list[Row]:
-    """What :func:`rows` says, without any index: its naive twin."""
+    """The rows of :func:`rows`, without any index: its naive twin."""
     found = [row_of(path, foreign) for path, foreign in dict(_files(home)).values()]
     return sorted(found, key=lambda row: (row.began, row.name), reverse=True)
 
@@ -72,7 +72,7 @@ def _files(home: Path) -> Iterator[tuple[str, tuple[Path, bool]]]:
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """What changes when a file does; ``None`` when it is gone."""
+    """Size, time and inode, which change when a file does; ``None`` when it is gone."""
     try:
         facts = path.stat()
     except OSError:

@@ -1,6 +1,6 @@
-"""What a run leaves beside its trace: the key of a private one, and notes of its exports.
+"""Files that a run leaves beside its trace: the key of a private one, and notes of its exports.
 
-Invariant: both go with the trace, whoever removes it. Nothing else is removed.
+Invariant: both are removed with the trace, whoever removes it. Nothing else is removed.
 """
 
 from __future__ import annotations

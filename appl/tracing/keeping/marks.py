@@ -11,7 +11,7 @@ SUFFIX = ".keep"
 
 
 def is_kept(path: Path) -> bool:
-    """Whether the trace at *path* is marked."""
+    """True if the trace at *path* is marked."""
     return path.with_suffix(SUFFIX).exists()
 
 

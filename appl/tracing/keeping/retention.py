@@ -1,7 +1,7 @@
-"""Which runs are old enough to go.
+"""Selects the runs that are old enough to be removed.
 
 Invariant: a run that is running, is marked to be kept, was imported, or cannot be read is never
-among them.
+selected.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from appl.tracing.keeping.row import Row
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much is kept: no run older than ``age``, no more than ``runs``, no more bytes than
-    ``size``; ``None`` sets no limit. ``failed`` keeps what failed or crashed besides."""
+    """The limits on kept runs; ``None`` sets no limit.
+
+    No run older than ``age`` is kept, no more than ``runs``, no more bytes than ``size``.
+    ``failed`` keeps runs that failed or crashed besides.
+    """
 
     age: timedelta | None = None
     runs: int | None = None
@@ -25,7 +28,7 @@ class Retention:
 
     @property
     def limits(self) -> bool:
-        """Whether anything is limited."""
+        """True if anything is limited."""
         return (self.age, self.runs, self.size) != (None, None, None)
 
 
@@ -38,14 +41,14 @@ class Removal:
 
 
 def is_safe(row: Row, retention: Retention) -> bool:
-    """Whether *row* stays whatever the limits are."""
+    """True if *row* stays whatever the limits are."""
     if row.imported or row.kept or row.state in ("running", "unreadable"):
         return True
     return retention.failed and (row.failed > 0 or row.state in ("failed", "crashed"))
 
 
 def removals(rows: Iterable[Row], retention: Retention, now: datetime) -> list[Removal]:
-    """Which of *rows* go, oldest first. What stays in any case counts for the size alone."""
+    """The runs of *rows* to remove, oldest first; runs that are safe count for the size alone."""
     every = sorted(rows, key=lambda row: (row.began, row.name), reverse=True)
     taken = sum(row.size for row in every if is_safe(row, retention) and not row.imported)
     gone: list[Removal] = []

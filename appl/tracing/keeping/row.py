@@ -1,4 +1,4 @@
-"""What there is to say about one run, for listing, filtering and sorting.
+"""A summary of one run, for listing, filtering and sorting.
 
 Invariant: it depends on the file alone, so that an index of rows can be made again at any time.
 """
@@ -56,12 +56,12 @@ class Row:
 
     @property
     def unpriced(self) -> int:
-        """How many answers have an unknown cost: ``cost`` is without them."""
+        """The number of answers whose cost is not known: ``cost`` is without them."""
         return _count(self.totals.get("cost_unknown"))
 
     @property
     def kept(self) -> bool:
-        """Whether it is marked to be kept."""
+        """True if it is marked to be kept."""
         return is_kept(self.path)
 
     def as_data(self) -> dict[str, Any]:

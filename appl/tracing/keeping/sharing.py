@@ -70,8 +70,10 @@ def _copy(reading: BinaryIO, file: BinaryIO, veil: Veil, content: bool) -> None:
 
 
 def _gathered(veil: Veil, records: Iterator[Any]) -> Iterator[bytes]:
-    """What *veil* leaves of *records*: what stands for a text may be longer than it was, so that a
-    block may become several."""
+    """Blocks of the *records* that *veil* lets through.
+
+    What stands for a text may be longer than it was, so that a block may become several.
+    """
     held: list[bytes] = []
     size = 0
     for each in records:

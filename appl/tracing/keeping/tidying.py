@@ -16,7 +16,7 @@ from appl.tracing.keeping.retention import Removal, Retention, removals
 
 
 class Settings(Protocol):
-    """What the settings say about retention: texts as the user wrote them."""
+    """The settings of retention: texts as the user wrote them."""
 
     @property
     def home(self) -> Path: ...
@@ -31,7 +31,7 @@ class Settings(Protocol):
 
 
 def retention_of(config: Settings) -> Retention:
-    """How much is kept."""
+    """The limits that the settings name."""
     age, size = config.keep_age, config.keep_size
     return Retention(
         None if age is None else finding.length(age),

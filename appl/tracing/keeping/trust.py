@@ -1,7 +1,7 @@
-"""Which traces are one's own: those whose blocks are all signed with the user's key.
+"""Tells the user's own traces from others: all blocks are signed with the user's key.
 
-Invariant: where a trace lies says nothing. One that is not one's own is read and compared, and
-nothing is started or asked because of it.
+Invariant: a trace's place says nothing. A trace of somebody else is read and compared, and nothing
+is started or asked because of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whether a trace is whole: checksums, references, digests, and what a replay of it can give.
+"""Checks that a trace is whole: checksums, references, digests, and what a replay of it can give.
 
-Invariant: only reads. What is not found wrong here is what the writer wrote, up to the end of the
-file or to a last group that a crash cut off.
+Invariant: only reads. Everything that passes is as the writer wrote it, up to the end of the file
+or to a last group that a crash cut off.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN = 20
 
 @dataclass(slots=True)
 class Verdict:
-    """What was checked, and what is wrong with it.
+    """The result of a check: what was checked, and what is wrong.
 
     ``digests`` counts contents that were computed again, ``masked`` calls whose content cannot be.
     ``state`` is that of the file, ``reason`` how a run that is over ended.
@@ -47,7 +47,7 @@ class Verdict:
 
     @property
     def good(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         return not self.wrong
 
     def as_data(self) -> dict[str, Any]:
@@ -59,8 +59,11 @@ class Verdict:
 
 @dataclass(slots=True)
 class Agreement:
-    """How far another run agrees: of ``calls`` of both at one place, in how many the same
-    ``contents`` were asked and the same ``answers`` given. ``differs`` are the other addresses."""
+    """The agreement with another run.
+
+    Of the ``calls`` at one address in both, ``contents`` counts those with the same content and
+    ``answers`` those with the same answers. ``differs`` are the other addresses.
+    """
 
     calls: int = 0
     contents: int = 0
@@ -73,7 +76,7 @@ class Agreement:
 
 
 def compare(path: Path, other: Path, home: Path | None = None) -> Agreement:
-    """How far the run *other* agrees with the one at *path*, of which there may be digests alone.
+    """The agreement of the run *other* with the one at *path*, which may hold digests alone.
 
     Raises ``TraceError``.
     """

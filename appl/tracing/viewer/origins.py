@@ -1,4 +1,4 @@
-"""Where the pieces of a prompt come from: source lines, and calls whose answers stand in it.
+"""The origins of a prompt's pieces: source lines, and calls whose answers stand in it.
 
 Invariant: pieces lie within their message, in order, and do not overlap; what was not recorded is
 claimed only of text that is the answer of a call that the prompt was made of.

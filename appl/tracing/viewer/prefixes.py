@@ -1,4 +1,4 @@
-"""What the prompts of a run have in common at their beginnings, and what of it was in a cache.
+"""The common beginnings of a run's prompts, and how much of them was in a cache.
 
 Invariant: a node is a beginning that at least two calls share, and the longest such; the calls
 below a node are those whose prompts begin with it. Prompts of other models never share.
@@ -189,7 +189,7 @@ def _marked(message: Message) -> str:
 
 
 def _common(label: str, text: str, start: int) -> int:
-    """How much of the beginning of *label* stands in *text* at *start*."""
+    """The length of the longest beginning of *label* that stands in *text* at *start*."""
     low, high = 0, len(label)
     while low < high:
         middle = (low + high + 1) // 2

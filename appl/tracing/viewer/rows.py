@@ -56,11 +56,11 @@ class Rows:
             self._log.append(row)
 
     def news(self, since: int) -> bool:
-        """Whether anything has changed since the cursor *since*."""
+        """True if anything has changed since the cursor *since*."""
         return since < len(self._log)
 
     def changes(self, since: int = 0, most: int = PAGE) -> dict[str, Any]:
-        """What has changed since the cursor *since*, of at most *most* entries of the log.
+        """The changes since the cursor *since*, of at most *most* entries of the log.
 
         ``rows`` are the numbers of the rows; the columns are in their order. ``next`` is the cursor
         to ask with for more. ``strings`` are all so far.
@@ -141,7 +141,7 @@ def _outcome(outcome: str | None) -> int:
 
 
 def answer_of(each: Call | ToolUse) -> str:
-    """What came of a call, as one text: the answer, the error, or nothing yet."""
+    """The result of a call as one text: the answer, the error, or nothing yet."""
     if isinstance(each, ToolUse):
         if each.message is not None:
             return each.message.shown

@@ -1,4 +1,4 @@
-"""What was said in a call, as JSON-ready data: its prompt by message numbers, answers, attempts.
+"""The texts of a call as JSON-ready data: its prompt by message numbers, answers, attempts.
 
 Invariant: a message that several calls share has one number and is sent once; images and sounds
 are described, never sent.

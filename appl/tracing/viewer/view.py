@@ -1,4 +1,4 @@
-"""What a browser can ask about one run, or about two: documents of plain data, by name.
+"""The documents that a browser can ask for about one run, or about two: plain data, by name.
 
 Invariant: a document is made of one moment of a run that may be growing; an unknown name, or a
 number that is not one, is a ``KeyError``.

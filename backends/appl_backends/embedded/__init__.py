@@ -113,7 +113,7 @@ class Embedded:
 
     @property
     def profile(self) -> Profile:
-        """What this backend is and can do."""
+        """The name, features and limits of this backend."""
         return Profile(
             "embedded",
             FEATURES,
@@ -125,7 +125,7 @@ class Embedded:
 
     @property
     def cache_tokens(self) -> int | None:
-        """How many tokens the prefix cache holds; none with the naive one."""
+        """The number of tokens in the prefix cache; none with the naive one."""
         return self.engine.cache.report().blocks * BLOCK
 
     def prompt_tokens(self, request: Request) -> list[int]:
@@ -165,7 +165,7 @@ class Embedded:
         return [0.0, *task.live[0].entries]
 
     def count_tokens(self, text: str) -> int:
-        """How many tokens *text* has, role and end of a message left out."""
+        """The number of tokens of *text*, without role and end of a message."""
         return len(self.tokenizer.encode(text))
 
     async def aclose(self) -> None:
@@ -296,7 +296,7 @@ def _cache(kind: str, model: Llama, tokens: int) -> Cache:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a request does not say, from ``generation_config.json`` and the settings."""
+    """Defaults of a request's options, from ``generation_config.json`` and the settings."""
 
     temperature: float
     top_p: float

@@ -1,6 +1,6 @@
-"""What a prefix cache is: a sequence opens it, publishes what it computed, and closes.
+"""The interface of a prefix cache: a sequence opens it, publishes what it computed, and closes.
 
-Invariant: between ``open`` and ``close`` what the sequence matched or published is not evicted.
+Invariant: between ``open`` and ``close`` nothing is evicted that the sequence matched or published.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Cache(Protocol):
     shares: bool
 
     def match(self, tokens: Tokens, space: str = "") -> int:
-        """How many leading *tokens* are held."""
+        """The number of leading *tokens* in the cache."""
 
     def open(self, tokens: Tokens, row: Row, space: str = "") -> Hold:
         """Lock the longest held prefix of *tokens* and copy it into the empty *row*."""
@@ -57,4 +57,4 @@ class Cache(Protocol):
         """Evict all that is not locked."""
 
     def report(self) -> CacheReport:
-        """What is held now."""
+        """The state of the cache now."""

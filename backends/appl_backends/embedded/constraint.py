@@ -1,4 +1,4 @@
-"""What an answer may look like: a regex, a grammar or a JSON schema as masks over the vocabulary.
+"""Constraints on an answer: a regex, a grammar or a JSON schema as masks over the vocabulary.
 
 Invariant: an answer that ends by itself satisfies its constraint; only one that is cut by its
 token limit may not.
@@ -51,7 +51,7 @@ class Constraint:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing but the end may follow."""
+        """True if nothing but the end may follow."""
         return bool(self._matcher.is_stopped())
 
     def fork(self) -> Constraint:

@@ -167,7 +167,7 @@ def _tokens(grammar: str) -> Iterator[_Token]:
 
 
 def _begins(token: _Token, after: _Token | None) -> bool:
-    """Whether a rule begins with *token*."""
+    """True if a rule begins with *token*."""
     return token.kind == "name" and after is not None and after.kind == "define"
 
 
@@ -226,7 +226,7 @@ def _code(character: str) -> str:
 
 
 def _times(token: _Token) -> str:
-    """How often something comes: ``*``, ``+``, ``?`` or ``{least,most}``."""
+    """A repetition: ``*``, ``+``, ``?`` or ``{least,most}``."""
     if token.kind != "times":
         return token.text
     least, comma, most = (part.strip() for part in token.text[1:-1].partition(","))

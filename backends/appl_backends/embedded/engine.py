@@ -30,7 +30,7 @@ HEADROOM = 64
 
 @dataclass(slots=True)
 class Counters:
-    """What the engine has done since it was made.
+    """Counters of the engine's work since it was made.
 
     ``abort_steps`` is the largest number of steps that ended between an abort and its effect.
     """
@@ -96,7 +96,7 @@ class Engine:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to do."""
+        """True if there is nothing to do."""
         return not (self.inbox or self.waiting or self.running)
 
     def step(self) -> list[Outcome]:
@@ -210,7 +210,7 @@ class Engine:
         return ready
 
     def _should_wait(self, run: Run) -> bool:
-        """Whether a running sequence is computing a prefix that *run* can then take from it."""
+        """True if a running sequence is computing a prefix that *run* can then take from it."""
         task = run.task
         if task.first is None and any(other.task is task for other in self.running):
             return True
@@ -238,7 +238,10 @@ class Engine:
         return length, found
 
     def _reusable(self, run: Run) -> int:
-        """How many ids of *run* may come from the cache: all, if what follows them is known."""
+        """The number of ids of *run* that may come from the cache.
+
+        All may, if the logits behind them are known or not needed.
+        """
         known = len(run.task.prompt)
         if run.scores and run.task.to_score is not None:
             return run.task.to_score
@@ -296,7 +299,7 @@ class Engine:
     def _read(
         self, runs: Sequence[Run], spans: Sequence[Span], logits: F32
     ) -> Iterator[tuple[Run, F32]]:
-        """Which sequence each row of logits belongs to; prompts that grew go to the cache."""
+        """Yields each row of logits with its sequence; prompts that grew go to the cache."""
         at = 0
         for run, span in zip(runs, spans, strict=True):
             if span.row.length - len(span.tokens) < len(run.task.prompt):

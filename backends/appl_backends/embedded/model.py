@@ -107,7 +107,7 @@ class Rows:
 
     @property
     def room(self) -> int:
-        """How many positions are free, in whatever pieces."""
+        """The number of free positions, in whatever pieces."""
         return sum(end - start for start, end in self._free)
 
     def take(self, count: int) -> Row | None:
@@ -393,7 +393,7 @@ class _Views:
 
 
 def _slots(spans: Sequence[Span]) -> slice | list[int]:
-    """Where the next key and value of each row belong; a slice is cheaper than a list of one."""
+    """The places of the next key and value of each row; a slice is cheaper than a list of one."""
     slots = [span.row.start + span.row.length for span in spans]
     return slice(slots[0], slots[0] + 1) if len(slots) == 1 else slots
 

@@ -15,7 +15,7 @@ class NaiveCache:
     shares = False
 
     def match(self, tokens: Tokens, space: str = "") -> int:
-        """How many leading *tokens* are held: none."""
+        """The number of leading *tokens* in the cache: none."""
         return 0
 
     def open(self, tokens: Tokens, row: Row, space: str = "") -> Hold:

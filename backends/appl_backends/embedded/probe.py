@@ -16,7 +16,7 @@ Scored = tuple[float, int]
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What is wanted: entries of the prompt after position *start*, and of every answer.
+    """The wanted entries: of the prompt after position *start*, and of every answer.
 
     A *start* behind the prompt's last position wants none of the prompt. Each entry also has the
     *top* likeliest tokens, and those of *tokens*.
@@ -38,7 +38,7 @@ class Entry:
 
 
 def entry(logits: F32, token: int, probe: Probe) -> Entry:
-    """What *logits* say of *token*, and of the others that *probe* wants."""
+    """The entry of *token* in *logits*, with the other tokens that *probe* wants."""
     logprobs = log_softmax(logits)
     top = tuple((value, other) for other, value in best(logprobs, probe.top))
     return Entry(float(logprobs[token]), token, top, _of(logprobs, probe.tokens))

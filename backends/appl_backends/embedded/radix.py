@@ -87,7 +87,7 @@ class RadixCache:
         self._tick = 0
 
     def match(self, tokens: Tokens, space: str = "") -> int:
-        """How many leading *tokens* are held."""
+        """The number of leading *tokens* in the cache."""
         root = self._spaces.get(space) if space else self.root
         return self._walk(root, tokens)[1] if root is not None else 0
 
@@ -129,7 +129,7 @@ class RadixCache:
         self._evict(self.count)
 
     def report(self) -> CacheReport:
-        """What is held now; may be called from any thread."""
+        """The state of the cache now; may be called from any thread."""
         return CacheReport(
             blocks=self.count,
             free_blocks=len(self.blocks.free),

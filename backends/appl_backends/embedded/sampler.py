@@ -23,7 +23,7 @@ TOLERANCE = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """How one sample chooses its tokens."""
+    """The random choice of one sample's tokens."""
 
     temperature: float
     top_p: float
@@ -68,7 +68,7 @@ def _greedy(logits: F32) -> Picked:
 
 
 def _near(u: float, boundary: float, tolerance: float) -> bool:
-    """Whether *boundary*, a cumulated probability, might lie on the other side of *u*.
+    """True if *boundary*, a cumulated probability, might lie on the other side of *u*.
 
     When logits differ by no more than the tolerance from what they should be, relative to each
     other, a cumulated probability c is off by at most the tolerance times c (1 - c).
@@ -106,7 +106,7 @@ def _nucleus(
 
 
 def _shaky_cut(ordered: F32, heap: F64, size: int, top_p: float, tolerance: float) -> bool:
-    """Whether the nucleus might be one token larger or smaller, or hold another last token."""
+    """True if the nucleus might be one token larger or smaller, or have another last token."""
     before = float(heap[size - 2]) if size > 1 else 0.0
     if _near(top_p, before, tolerance) or _near(top_p, float(heap[size - 1]), tolerance):
         return True

@@ -1,4 +1,4 @@
-"""What the engine works on: a task, its sequences, and what comes of them; values without rules.
+"""The engine's data: a task, its sequences, and their results; values without rules.
 
 Invariant: a run has a row and a hold exactly while it is running.
 """
@@ -102,31 +102,31 @@ class Run:
 
     @property
     def todo(self) -> int:
-        """How many of its ids have no keys and values yet."""
+        """The number of its ids that have no keys and values yet."""
         return len(self.ids) - (self.row.length if self.row else 0)
 
     @property
     def prefilling(self) -> bool:
-        """Whether it still computes what it started with."""
+        """True if it still computes what it started with."""
         return self.row is not None and self.row.length < len(self.tokens)
 
     @property
     def fresh(self) -> bool:
-        """Whether nothing of the answer is there yet."""
+        """True if nothing of the answer is there yet."""
         return not self.generated and not self.logprobs
 
     @property
     def forks(self) -> bool:
-        """Whether the logits that follow the prompt are known from another run of the task."""
+        """True if the logits that follow the prompt are known from another run of the task."""
         return self.task.first is not None and self.fresh
 
     @property
     def scores(self) -> bool:
-        """Whether it is the one that takes the prompt's entries, or will be."""
+        """True if it takes the prompt's entries, or will take them."""
         return self.task.to_score is not None and self.task.scorer in (None, self)
 
     def ends_with(self, token: int, end: int) -> bool:
-        """Whether *token* ends the answer, and is not part of it; *end* is that of a turn."""
+        """True if *token* ends the answer, and is not part of it; *end* is that of a turn."""
         return (token == end and not self.task.ignore_end) or token in self.task.stop_tokens
 
     def matched(self, end: int) -> int | str:
@@ -139,7 +139,7 @@ class Run:
 
     @property
     def generated(self) -> int:
-        """How many tokens it has sampled."""
+        """The number of tokens that it has sampled."""
         return 0 if self.task.options else len(self.ids) - len(self.task.prompt)
 
     def sample(self) -> Sample:
@@ -159,7 +159,7 @@ class Run:
         return [entry.logprob for entry in self.logprobs]
 
     def begin_call(self) -> None:
-        """What follows is a tool call, and no text."""
+        """Begins a tool call: no text follows."""
         assert self.task.offer is not None, "only what was offered is called"
         self.called, self.constraint = True, self.task.offer.calls.fork()
         self.writer = Writer()

@@ -1,4 +1,4 @@
-"""How many threads BLAS uses for the engine's products, without touching anyone else's setting.
+"""Sets the threads of BLAS for the engine's products, without touching anyone else's setting.
 
 Invariant: the process's setting is what it was whenever no engine step is running. With matrices
 this small a second thread gains little, and where another process or thread keeps a core busy,

@@ -146,7 +146,7 @@ class Tokenizer:
 
 
 def is_begun(messages: Messages | None) -> bool:
-    """Whether the conversation ends with an answer that is to be continued."""
+    """True if the conversation ends with an answer that is to be continued."""
     last = messages.message if messages is not None else None
     return last is not None and last.role == "assistant" and not last.tool_calls
 
@@ -167,7 +167,7 @@ def too_long(length: str, limit: int) -> PromptTooLong:
 
 
 def _token_bytes(vocab: dict[str, int], special: set[int]) -> list[bytes]:
-    """What each id stands for, as bytes; special tokens stand for nothing."""
+    """The bytes of each id; special tokens have none."""
     alphabet = {char: byte for byte, char in _alphabet().items()}
     found = [b""] * (max(vocab.values()) + 1)
     for token, index in vocab.items():

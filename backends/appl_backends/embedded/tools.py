@@ -42,7 +42,7 @@ class Offer:
 def offer(
     sampling: Sampling, constraints: Constraints, begun: bool, content: bytes
 ) -> Offer | None:
-    """What *sampling* offers; nothing without tools, or where the answer has *begun* as text."""
+    """The tools that *sampling* offers; none where the answer has *begun* as text."""
     if not sampling.tools or sampling.tool_choice == "none":
         return None
     must = sampling.tool_choice not in (None, "auto")

@@ -22,7 +22,7 @@ from appl_backends.embedded.threads import BlasThreads
 
 @dataclass(slots=True, eq=False)
 class _Caller:
-    """Who waits for a task, and on which loop."""
+    """The waiting coroutine of a task, and its loop."""
 
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Response]

@@ -83,7 +83,7 @@ class OpenAI:
 
     @property
     def profile(self) -> Profile:
-        """What this backend is and can do."""
+        """The name, features and limits of this backend."""
         return self._profile
 
     async def connect(self) -> None:
@@ -173,6 +173,6 @@ async def _one(piece: bytes) -> AsyncIterator[bytes]:
 
 
 def _is_known(url: str | None) -> bool:
-    """Whether the key in the environment is meant for *url*."""
+    """True if the key in the environment is meant for *url*."""
     known = (None, os.environ.get("OPENAI_BASE_URL"))
     return url in known or host_of(url or "") == "api.openai.com"

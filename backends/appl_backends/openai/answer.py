@@ -280,7 +280,7 @@ class Assembly:
 
     @property
     def complete(self) -> bool:
-        """Whether every sample has its finish reason."""
+        """True if every sample has its finish reason."""
         done = [each for each in self._samples.values() if each.finish is not None]
         return len(done) == self._request.n
 

@@ -53,7 +53,7 @@ def body_of(request: Request, model: str, server: Server, *, stream: bool = Fals
 
 
 def asks_for_any_object(sampling: Sampling, prompt: str) -> bool:
-    """Whether the answer may be any JSON object, and the *prompt* says so, as servers want it."""
+    """True if any JSON object will do, and the *prompt* says so, as servers require."""
     return sampling.schema == '{"type":"object"}' and "json" in prompt.lower()
 
 
@@ -107,7 +107,7 @@ def _given(sampling: Sampling, server: Server) -> Iterator[tuple[str, str]]:
 
 
 def _constraint(sampling: Sampling, server: Server) -> Iterator[tuple[str, str]]:
-    """What the answer must look like, in the words of *server*."""
+    """The constraint on the answer, as *server* names it."""
     if sampling.schema is not None:
         schema, strict = strictly(sampling.schema)
         named = f'{{"name":"answer","schema":{schema},"strict":{_json(strict)}}}'
@@ -133,7 +133,7 @@ def _tool_choice(choice: str) -> str:
 
 
 def _continued(messages: Messages | None, server: Server) -> dict[str, str]:
-    """What makes a server go on with the assistant's message that ends the prompt."""
+    """The fields that make a server continue the assistant's message that ends the prompt."""
     begun = messages is not None and messages.outline.role == "assistant"
     if not begun or "prefill" not in server.features:
         return {}

@@ -38,7 +38,7 @@ _LIBRARIES = frozenset({"openai", "httpx", "httpx2", "httpcore", "httpcore2", "a
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the server is and who asks: what the SDK's client is made of. ``repr`` shows no key."""
+    """The server and the account: the arguments of the SDK's client. ``repr`` shows no key."""
 
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
@@ -52,12 +52,12 @@ class Address:
 
     @property
     def is_azure(self) -> bool:
-        """Whether it is reached as Azure is: by deployments and versions of the interface."""
+        """True if it is reached as Azure is: by deployments and versions of the interface."""
         return bool(self.azure_endpoint or self.api_version)
 
     @property
     def seller(self) -> str | None:
-        """Who is paid, where the address is that of a provider whose prices are known."""
+        """The provider that is paid, if the address belongs to one whose prices are known."""
         if self.is_azure:
             endpoint = self.azure_endpoint or self.base_url
             return seller_at(endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT"))
@@ -65,7 +65,7 @@ class Address:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not be shown."""
+        """The values that must not be shown."""
         parts = urlsplit(self.base_url or "")
         asked = (value for _, value in parse_qsl(parts.query))
         found = (
@@ -194,10 +194,10 @@ _GARBLED = frozenset({"BadHttpMessage", "BadStatusLine", "HttpProcessingError", 
 def _network(
     error: BaseException, who: str, begun: bool, secrets: tuple[str, ...]
 ) -> BackendError | None:
-    """What a library says of the network, as one of ours; ``None`` for a bug.
+    """The error of ours for a library's network error; ``None`` for a bug.
 
-    The libraries wrap each other's exceptions, now and then as another kind: whatever aiohttp or
-    the system said first is what counts.
+    The libraries wrap each other's exceptions, now and then as another kind: the first one, which
+    aiohttp or the system raised, decides.
     """
     chain = [error]
     while (before := chain[-1].__cause__ or chain[-1].__context__) is not None:

@@ -51,7 +51,7 @@ class Server:
 
     @property
     def takes_cache_key(self) -> bool:
-        """Whether requests with one key are sent to the machine that has their prefix."""
+        """True if requests with one key are sent to the machine that has their prefix."""
         return self.kind in ("openai", "azure")
 
 

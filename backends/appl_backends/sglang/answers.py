@@ -1,4 +1,4 @@
-"""What the native interface answers, as samples; half an answer is an error.
+"""Reads answers of the native interface as samples; half an answer is an error.
 
 Invariant: a sample comes from an answer that says how it ended.
 """
@@ -109,7 +109,7 @@ def generated(answer: Mapping[str, Any]) -> list[int]:
 
 
 def is_cut(answer: Mapping[str, Any]) -> bool:
-    """Whether a stop string ended the answer, whose tokens are among its ids."""
+    """True if a stop string ended the answer; the string's tokens are among its ids."""
     return isinstance(answer["meta_info"]["finish_reason"].get("matched"), str)
 
 

@@ -109,7 +109,7 @@ def _form(sampling: Sampling) -> dict[str, Any]:
 
 
 def _demand(offer: Offer) -> dict[str, Any]:
-    """What makes an answer a call, or shows the token that begins one."""
+    """The parameters that make an answer a call, or show the token that begins one."""
     schema = offer.schema()
     if schema is not None:
         return {"json_schema": schema}

@@ -81,7 +81,7 @@ class Child:
                 raise LaunchFailed(f"{self.name} was stopped before it answered")
 
     def _answers(self) -> bool:
-        """Whether it answers itself: redirects and proxies of the environment are not followed."""
+        """True if the server answers; redirects and proxies of the environment are not followed."""
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=_ANSWER_S)) as connection:
             try:
                 headers = {"Authorization": f"Bearer {self.key}"}

@@ -139,12 +139,12 @@ class SGLang:
 
     @property
     def server(self) -> Server | None:
-        """What the server said when it was asked; ``None`` before that."""
+        """The server's description of itself; ``None`` before it was asked."""
         return self._known.server if self._known is not None else None
 
     @property
     def cache_tokens(self) -> int | None:
-        """How many tokens the server's prefix cache holds; ``None`` when that is not known."""
+        """The capacity of the server's prefix cache in tokens; ``None`` when it is not known."""
         return self._known.server.cache_tokens if self._known is not None else None
 
     def prompt_tokens(self, request: Request) -> Sequence[int]:
@@ -327,7 +327,7 @@ class SGLang:
         return growing.complete()
 
     async def _asked(self, rid: str, answer: Awaitable[Any]) -> Any:
-        """What is answered to the request *rid*; who is cancelled meanwhile has it aborted."""
+        """The answer to the request *rid*, which is aborted if the waiting task is cancelled."""
         try:
             return await answer
         except asyncio.CancelledError:
@@ -435,7 +435,7 @@ class SGLang:
 def _address(
     url: str | None, api_key: str | None, admin_key: str | None
 ) -> tuple[str, str | None, str | None]:
-    """Where the server is, and its keys; those of the environment belong to its address."""
+    """The server's URL and its keys; the environment's keys belong to the environment's URL."""
     there, key, admin = map(os.environ.get, ENVIRONMENT)
     if url is not None and url != there:
         return url, api_key, admin_key
@@ -443,13 +443,13 @@ def _address(
 
 
 def _fits(prompt: Run, server: Server) -> bool:
-    """Whether *server* takes *prompt*, and has room for an answer."""
+    """True if *server* takes *prompt*, and has room for an answer."""
     longest, context = server.longest or prompt.size, server.context or prompt.size + 2
     return prompt.size <= longest and prompt.size + 1 < context
 
 
 def _most_files() -> int:
-    """How many files this process may have open."""
+    """The number of files that this process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 2**20 if soft == resource.RLIM_INFINITY else soft
 

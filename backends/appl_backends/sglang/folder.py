@@ -1,4 +1,4 @@
-"""Where a model's tokenizer lies on this machine, and what its files say about sampling.
+"""Finds a model's tokenizer on this machine, and what its files say about sampling.
 
 Invariant: nothing is downloaded.
 """

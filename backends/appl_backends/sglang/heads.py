@@ -1,4 +1,4 @@
-"""What every match of a regular expression begins with: computed with the prompt, not generated.
+"""The fixed beginning of a regular expression: computed with the prompt, not generated.
 
 The first characters of ``{"name": "[a-z]+"}`` are known, and still each of their tokens would cost
 a step of decoding. Going over them at once is the idea of the compressed finite state machine of
@@ -87,11 +87,10 @@ class Heads:
 
 
 def fixed(regex: str) -> tuple[str, list[int]]:
-    """What every match of *regex* begins with, and where in it each of these characters ends.
+    """The common beginning of all matches of *regex*, and where in it each character of that ends.
 
-    Only what is plain to see is found: characters that stand for themselves, up to the first that
-    does not, or that is repeated. Nothing, where there is an alternative anywhere, or something
-    that looks back.
+    Only a plain beginning is found: characters that stand for themselves, up to the first that does
+    not, or that is repeated. It is empty if *regex* has an alternative anywhere, or looks back.
     """
     if "|" in regex or regex.startswith("(?") or _LOOKS_BACK.search(regex):
         return "", []

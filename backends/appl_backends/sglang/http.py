@@ -20,7 +20,7 @@ HEAD_BYTES = 1 << 16
 
 
 class NotHttp(Exception):
-    """What came is no HTTP/1.1 answer."""
+    """The data is no HTTP/1.1 answer."""
 
 
 class TooLong(NotHttp):
@@ -55,7 +55,7 @@ class Answer:
         self._parser = httptools.HttpResponseParser(self)
 
     def feed(self, data: bytes) -> bytes:
-        """What *data* adds to the body. Raises ``NotHttp``."""
+        """Reads *data* and returns what it adds to the body. Raises ``NotHttp``."""
         self.begun = self.begun or bool(data)
         if self.complete:
             self.keeps = self.keeps and not data  # nobody asked for more
@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether another request can go out on it."""
+        """True if another request can go out on it."""
         return self.transport is not None and not self.transport.is_closing()
 
     async def ask(self, data: bytes, most: int = 0) -> Answer:
@@ -174,7 +174,7 @@ class Connection(asyncio.Protocol):
         return self.answer
 
     def body(self) -> bytes:
-        """What has come of the body and was not taken before."""
+        """The part of the body that has come and was not taken before."""
         taken, self._body = self._body, []
         return taken[0] if len(taken) == 1 else b"".join(taken)
 

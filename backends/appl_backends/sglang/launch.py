@@ -45,7 +45,7 @@ class Launch:
 
     @property
     def url(self) -> str:
-        """Where requests go."""
+        """The URL of the server or router."""
         return f"http://127.0.0.1:{self._port}"
 
     @property

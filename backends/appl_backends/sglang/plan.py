@@ -1,4 +1,4 @@
-"""What is started of SGLang, and with which settings; what is refused, and why.
+"""The processes of SGLang to start with their settings, and the refused settings with a reason.
 
 Invariant: a server that is started by a plan listens on this machine alone and asks for a key.
 """
@@ -41,12 +41,12 @@ SETTINGS: dict[str, str | None] = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be started.
+    """The servers to start.
 
     *python* is the interpreter that has sglang. *replicas* servers of *tp* × *dp* GPUs each stand
     behind a router when there are several. *server_priority* has the servers order requests by
-    priority instead of by prefix. *more* are further arguments for SGLang. *timeout* is how long a
-    server may take to start, in seconds; *restarts* how often one that ended is started again.
+    priority instead of by prefix. *more* are further arguments for SGLang. *timeout* is the longest
+    start of a server, in seconds; *restarts* how often one that ended is started again.
     """
 
     model: str

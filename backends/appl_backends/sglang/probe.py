@@ -1,4 +1,4 @@
-"""What a server says about itself when it is first asked, and what that costs or forbids.
+"""Asks a server about itself, and judges what its settings cost or forbid.
 
 Invariant: nothing is guessed: what a server does not say is ``None`` here.
 """
@@ -54,7 +54,7 @@ class Server:
     facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def advice(self) -> list[str]:
-        """What could be set otherwise on the server, and what that would be worth."""
+        """Settings of the server that could be better, and the gain."""
         found = []
         if self.radix is False:
             found.append(
@@ -139,7 +139,7 @@ def _server(model: Mapping[str, Any], facts: Mapping[str, Any], context: int | N
 
 
 async def _either(wire: Wire, path: str, older: str) -> Mapping[str, Any]:
-    """What the server says at *path*, or at the *older* one; nothing where a router has neither."""
+    """The server's answer at *path*, or at the *older* one; empty where a router has neither."""
     for each in (path, older):
         try:
             found = await wire.get(each)

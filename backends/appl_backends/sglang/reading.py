@@ -25,7 +25,7 @@ Thinking = Literal["begun", "written"] | None
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How the answers to one request are read.
+    """Reads the answers to one request.
 
     *number* is that of the first sample; *stop* are the strings that end an answer.
     """
@@ -37,7 +37,7 @@ class Reader:
 
     @property
     def plain(self) -> bool:
-        """Whether an answer is its raw text."""
+        """True if an answer is its raw text."""
         return self.offer is None and self.thinking is None
 
     def sample(self, answer: Mapping[str, Any], index: int) -> Sample:
@@ -145,7 +145,7 @@ class Growing:
 
 
 def _adds(event: Mapping[str, Any]) -> bool:
-    """Whether *event* holds fewer tokens than there are."""
+    """True if *event* holds fewer tokens than there are."""
     counted = event["meta_info"].get("completion_tokens")
     return counted is not None and len(event.get("output_ids", ())) < counted
 

@@ -1,4 +1,4 @@
-"""What requests to one server are made with: its tokenizer, its template, its defaults.
+"""The parts that make requests to one server: its tokenizer, its template, its defaults.
 
 Invariant: the tokenizer is the server's own, as far as the server tells.
 """
@@ -79,7 +79,7 @@ async def check_tokenizer(wire: Wire, ready: Ready) -> None:
 
 
 def _thinking(template: ChatTemplate) -> Thinking:
-    """Whether a model with this template reasons before it answers."""
+    """The way in which a model with this template reasons first; ``None`` if it does not."""
     if THOUGHT not in template.source:
         return None
     opened = template.render([{"role": "user", "content": "?"}])

@@ -104,7 +104,7 @@ def tools_as_data(tools: Sequence[str]) -> list[dict[str, Any]]:
 
 
 class Layout:
-    """What a template writes between plain text messages, where that depends on two roles only.
+    """The text between plain messages, for templates where it depends on two roles only.
 
     ``joins`` is the text between a message's text and the next one's, by their roles (``None``:
     the beginning); ``opening`` is what follows the last message when an answer is wanted;
@@ -122,7 +122,7 @@ class Layout:
         self._wary = wary
 
     def fits(self, message: Message) -> bool:
-        """Whether *message* is one that is written as it stands."""
+        """True if *message* is one that is written as it stands."""
         if not message.bare or not message.content.strip():
             return False
         return not (self._wary and "</think>" in message.content)

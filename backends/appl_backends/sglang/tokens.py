@@ -63,7 +63,7 @@ class Run(Sequence[int]):
             run = run.before
 
     def cold(self) -> int:
-        """How many tokens at the end the server has not computed yet."""
+        """The number of tokens at the end that the server has not computed yet."""
         run: Run | None = self
         while run is not None and not run.sent:
             run = run.before
@@ -153,7 +153,7 @@ class Tokenizer:
         return found
 
     def has_words(self, text: str) -> bool:
-        """Whether something in *text* would be taken for a special token."""
+        """True if something in *text* would be taken for a special token."""
         return self._words.search(text) is not None
 
     def marked(self, text: str) -> str:
@@ -415,7 +415,7 @@ class Prompts:
         return ids + self.tokenizer.encode_marked(text[done:])
 
     def _is_ours(self, link: Messages) -> bool:
-        """Whether *link* is an answer of ours, or begins with one."""
+        """True if *link* is an answer of ours, or begins with one."""
         if link.outline.role != "assistant" or link.parent is None:
             return False
         text = link.message.content
@@ -434,7 +434,7 @@ class Prompts:
 
 
 def begun(messages: Messages) -> bool:
-    """Whether the conversation ends with an answer that is to be continued."""
+    """True if the conversation ends with an answer that is to be continued."""
     return messages.outline.role == "assistant" and not messages.outline.tool_calls
 
 
@@ -455,7 +455,7 @@ def clean(text: str) -> str:
 
 
 def _common(ids: Sequence[int], other: Sequence[int]) -> int:
-    """How many ids at the beginning of two lists are the same."""
+    """The number of ids that two lists have in common at the beginning."""
     pairs = zip(ids, other, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(ids), len(other)))
 

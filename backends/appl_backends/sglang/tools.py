@@ -40,7 +40,7 @@ class Style:
     bare: bool = False
 
     def content(self, text: str) -> str:
-        """What *text* says besides its calls."""
+        """The text of an answer without its calls."""
         if self.mark in text:
             return text.partition(self.mark)[0].rstrip()
         return "" if self.bare and text.lstrip().startswith("{") else text
@@ -64,7 +64,7 @@ class Style:
         return (name, given) if isinstance(name, str) and isinstance(given, dict) else None
 
     def demand(self, tools: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
-        """What an answer that must call one of *tools* begins with, and the schema of the rest."""
+        """The beginning of an answer that must call one of *tools*, and the schema of the rest."""
         if self.tagged:
             only = f"{tools[0]['name']}>\n" if len(tools) == 1 else ""
             return self.opening + only, None
@@ -91,7 +91,7 @@ STYLES = (
 
 
 def style_of(template: str) -> Style | None:
-    """How a model with this chat template writes calls, ``None`` when it knows no tools."""
+    """The style in which a model with this template writes calls, ``None`` if it knows no tools."""
     if "tools" not in template:
         return None
     for style in STYLES:
@@ -112,7 +112,7 @@ class Offer:
     content: bytes
 
     def opening(self) -> str:
-        """What the answer has begun with."""
+        """The beginning of the answer that is given, not generated."""
         return self.style.demand(self.tools)[0] if self.must else ""
 
     def schema(self) -> str | None:
@@ -120,7 +120,7 @@ class Offer:
         return self.style.demand(self.tools)[1] if self.must else None
 
     def read(self, text: str, number: int) -> tuple[str, tuple[ToolCall, ...]]:
-        """What sample *number* says, and what it calls."""
+        """The text and the calls of sample *number*."""
         known = {tool["name"]: tool for tool in self.tools}
         written = self.style.calls(text, known)
         if not written:
@@ -137,7 +137,7 @@ class Offer:
 
 
 def offer_of(sampling: Sampling, style: Style | None, content: bytes, begun: bool) -> Offer | None:
-    """What *sampling* offers; nothing without tools, or where the answer has *begun* as text.
+    """The tools that *sampling* offers; ``None`` without any, or if the answer has *begun* as text.
 
     *content* is the digest of the question: calls get their ids from it. Raises ``Unsupported``.
     """

@@ -110,7 +110,7 @@ class Chat:
         return events.response
 
     def _choices(self, job: Job, piece: Piece, sent: dict[int, int]) -> list[dict[str, Any]]:
-        """What there is to say after *piece*; *sent* are the tokens told of each sample."""
+        """The choices to send after *piece*; *sent* counts the tokens sent of each sample."""
         run, found = job.task.live[piece.sample], []
         if piece.sample not in sent:
             found.append(_delta(run, {"role": "assistant", "content": ""}))

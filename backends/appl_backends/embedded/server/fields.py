@@ -38,7 +38,7 @@ class Fields:
         return self._given.get(name) is not None
 
     def has(self, name: str) -> bool:
-        """Whether the field is there, be it as ``null``."""
+        """True if the field is there, be it as ``null``."""
         return name in self._given
 
     def names(self) -> list[str]:
@@ -129,12 +129,12 @@ class Fields:
 
 
 def is_whole(value: object) -> bool:
-    """Whether *value* is an integer; ``true`` is none."""
+    """True if *value* is an integer; ``true`` is none."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def are_tokens(value: object, size: int) -> bool:
-    """Whether *value* is a list of token ids below *size*."""
+    """True if *value* is a list of token ids below *size*."""
     return isinstance(value, list) and all(is_whole(each) and 0 <= each < size for each in value)
 
 

@@ -1,4 +1,4 @@
-"""Which requests may enter, by their host, their origin and the form of their body.
+"""Refuses requests by their host, their origin and the form of their body.
 
 Invariant: a page of another site gets no answer, although its visitor's browser can reach a
 loopback address; no request holds a connection for longer than it may take to arrive.

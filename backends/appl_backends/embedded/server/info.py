@@ -1,4 +1,4 @@
-"""What the server says of itself: its model, its settings, its load and its counters."""
+"""The server's information about itself: its model, its settings, its load and its counters."""
 
 from __future__ import annotations
 

@@ -60,12 +60,12 @@ class Jobs:
 
     @property
     def open(self) -> int:
-        """How many jobs are on their way."""
+        """The number of open jobs."""
         return len(self._open)
 
     @property
     def waiting(self) -> int:
-        """How many sequences wait for a place in the batch."""
+        """The number of sequences that wait for a place in the batch."""
         engine = self.backend.engine
         return len(engine.waiting) + len(engine.inbox)
 

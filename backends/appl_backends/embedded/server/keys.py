@@ -1,6 +1,6 @@
-"""Who may ask for what.
+"""Access to the server's paths by API key.
 
-Invariant: keys are compared in constant time, and never said.
+Invariant: keys are compared in constant time, and never shown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Keys:
         return cls(api or secrets.token_urlsafe(24), admin or secrets.token_urlsafe(24))
 
     def allow(self, path: str, authorization: str | None, *, admin: bool) -> bool:
-        """Whether a request with this ``Authorization`` header may have *path*.
+        """True if a request with this ``Authorization`` header may have *path*.
 
         With *admin*, only the key of administration opens it; that key opens everything else too.
         """

@@ -70,7 +70,7 @@ class Generate:
         return events.response
 
     def _event(self, job: Job, asked: Asked, piece: Piece, sent: _Sent) -> dict[str, Any] | None:
-        """What there is to say after *piece*, or nothing yet."""
+        """The event to send after *piece*, or ``None`` if none is due yet."""
         sent.text += piece.text
         if not piece.finish and piece.tokens - sent.tokens < asked.params.interval:
             return None

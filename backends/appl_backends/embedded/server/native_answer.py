@@ -1,4 +1,4 @@
-"""What a native request is answered with, key by key as SGLang does.
+"""Answers to native requests, key by key as SGLang gives them.
 
 Invariant: the last event of a stream equals the whole answer, unless events hold only what is new.
 """
@@ -38,7 +38,7 @@ class Teller:
         return self.part(job, run, asked, run.writer.text, extent)
 
     def part(self, job: Job, run: Run, asked: Asked, text: str, extent: Extent) -> dict[str, Any]:
-        """What *extent* covers, whose text is *text*."""
+        """The part of the answer that *extent* covers, whose text is *text*."""
         first = len(asked.prompt)
         return {
             "text": text,

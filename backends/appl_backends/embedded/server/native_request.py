@@ -1,4 +1,4 @@
-"""What a native request asks for: the prompts of its body, and what is wanted of each.
+"""Reads a native request: the prompts of its body, and the options of each.
 
 Invariant: a field may hold for all prompts of a batch or give each its own; either way every prompt
 gets one value of the right type.
@@ -178,7 +178,7 @@ class Reader:
         )
 
     def _most(self, wanted: Params, size: int) -> int:
-        """How many tokens may be generated after *size* of the prompt."""
+        """The number of tokens that may be generated after *size* of the prompt."""
         room = self._backend.engine.context
         if size >= room:
             raise self._too_long(size)

@@ -28,7 +28,7 @@ GRACE = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server listens, and the keys that open it."""
+    """A server's address, and the keys that open it."""
 
     url: str
     keys: Keys

@@ -1,4 +1,4 @@
-"""What a request is refused with, and how each interface says it.
+"""Refusals of requests, in the form of each interface.
 
 Invariant: whatever a client sends, it gets one of these bodies or an answer, and no traceback.
 """
@@ -34,7 +34,7 @@ class Refusal(Exception):
 
 
 def refusal_of(error: ApplError) -> Refusal:
-    """What an error of the engine means for the one who asked."""
+    """The refusal by which a client learns of an error of the engine."""
     text = str(error)
     if isinstance(error, PromptTooLong):
         return Refusal(text, code="context_length_exceeded", param="messages")

@@ -1,4 +1,4 @@
-"""How a native request wants its tokens chosen: SGLang's ``sampling_params``.
+"""The sampling parameters of a native request: SGLang's ``sampling_params``.
 
 Invariant: what is accepted is done; a value that the engine would have to ignore is refused.
 """

@@ -1,4 +1,4 @@
-"""What OpenAI's two routes have in common: ids, usage, log-probabilities, unsupported fields."""
+"""Common parts of OpenAI's two routes: ids, usage, log-probabilities, unsupported fields."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check(given: Fields) -> None:
 
 
 def wants_usage(given: Fields) -> bool:
-    """Whether a stream ends with the usage."""
+    """True if a stream ends with the usage."""
     options = given.object("stream_options")
     return options is not None and options.flag("include_usage")
 

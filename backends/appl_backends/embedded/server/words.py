@@ -36,7 +36,7 @@ class Words:
         return self.data(token).decode("utf-8", "replace")
 
     def data(self, token: int) -> bytes:
-        """What *token* stands for; an id without use stands for nothing."""
+        """The bytes of *token*; an id without use has none."""
         if token in self._special:
             return self._special[token]
         return self._bytes[token] if token < len(self._bytes) else b""
