@@ -16,7 +16,14 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
 from appl import tracebacks
 from appl.compat.older import renamed, told_once
-from appl.compiler import Options, Translated, program_of, rebuild, require_function, translate
+from appl.compiler import (
+    CompilerOptions,
+    Translated,
+    program_of,
+    rebuild,
+    require_function,
+    translate,
+)
 from appl.errors import ApplError, InvalidOption
 from appl.prompt import UNFORMATTED, RoleName, Voice
 from appl.runtime import activation
@@ -62,7 +69,9 @@ class Program(Body):
     """A decorated function: its rebuilt body, and how its activations begin and end."""
 
     def __init__(self, f: FunctionType, told: Decoration) -> None:
-        options = Options(ctx=told.ctx, parallel=told.parallel, docstring_as=told.docstring_as)
+        options = CompilerOptions(
+            ctx=told.ctx, parallel=told.parallel, docstring_as=told.docstring_as
+        )
         try:
             self.translated: Translated = translate(f, options)
         except ApplError:

@@ -19,7 +19,7 @@ from typing import Any
 from report import write
 
 from appl import ppl
-from appl.compiler import Options, translate
+from appl.compiler import CompilerOptions, translate
 from appl.runtime.run import Run
 from appl.testing import Instant
 
@@ -57,7 +57,7 @@ def decorating() -> float:
     for f in (over_plain, decorating, importing, main, body):
         copy = types.FunctionType(f.__code__.replace(), f.__globals__)
         began = time.perf_counter()
-        translate(copy, Options())
+        translate(copy, CompilerOptions())
         times.append((time.perf_counter() - began) * 1000)
     return statistics.median(times)
 

@@ -14,7 +14,7 @@ from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, out, say, say_next, term_safe
 from appl.compiler.lint import ALL_RULES, REFUSED, check_text, counted
-from appl.compiler.rules import Finding
+from appl.compiler.rules import LintFinding
 from appl.config import load
 from appl.errors import ConfigError, nearest
 from appl.session.first_run import before_run
@@ -92,7 +92,7 @@ def command(given: Options) -> int:
                     f"(rules: {', '.join(ALL_RULES)})"
                 )
         files = list(_files(given.paths or ["."]))
-        findings: list[Finding] = []
+        findings: list[LintFinding] = []
         for file in files:
             findings += _findings(file, given.select, given.ignore)
         _FORMATS["json" if given.json else given.format](findings, len(files))
@@ -131,21 +131,21 @@ def _hidden(file: Path, root: Path) -> bool:
     return any(part.startswith(".") or part in _SKIPPED for part in folders)
 
 
-def _findings(file: Path, select: Sequence[str], ignore: Sequence[str]) -> list[Finding]:
+def _findings(file: Path, select: Sequence[str], ignore: Sequence[str]) -> list[LintFinding]:
     """What is found in *file*; one that is no text does not keep the others from being read."""
     try:
         text = file.read_text("utf-8")
     except UnicodeDecodeError:
         if REFUSED in ignore or (select and REFUSED not in select):
             return []
-        return [Finding(REFUSED, str(file), 1, 1, 1, 1, "this is not UTF-8 text", "")]
+        return [LintFinding(REFUSED, str(file), 1, 1, 1, 1, "this is not UTF-8 text", "")]
     return check_text(str(file), text, select=select, ignore=ignore)
 
 
 # -- forms of output
 
 
-def _as_text(findings: Sequence[Finding], files: int) -> None:
+def _as_text(findings: Sequence[LintFinding], files: int) -> None:
     for each in findings:
         hint = f"; {each.hint}" if each.hint else ""
         level = _level(each)
@@ -153,15 +153,15 @@ def _as_text(findings: Sequence[Finding], files: int) -> None:
     say(f"appl: {_summary(findings, files)}")
 
 
-def _place(finding: Finding) -> str:
+def _place(finding: LintFinding) -> str:
     return f"{finding.file}:{finding.line}:{finding.column}"
 
 
-def _level(finding: Finding) -> str:
+def _level(finding: LintFinding) -> str:
     return "error" if finding.rule == REFUSED else "warning"
 
 
-def _summary(findings: Sequence[Finding], files: int) -> str:
+def _summary(findings: Sequence[LintFinding], files: int) -> str:
     checked = f"{files} file{'s' * (files != 1)} checked"
     if not findings:
         return f"{checked}, nothing found"
@@ -169,12 +169,12 @@ def _summary(findings: Sequence[Finding], files: int) -> str:
     return f"{checked}, {len(findings)} found: {per_rule}"
 
 
-def _as_json(findings: Sequence[Finding], files: int) -> None:
+def _as_json(findings: Sequence[LintFinding], files: int) -> None:
     data = {"files": files, "findings": [each.as_dict() for each in findings]}
     out(as_json(data, indent=2))
 
 
-def _as_github(findings: Iterable[Finding], files: int) -> None:
+def _as_github(findings: Iterable[LintFinding], files: int) -> None:
     """Workflow commands, which GitHub shows at the lines of a pull request."""
     for each in findings:
         places = f"file={_property(each.file)},line={each.line},endLine={each.end_line}"
@@ -193,14 +193,14 @@ def _property(text: str) -> str:
     return _message(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _as_sarif(findings: Sequence[Finding], files: int) -> None:
+def _as_sarif(findings: Sequence[LintFinding], files: int) -> None:
     rules = [{"id": name, "shortDescription": {"text": text}} for name, text in ALL_RULES.items()]
     driver = {"name": "appl check", "rules": rules}
     run = {"tool": {"driver": driver}, "results": [_result(each) for each in findings]}
     out(as_json({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2))
 
 
-def _result(finding: Finding) -> dict[str, Any]:
+def _result(finding: LintFinding) -> dict[str, Any]:
     region = {
         "startLine": finding.line, "startColumn": finding.column,
         "endLine": finding.end_line, "endColumn": finding.end_column,
@@ -214,7 +214,7 @@ def _result(finding: Finding) -> dict[str, Any]:
     }  # fmt: skip
 
 
-_FORMATS: dict[str, Callable[[Sequence[Finding], int], None]] = {
+_FORMATS: dict[str, Callable[[Sequence[LintFinding], int], None]] = {
     "text": _as_text,
     "github": _as_github,
     "sarif": _as_sarif,

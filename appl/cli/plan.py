@@ -14,7 +14,16 @@ from appl.cli.failure import guarded
 from appl.cli.target import load, parse
 from appl.cli.terminal import as_json, one_line, out, term_safe
 from appl.compiler import Graph, compile_graph
-from appl.compiler.plan import Factor, Plan, Prefix, Site, Totals, make_plan, product, totals
+from appl.compiler.plan import (
+    CallSite,
+    Factor,
+    PlanTotals,
+    Prefix,
+    PrefixPlan,
+    make_plan,
+    product,
+    totals,
+)
 from appl.config import load as load_config
 from appl.session import choose, make_backend
 
@@ -112,7 +121,9 @@ def _tokens() -> tuple[Callable[[str], int], str]:
 # -- for reading
 
 
-def _text(plan: Plan, counted: Totals, size: Callable[[str], int], unit: str) -> Iterator[str]:
+def _text(
+    plan: PrefixPlan, counted: PlanTotals, size: Callable[[str], int], unit: str
+) -> Iterator[str]:
     graph = plan.graph
     yield f"plan of {graph.name}  {graph.file}:{graph.line}"
     if not plan.sites:
@@ -166,7 +177,7 @@ def _shared(prefix: Prefix) -> str:
     return ""
 
 
-def _call(site: Site) -> str:
+def _call(site: CallSite) -> str:
     times = _times(site.loops)
     notes = [f"× {times}"] if times else []
     notes += [] if site.certain else ["at most"]
@@ -180,7 +191,7 @@ def _times(loops: tuple[Factor, ...]) -> str:
     return str(count) if count is not None and loops else " × ".join(f.written for f in loops)
 
 
-def _sum(sites: tuple[Site, ...]) -> str:
+def _sum(sites: tuple[CallSite, ...]) -> str:
     fixed = sum(site.calls for site in sites if site.calls is not None)
     open_ones = [_times(site.loops) for site in sites if site.calls is None]
     shown = [str(fixed)] if fixed or not open_ones else []
@@ -191,7 +202,9 @@ def _sum(sites: tuple[Site, ...]) -> str:
 # -- as data
 
 
-def _data(plan: Plan, counted: Totals, size: Callable[[str], int], unit: str) -> dict[str, Any]:
+def _data(
+    plan: PrefixPlan, counted: PlanTotals, size: Callable[[str], int], unit: str
+) -> dict[str, Any]:
     return {
         "function": plan.graph.name,
         "file": plan.graph.file,
@@ -208,7 +221,7 @@ def _data(plan: Plan, counted: Totals, size: Callable[[str], int], unit: str) ->
     }
 
 
-def _site_data(site: Site) -> dict[str, Any]:
+def _site_data(site: CallSite) -> dict[str, Any]:
     return {
         "path": site.path, "call": site.label, "file": site.file, "line": site.line,
         "calls": site.calls, "times": _times(site.loops) or "1", "certain": site.certain,

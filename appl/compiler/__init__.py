@@ -4,7 +4,7 @@ from appl.compiler.fence import require_function
 from appl.compiler.ir import Graph, Hooks
 from appl.compiler.names import program_of
 from appl.compiler.passes import (
-    Options,
+    CompilerOptions,
     Translated,
     compile_graph,
     graph_of,
@@ -14,9 +14,9 @@ from appl.compiler.passes import (
 )
 
 __all__ = [
+    "CompilerOptions",
     "Graph",
     "Hooks",
-    "Options",
     "Translated",
     "compile_graph",
     "graph_of",

@@ -17,7 +17,7 @@ from appl.compiler.history import FUTURES
 from appl.compiler.ir import HOOK_NAMES, PLACEHOLDER, Hooks
 from appl.compiler.lower import Lowered
 from appl.compiler.nodes import at, copied
-from appl.compiler.source import Def, Found, first_line, is_remembered, remember, stale
+from appl.compiler.source import Def, FunctionSource, first_line, is_remembered, remember, stale
 
 _FACTORY = "⟨factory⟩"
 _TOO_NESTED = (
@@ -26,7 +26,7 @@ _TOO_NESTED = (
 )
 
 
-def assemble(lowered: Lowered, found: Found, user: CodeType) -> CodeType:
+def assemble(lowered: Lowered, found: FunctionSource, user: CodeType) -> CodeType:
     """The code of the lowered function, with a placeholder where the hooks are to be."""
     module = _module(lowered, found, user)
     with warnings.catch_warnings():
@@ -93,7 +93,7 @@ def _copy_annotations(f: FunctionType, new: FunctionType) -> None:
         new.__annotations__ = f.__annotations__
 
 
-def _module(lowered: Lowered, found: Found, user: CodeType) -> ast.Module:
+def _module(lowered: Lowered, found: FunctionSource, user: CodeType) -> ast.Module:
     """``def ⟨factory⟩(free variables): class Owner: def f``, all on the user's lines."""
     definition: ast.stmt = _bare(lowered.node)
     if found.owner:
@@ -172,7 +172,7 @@ def _check_same(code: CodeType, user: CodeType) -> None:
         raise stale(user)
 
 
-def _remember_nested(code: CodeType, lowered: Lowered, found: Found) -> None:
+def _remember_nested(code: CodeType, lowered: Lowered, found: FunctionSource) -> None:
     """The ``@ppl`` functions inside are found again by their code, without the file."""
     wanted = {(first_line(each.node), each.node.name): each for each in lowered.nested}
     todo = [code] if wanted else []

@@ -11,24 +11,24 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from appl.compiler.source import Source
+from appl.compiler.source import SourceFile
 
 _TRIPLE = re.compile(r"[a-zA-Z]{0,2}(\"\"\"|''')")
 _INDENT = re.compile(r"[ \t]*")
 
 
-def is_triple_quoted(node: ast.expr, source: Source) -> bool:
+def is_triple_quoted(node: ast.expr, source: SourceFile) -> bool:
     """True if the string at *node* begins with three quotes in the source."""
     return _TRIPLE.match(source.starts_at(node)) is not None
 
 
-def text_of(node: ast.Constant, source: Source) -> str:
+def text_of(node: ast.Constant, source: SourceFile) -> str:
     """The prompt text of a constant statement string: dedented if it stands in three quotes."""
     text = str(node.value)
     return cleaned(text) if is_triple_quoted(node, source) else text
 
 
-def parts_of(node: Any, source: Source) -> list[Any]:
+def parts_of(node: Any, source: SourceFile) -> list[Any]:
     """The parts of an f-string statement in order: constant texts, and the nodes of its holes."""
     values: list[Any] = node.values
     texts: list[str | None]

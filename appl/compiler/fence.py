@@ -14,7 +14,7 @@ from typing import Any
 
 from appl.compiler.names import Names, is_ppl
 from appl.compiler.nodes import copied
-from appl.compiler.source import Found, find
+from appl.compiler.source import FunctionSource, find
 from appl.errors import PromptSyntaxError, SourceUnavailable
 
 _SWAPPED = (staticmethod, classmethod, property, functools.cached_property)
@@ -44,7 +44,7 @@ def swapped(kind: str) -> str:
     )
 
 
-def refuse_wrapper(found: Found) -> PromptSyntaxError:
+def refuse_wrapper(found: FunctionSource) -> PromptSyntaxError:
     """The error for ``@ppl`` above a decorator that wraps the function *found*."""
     name = found.node.name
     return found.source.refusal(
@@ -54,14 +54,18 @@ def refuse_wrapper(found: Found) -> PromptSyntaxError:
     )
 
 
-def fence(found: Found, names: Names, f: FunctionType, *, ctx: str, parallel: bool) -> None:
+def fence(
+    found: FunctionSource, names: Names, f: FunctionType, *, ctx: str, parallel: bool
+) -> None:
     """Refuse the function if it, or how it is decorated, cannot be compiled."""
     _innermost(found, names, f)
     generator = inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f)
     fence_source(found, names, ctx=ctx, parallel=parallel, generator=generator)
 
 
-def fence_source(found: Found, names: Names, *, ctx: str, parallel: bool, generator: bool) -> None:
+def fence_source(
+    found: FunctionSource, names: Names, *, ctx: str, parallel: bool, generator: bool
+) -> None:
     """Refuse what the source alone shows to be impossible."""
     if parallel:
         _may_be_parallel(found, names, ctx, generator)
@@ -82,7 +86,7 @@ def _described(value: Any) -> str:
     return f"an object of type {type(value).__name__}"
 
 
-def _innermost(found: Found, names: Names, f: FunctionType) -> None:
+def _innermost(found: FunctionSource, names: Names, f: FunctionType) -> None:
     """``@ppl`` above a decorator that wraps: what it was given is the wrapper."""
     if "__wrapped__" not in f.__dict__ or _ppl_decorator(found, names) is not None:
         return
@@ -94,7 +98,7 @@ def _innermost(found: Found, names: Names, f: FunctionType) -> None:
     raise refuse_wrapper(there)
 
 
-def _may_be_parallel(found: Found, names: Names, ctx: str, generator: bool) -> None:
+def _may_be_parallel(found: FunctionSource, names: Names, ctx: str, generator: bool) -> None:
     place = _ppl_decorator(found, names) or _header(found)
     if ctx in ("same", "resume"):
         raise found.source.refusal(
@@ -110,7 +114,7 @@ def _may_be_parallel(found: Found, names: Names, ctx: str, generator: bool) -> N
         )
 
 
-def _no_walrus_look_alike(found: Found, string: ast.JoinedStr) -> None:
+def _no_walrus_look_alike(found: FunctionSource, string: ast.JoinedStr) -> None:
     for part in string.values:
         if not isinstance(part, ast.FormattedValue) or not isinstance(part.value, ast.Name):
             continue
@@ -141,11 +145,11 @@ def _own_statements(node: ast.AST) -> Any:
                 todo.extend(getattr(statement, block, ()))
 
 
-def _ppl_decorator(found: Found, names: Names) -> ast.expr | None:
+def _ppl_decorator(found: FunctionSource, names: Names) -> ast.expr | None:
     return next((d for d in found.node.decorator_list if is_ppl(d, names)), None)
 
 
-def _header(found: Found) -> ast.AST:
+def _header(found: FunctionSource) -> ast.AST:
     """The words ``def name`` alone, so that a caret does not underline the whole function."""
     node = found.node
     words = f"{'async ' if isinstance(node, ast.AsyncFunctionDef) else ''}def {node.name}"

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from appl.compiler.ir import OPS, Graph, Node, Region
+from appl.compiler.ir import OPS, Graph, GraphRegion, Node
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class Provenance:
     """The nodes that an expression may come from.
 
     ``direct``: it may be one of them itself, and not only hold it.
@@ -23,31 +23,31 @@ class Value:
     ids: frozenset[int] = frozenset()
     direct: bool = True
 
-    def __or__(self, other: Value) -> Value:
-        return Value(self.ids | other.ids, self.direct or other.direct)
+    def __or__(self, other: Provenance) -> Provenance:
+        return Provenance(self.ids | other.ids, self.direct or other.direct)
 
-    def held(self) -> Value:
+    def held(self) -> Provenance:
         """The value of a container that holds this one: never a future itself."""
-        return Value(self.ids, False)
+        return Provenance(self.ids, False)
 
 
-NOTHING = Value(direct=False)
+NOTHING = Provenance(direct=False)
 
 
 @dataclass(slots=True)
-class State:
+class FlowState:
     """The state at one point of the program; ``dead``: the point is never reached."""
 
-    names: dict[str, Value] = field(default_factory=dict)
+    names: dict[str, Provenance] = field(default_factory=dict)
     prompt: frozenset[int] = frozenset()
     waited: frozenset[int] = frozenset()
     dead: bool = False
 
-    def copy(self) -> State:
+    def copy(self) -> FlowState:
         """A state that goes its own way."""
-        return State(dict(self.names), self.prompt, self.waited, self.dead)
+        return FlowState(dict(self.names), self.prompt, self.waited, self.dead)
 
-    def joined(self, other: State) -> State:
+    def joined(self, other: FlowState) -> FlowState:
         """The state behind a point where two paths meet; a dead path adds nothing."""
         if self.dead or other.dead:
             return other if self.dead else self
@@ -55,14 +55,14 @@ class State:
             name: self.names.get(name, NOTHING) | other.names.get(name, NOTHING)
             for name in self.names | other.names
         }
-        return State(names, self.prompt | other.prompt, self.waited & other.waited)
+        return FlowState(names, self.prompt | other.prompt, self.waited & other.waited)
 
     def finish(self, ids: frozenset[int], by: int) -> None:
         """The values of *ids* are there from now on; node *by* waited for them."""
         self.waited |= ids
         for name, value in self.names.items():
             if value.ids & ids:
-                self.names[name] = Value(value.ids - ids | {by}, value.direct)
+                self.names[name] = Provenance(value.ids - ids | {by}, value.direct)
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Sketch:
 
     def __init__(self, line: int) -> None:
         self.drafts: list[Draft] = []
-        self.regions = [Region(0, "body", "", line, None)]
+        self.regions = [GraphRegion(0, "body", "", line, None)]
         self._ids: dict[Any, int] = {}
         self._orders = itertools.count()
 
@@ -113,7 +113,7 @@ class Sketch:
         key = id(place), kind
         number = self._ids.setdefault(key, len(self.regions))
         if number == len(self.regions):
-            self.regions.append(Region(number, kind, label, place.lineno, parent))
+            self.regions.append(GraphRegion(number, kind, label, place.lineno, parent))
         return number
 
     def escape(self, region: int | None, *, every: bool) -> None:

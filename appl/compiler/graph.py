@@ -12,12 +12,12 @@ from typing import Any
 
 from appl.compiler.callee import Callees
 from appl.compiler.dedent import parts_of, text_of
-from appl.compiler.flow import NOTHING, Sketch, State, Value
+from appl.compiler.flow import NOTHING, FlowState, Provenance, Sketch
 from appl.compiler.ir import Graph, verify
 from appl.compiler.lower import docstring_of
 from appl.compiler.names import is_ppl
 from appl.compiler.nodes import TEMPLATES
-from appl.compiler.source import Def, Found
+from appl.compiler.source import Def, FunctionSource
 from appl.compiler.survey import survey
 
 _OWN = frozenset(
@@ -37,7 +37,9 @@ _WIDTH = 60
 Parts = tuple[str | None, ...]
 
 
-def build(found: Found, callees: Callees, kind: str, either_docstring: bool = False) -> Graph:
+def build(
+    found: FunctionSource, callees: Callees, kind: str, either_docstring: bool = False
+) -> Graph:
     """The verified graph of *found*; *either_docstring* as in ``docstring_of``."""
     builder = _Builder(found, callees)
     node = found.node
@@ -54,23 +56,23 @@ def build(found: Found, callees: Callees, kind: str, either_docstring: bool = Fa
 
 
 class _Builder:
-    def __init__(self, found: Found, callees: Callees) -> None:
+    def __init__(self, found: FunctionSource, callees: Callees) -> None:
         self.source, self.callees = found.source, callees
         self.sketch = Sketch(found.node.lineno)
-        self.state = State()
+        self.state = FlowState()
         self.region = 0
         self.role = "user"
-        self.loops: list[list[State]] = []
-        self.functions: dict[str, tuple[Value, frozenset[int]]] = {}
-        self.returned: list[Value] | None = None  # what a nested function returns
+        self.loops: list[list[FlowState]] = []
+        self.functions: dict[str, tuple[Provenance, frozenset[int]]] = {}
+        self.returned: list[Provenance] | None = None  # what a nested function returns
 
     def parameters(self, node: Def) -> None:
         for label, arg in _parameters(node.args):
             number = self.node("param", arg, label, NOTHING)
-            self.state.names[arg.arg] = Value(frozenset({number}))
+            self.state.names[arg.arg] = Provenance(frozenset({number}))
 
     def node(
-        self, op: str, place: Any, label: str, value: Value, prompted: bool = False, part: int = 0,
+        self, op: str, place: Any, label: str, value: Provenance, prompted: bool = False, part: int = 0,
         parts: Parts = (), role: str = "",
     ) -> int:  # fmt: skip
         prompt = self.state.prompt if prompted else ()
@@ -149,7 +151,7 @@ class _Builder:
         return any(self.callees.kind(call.func) in _SAID for call in calls)
 
     def _add(
-        self, op: str, place: Any, label: str, value: Value, part: int = 0, parts: Parts = (),
+        self, op: str, place: Any, label: str, value: Provenance, part: int = 0, parts: Parts = (),
         role: str = "",
     ) -> None:  # fmt: skip
         role = role or self.role
@@ -173,20 +175,20 @@ class _Builder:
         else:
             self._hold(node.target, value)
 
-    def bind(self, target: ast.expr, value: Value) -> None:
+    def bind(self, target: ast.expr, value: Provenance) -> None:
         """Give *target* a value; one that is taken apart is waited for."""
         if isinstance(target, ast.Name):
             self.state.names[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
             value = self.wait(value, target, "unpacking")
             for part in target.elts:
-                self.bind(part, Value(value.ids))
+                self.bind(part, Provenance(value.ids))
         elif isinstance(target, ast.Starred):
             self.bind(target.value, value.held())
         else:
             self._hold(target, value)
 
-    def _hold(self, target: ast.expr, value: Value) -> None:
+    def _hold(self, target: ast.expr, value: Provenance) -> None:
         """An attribute or item of a name is set: the name now holds the value as well."""
         while isinstance(target, ast.Attribute | ast.Subscript):
             if isinstance(target, ast.Subscript):
@@ -194,7 +196,7 @@ class _Builder:
             target = target.value
         if isinstance(target, ast.Name):
             held = self.state.names.get(target.id, NOTHING)
-            self.state.names[target.id] = Value(held.ids | value.ids, held.direct)
+            self.state.names[target.id] = Provenance(held.ids | value.ids, held.direct)
 
     def _return(self, node: ast.Return) -> None:
         value = self.value(node.value) if node.value is not None else NOTHING
@@ -237,7 +239,7 @@ class _Builder:
         iterated = self.used(node.iter, "iteration")
         label = f"for {_code(node.target)} in {_code(node.iter)}"
         with self.inside("loop", node, label):
-            self._repeat(node, lambda: self.bind(node.target, Value(iterated.ids)))
+            self._repeat(node, lambda: self.bind(node.target, Provenance(iterated.ids)))
         self.block(node.orelse)
 
     def _while(self, node: ast.While) -> None:
@@ -306,7 +308,7 @@ class _Builder:
             if self.sketch.is_future(number) and self.sketch.inside(region, draft.region)
         )
         if not self.state.dead:
-            self.wait(Value(started), node, f"leaving {word}")
+            self.wait(Provenance(started), node, f"leaving {word}")
 
     def _match(self, node: ast.Match) -> None:
         subject = self.used(node.subject, "match")
@@ -314,7 +316,7 @@ class _Builder:
         for case in node.cases:
             self.state = before.copy()
             for name in _captured(case.pattern):
-                self.state.names[name] = Value(subject.ids)
+                self.state.names[name] = Provenance(subject.ids)
             with self.inside("branch", case.pattern, f"case {_code(case.pattern)}"):
                 if case.guard is not None:
                     self.used(case.guard, "condition")
@@ -333,27 +335,27 @@ class _Builder:
         self.functions[node.name] = returned[0] if returned else NOTHING, tips
 
     @contextmanager
-    def _called_later(self, node: Any, label: str) -> Iterator[list[Value]]:
+    def _called_later(self, node: Any, label: str) -> Iterator[list[Provenance]]:
         """The body of a nested function, which starts from what is there when it is made."""
         state, outer, self.state = self.state, self.returned, self.state.copy()
         self.state.prompt, self.returned = frozenset(), []
-        returned: list[Value] = []
+        returned: list[Provenance] = []
         for _, arg in _parameters(node.args):
             self.state.names[arg.arg] = NOTHING
         with self.inside("function", node, label):
             yield returned
         if self.returned:
-            returned.append(Value(frozenset().union(*(value.ids for value in self.returned))))
+            returned.append(Provenance(frozenset().union(*(value.ids for value in self.returned))))
         self.state, self.returned = state, outer
 
     # Expressions
 
-    def value(self, node: ast.expr) -> Value:
+    def value(self, node: ast.expr) -> Provenance:
         """The possible sources of the value of *node*; visits its parts in evaluation order."""
         handle = _EXPRESSIONS.get(type(node))
         return handle(self, node) if handle is not None else self._parts(node)
 
-    def _parts(self, node: ast.AST) -> Value:
+    def _parts(self, node: ast.AST) -> Provenance:
         """An operator: it waits for what it works on."""
         result = NOTHING
         for child in ast.iter_child_nodes(node):
@@ -363,49 +365,49 @@ class _Builder:
                 result |= self.value(child.value)
         return result.held()
 
-    def used(self, node: ast.expr, why: str) -> Value:
+    def used(self, node: ast.expr, why: str) -> Provenance:
         """The value of *node*, waited for if it may be a future itself."""
         value = self.value(node)
         return self.wait(value, node, why) if value.direct else value
 
-    def wait(self, value: Value, place: Any, why: str) -> Value:
+    def wait(self, value: Provenance, place: Any, why: str) -> Provenance:
         """*value* when it is there."""
         late = frozenset(
             each for each in value.ids - self.state.waited if self.sketch.is_future(each)
         )
         if not late:
             return value
-        number = self.node("wait", place, why, Value(late))
+        number = self.node("wait", place, why, Provenance(late))
         self.state.finish(late, number)
-        return Value(value.ids - late | {number}, value.direct)
+        return Provenance(value.ids - late | {number}, value.direct)
 
-    def _name(self, node: ast.Name) -> Value:
+    def _name(self, node: ast.Name) -> Provenance:
         return self.state.names.get(node.id, NOTHING)
 
-    def _display(self, node: ast.List | ast.Tuple) -> Value:
+    def _display(self, node: ast.List | ast.Tuple) -> Provenance:
         return self._union(node.elts)
 
-    def _union(self, nodes: Sequence[ast.expr]) -> Value:
+    def _union(self, nodes: Sequence[ast.expr]) -> Provenance:
         result = NOTHING
         for node in nodes:
             result |= self.value(node)
         return result.held()
 
-    def _set(self, node: ast.Set) -> Value:
+    def _set(self, node: ast.Set) -> Provenance:
         return self.wait(self._union(node.elts), node, "member of a set").held()
 
-    def _dict(self, node: ast.Dict) -> Value:
+    def _dict(self, node: ast.Dict) -> Provenance:
         for key in node.keys:
             if key is not None:
                 self.used(key, "key of a dict")
         return self._union(node.values)
 
-    def _named(self, node: ast.NamedExpr) -> Value:
+    def _named(self, node: ast.NamedExpr) -> Provenance:
         value = self.value(node.value)
         self.bind(node.target, value)
         return value
 
-    def _conditional(self, node: ast.IfExp) -> Value:
+    def _conditional(self, node: ast.IfExp) -> Provenance:
         self.used(node.test, "condition")
         before = self.state.copy()
         with self.inside("branch", node.body, f"if {_code(node.test)}"):
@@ -416,42 +418,42 @@ class _Builder:
         self.state = self.state.joined(after)
         return value
 
-    def _boolean(self, node: ast.BoolOp) -> Value:
+    def _boolean(self, node: ast.BoolOp) -> Provenance:
         result = NOTHING
         for operand in node.values[:-1]:
             result |= self.used(operand, "condition")
         return result | self.value(node.values[-1])
 
-    def _attribute(self, node: ast.Attribute) -> Value:
+    def _attribute(self, node: ast.Attribute) -> Provenance:
         value = self.value(node.value)
         if value.direct and node.attr not in _OWN:
             value = self.wait(value, node, f".{node.attr}")
-        return Value(value.ids)
+        return Provenance(value.ids)
 
-    def _subscript(self, node: ast.Subscript) -> Value:
+    def _subscript(self, node: ast.Subscript) -> Provenance:
         base = self.used(node.value, "subscript")
         self.used(node.slice, "subscript")
-        return Value(base.ids)
+        return Provenance(base.ids)
 
-    def _starred(self, node: ast.Starred) -> Value:
+    def _starred(self, node: ast.Starred) -> Provenance:
         return self.used(node.value, "iteration")
 
-    def _await(self, node: ast.Await) -> Value:
+    def _await(self, node: ast.Await) -> Provenance:
         return self.wait(self.value(node.value), node, "await")
 
-    def _yield(self, node: ast.Yield | ast.YieldFrom) -> Value:
+    def _yield(self, node: ast.Yield | ast.YieldFrom) -> Provenance:
         value = self.value(node.value) if node.value is not None else NOTHING
         number = self.node("yield", node, _code(node.value) if node.value else "", value)
-        return Value(frozenset({number}))
+        return Provenance(frozenset({number}))
 
-    def _comprehension(self, node: Any) -> Value:
+    def _comprehension(self, node: Any) -> Provenance:
         names = dict(self.state.names)
         with ExitStack() as regions:
             for generator in node.generators:
                 iterated = self.used(generator.iter, "iteration")
                 label = f"for {_code(generator.target)} in {_code(generator.iter)}"
                 regions.enter_context(self.inside("loop", generator.target, label))
-                self.bind(generator.target, Value(iterated.ids))
+                self.bind(generator.target, Provenance(iterated.ids))
                 for test in generator.ifs:
                     self.used(test, "condition")
                     regions.enter_context(self.inside("branch", test, f"if {_code(test)}"))
@@ -464,14 +466,14 @@ class _Builder:
         self.state.names |= {name: names.get(name, NOTHING) for name in targets}
         return value.held()
 
-    def _lambda(self, node: ast.Lambda) -> Value:
+    def _lambda(self, node: ast.Lambda) -> Provenance:
         with self._called_later(node, "lambda"):
             value = self.value(node.body)
         return value.held()
 
     # Calls
 
-    def _call(self, node: ast.Call) -> Value:
+    def _call(self, node: ast.Call) -> Provenance:
         kind = self.callees.kind(node.func)
         values = [*node.args, *(keyword.value for keyword in node.keywords)]
         if kind in _CALLS:
@@ -486,7 +488,7 @@ class _Builder:
             return self.state.names.get(getattr(node.func.value, "id", ""), NOTHING)
         return self._ordinary(node, values)
 
-    def _started(self, kind: str, node: ast.Call, arguments: Value) -> Value:
+    def _started(self, kind: str, node: ast.Call, arguments: Provenance) -> Provenance:
         ctx = self.callees.ctx(node.func) if kind == "program" else ""
         number = self.node(kind, node, _code(node), arguments, prompted=ctx != "new")
         draft = self.sketch.drafts[number]
@@ -495,9 +497,9 @@ class _Builder:
         self.state.waited -= {number}
         if ctx == "same":
             self.state.prompt = frozenset({number})
-        return Value(frozenset({number}), kind != "map")
+        return Provenance(frozenset({number}), kind != "map")
 
-    def _ordinary(self, node: ast.Call, values: list[ast.expr]) -> Value:
+    def _ordinary(self, node: ast.Call, values: list[ast.expr]) -> Provenance:
         """Any other function: it gets finished values."""
         func = node.func
         base = self.value(func) if isinstance(func, ast.Attribute) else NOTHING
@@ -541,7 +543,7 @@ _STATEMENTS: dict[type[ast.stmt], Callable[[_Builder, Any], None]] = {
     ast.AsyncFunctionDef: _Builder._function,
 }
 
-_EXPRESSIONS: dict[type[ast.expr], Callable[[_Builder, Any], Value]] = {
+_EXPRESSIONS: dict[type[ast.expr], Callable[[_Builder, Any], Provenance]] = {
     ast.Name: _Builder._name,
     ast.List: _Builder._display,
     ast.Tuple: _Builder._display,
@@ -586,7 +588,7 @@ def _parameters(args: ast.arguments) -> Iterator[tuple[str, ast.arg]]:
         yield f"**{args.kwarg.arg}", args.kwarg
 
 
-def _all_joined(states: Sequence[State]) -> State:
+def _all_joined(states: Sequence[FlowState]) -> FlowState:
     joined = states[0]
     for state in states[1:]:
         joined = joined.joined(state)

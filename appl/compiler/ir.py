@@ -156,7 +156,7 @@ REGION_KINDS = ("body", "loop", "branch", "try", "except", "finally", "with", "f
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class GraphRegion:
     """A part of the source that runs under a condition of its own; region 0 is the whole body.
 
     ``escapes``: it is a loop that a ``break``, ``return`` or ``raise`` inside may end early.
@@ -210,7 +210,7 @@ class Graph:
     line: int
     last_line: int
     kind: str
-    regions: tuple[Region, ...]
+    regions: tuple[GraphRegion, ...]
     nodes: tuple[Node, ...]
     rebound: tuple[str, ...] = ()
 
@@ -239,9 +239,9 @@ class Graph:
             "text/markdown": f"```mermaid\n{self.mermaid()}```\n",
         }
 
-    def within(self, region: int) -> tuple[Region, ...]:
+    def within(self, region: int) -> tuple[GraphRegion, ...]:
         """The regions around, from the whole body to *region* itself."""
-        path: list[Region] = []
+        path: list[GraphRegion] = []
         at: int | None = region
         while at is not None:
             path.insert(0, self.regions[at])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from appl.compiler.lint import check_text
-from appl.compiler.rules import Finding
+from appl.compiler.rules import LintFinding
 from appl.compiler.unprotected import NAME
 
 _CALL = re.compile(r"in call (/\S+?)(?:, (.+):\d+)?")
@@ -28,7 +28,7 @@ def passed_by(notes: Iterable[str], files: Iterable[str]) -> str:
     return ""
 
 
-def _findings(files: Iterable[str]) -> Iterator[Finding]:
+def _findings(files: Iterable[str]) -> Iterator[LintFinding]:
     for file in sorted(files):
         try:
             text = Path(file).read_text("utf-8")

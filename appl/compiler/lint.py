@@ -20,9 +20,9 @@ from appl.compiler.graph import build
 from appl.compiler.ir import Graph
 from appl.compiler.lower import lower
 from appl.compiler.names import Names, is_ppl
-from appl.compiler.plain import Plain
-from appl.compiler.rules import RULES, Facts, Finding, Subject
-from appl.compiler.source import Found, Module, parse
+from appl.compiler.plain import PlainValues
+from appl.compiler.rules import RULES, Facts, LintFinding, Subject
+from appl.compiler.source import FunctionSource, Module, parse
 from appl.compiler.survey import survey
 from appl.compiler.verify import verify_lowered
 from appl.errors import PromptSyntaxError, nearest
@@ -50,7 +50,7 @@ class _Ignore:
     names: tuple[str, ...]
     used: set[str] = field(default_factory=set)
 
-    def covers(self, finding: Finding) -> bool:
+    def covers(self, finding: LintFinding) -> bool:
         return not self.names or finding.rule in self.names
 
 
@@ -60,7 +60,7 @@ def check_text(
     *,
     select: Collection[str] = (),
     ignore: Collection[str] = (),
-) -> list[Finding]:
+) -> list[LintFinding]:
     """The findings in the Python source *text*, in the order of its lines.
 
     Of the rules only those in *select* (none: all), and none that is in *ignore*.
@@ -71,7 +71,7 @@ def check_text(
     except SyntaxError as error:
         return [_refusal(file, error, _hint(lines, error))]
     except ValueError as error:  # a NUL in the source
-        return [Finding(REFUSED, file, 1, 1, 1, 1, str(error), "")]
+        return [LintFinding(REFUSED, file, 1, 1, 1, 1, str(error), "")]
     chosen = set(select or ALL_RULES) - set(ignore)
     found = [each for each in _findings(module) if each.rule in chosen]
     kept = _after_comments(module, text, found)
@@ -81,9 +81,9 @@ def check_text(
     )
 
 
-def _refusal(file: str, error: SyntaxError, hint: str = "") -> Finding:
+def _refusal(file: str, error: SyntaxError, hint: str = "") -> LintFinding:
     line, column = error.lineno or 1, error.offset or 1
-    return Finding(
+    return LintFinding(
         REFUSED, file, line, column, error.end_lineno or line, error.end_offset or column,
         error.msg or "invalid syntax", hint,
     )  # fmt: skip
@@ -101,13 +101,13 @@ def _hint(lines: Sequence[str], error: SyntaxError) -> str:
     return ""
 
 
-def _findings(module: Module) -> Iterator[Finding]:
+def _findings(module: Module) -> Iterator[LintFinding]:
     outer = static_names(module)
     prompted = _prompted(module, Names(frozenset(), outer))
     facts = Facts.of(module, {each.path for group in prompted.values() for each in group})
     spans = [(each.node.lineno, each.node.end_lineno or 0) for g in prompted.values() for each in g]
 
-    def inside(found: Found) -> bool:
+    def inside(found: FunctionSource) -> bool:
         """True if a function stands in a prompt function, whose compiler says its text."""
         return any(first < found.node.lineno <= last for first, last in spans)
 
@@ -130,7 +130,7 @@ def _findings(module: Module) -> Iterator[Finding]:
     yield from unprotected.unprotected(file, tree, asked, facts.imported)
 
 
-def _innermost(facts: Facts, found: Found, decorator: ast.expr) -> None:
+def _innermost(facts: Facts, found: FunctionSource, decorator: ast.expr) -> None:
     """Refuse ``@ppl`` above a decorator that makes something else of the function."""
     every = found.node.decorator_list
     for below in every[every.index(decorator) + 1 :]:
@@ -141,9 +141,9 @@ def _innermost(facts: Facts, found: Found, decorator: ast.expr) -> None:
             raise found.source.refusal(decorator, swapped(made))
 
 
-def _prompted(module: Module, names: Names) -> dict[str | None, list[Found]]:
+def _prompted(module: Module, names: Names) -> dict[str | None, list[FunctionSource]]:
     """The prompt functions of each class, and those outside classes."""
-    found: dict[str | None, list[Found]] = {}
+    found: dict[str | None, list[FunctionSource]] = {}
     for each in module.functions.values():
         if any(is_ppl(decorator, names) for decorator in each.node.decorator_list):
             found.setdefault(each.owner, []).append(each)
@@ -151,8 +151,8 @@ def _prompted(module: Module, names: Names) -> dict[str | None, list[Found]]:
 
 
 def _of_function(
-    facts: Facts, found: Found, callees: Callees, decorator: ast.expr, graphs: Graphs
-) -> Iterator[Finding]:
+    facts: Facts, found: FunctionSource, callees: Callees, decorator: ast.expr, graphs: Graphs
+) -> Iterator[LintFinding]:
     """The findings of all rules in one prompt function.
 
     *graphs* gets its graph, if calls of the function could run beside each other.
@@ -168,7 +168,7 @@ def _of_function(
             found, names, ctx=str(options.get("ctx", "new")),
             parallel=options.get("parallel") is True, generator=bindings.yields,
         )  # fmt: skip
-        lowered = lower(found, names, Plain(names, bindings), quiet_docstring=either)
+        lowered = lower(found, names, PlainValues(names, bindings), quiet_docstring=either)
         verify_lowered(lowered.node, found.node)
     except PromptSyntaxError as error:
         yield _refusal(found.source.file, error)
@@ -183,7 +183,9 @@ def _of_function(
 # -- comments that silence
 
 
-def _after_comments(module: Module, text: str, found: Sequence[Finding]) -> Iterator[Finding]:
+def _after_comments(
+    module: Module, text: str, found: Sequence[LintFinding]
+) -> Iterator[LintFinding]:
     comments = list(_comments(text))
     starts = _statement_lines(module.tree) if comments else {}
     for finding in found:
@@ -215,21 +217,23 @@ def _statement_lines(tree: ast.Module) -> dict[int, int]:
     return lines
 
 
-def _about(file: str, comment: _Ignore) -> Iterator[Finding]:
+def _about(file: str, comment: _Ignore) -> Iterator[LintFinding]:
     where = (file, comment.line, comment.column, comment.line, comment.column)
     unknown = [name for name in comment.names if name not in ALL_RULES]
     for name in unknown:
-        yield Finding(
+        yield LintFinding(
             UNKNOWN_IGNORE, *where, f"there is no rule {name!r}{nearest(name, ALL_RULES)}",
             "`appl check --rules` lists them",
         )  # fmt: skip
     idle = [name for name in comment.names if name not in comment.used and name not in unknown]
     if idle or (not comment.names and not comment.used):
         what = ", ".join(idle) or "any rule"
-        yield Finding(UNUSED_IGNORE, *where, f"nothing here breaks {what}", "remove the comment")
+        yield LintFinding(
+            UNUSED_IGNORE, *where, f"nothing here breaks {what}", "remove the comment"
+        )
 
 
-def counted(findings: Iterable[Finding]) -> dict[str, int]:
+def counted(findings: Iterable[LintFinding]) -> dict[str, int]:
     """The number of findings by rule."""
     counts: dict[str, int] = {}
     for finding in findings:

@@ -18,8 +18,8 @@ from appl.compiler.dedent import cleaned, is_triple_quoted, parts_of, text_of
 from appl.compiler.ir import PLACEHOLDER
 from appl.compiler.names import Names, is_ppl
 from appl.compiler.nodes import LEAVES, TEMPLATES, at, constant, copied
-from appl.compiler.plain import Plain
-from appl.compiler.source import Def, Found, Source
+from appl.compiler.plain import PlainValues
+from appl.compiler.source import Def, FunctionSource, SourceFile
 
 _N = TypeVar("_N", bound=ast.AST)
 
@@ -29,10 +29,10 @@ class Lowered:
     """A lowered ``def``, and the ``@ppl`` functions inside it that were left as they are."""
 
     node: Def
-    nested: list[Found] = field(default_factory=list)
+    nested: list[FunctionSource] = field(default_factory=list)
 
 
-def docstring_of(node: Def, source: Source, either: bool = False) -> str | None:
+def docstring_of(node: Def, source: SourceFile, either: bool = False) -> str | None:
     """The first statement's string if it is documentation, which three quotes make it.
 
     With *either*, a string in single quotes is documentation too.
@@ -47,17 +47,19 @@ def docstring_of(node: Def, source: Source, either: bool = False) -> str | None:
     return first.value.value if either else None
 
 
-def lower(found: Found, names: Names, plain: Plain, *, quiet_docstring: bool = False) -> Lowered:
+def lower(
+    found: FunctionSource, names: Names, plain: PlainValues, *, quiet_docstring: bool = False
+) -> Lowered:
     """The ``def`` of *found* over the hooks; a *quiet* first string is never prompt text."""
     lowering = _Lowering(found, names, plain)
     return Lowered(lowering.root(found.node, quiet_docstring), lowering.nested)
 
 
 class _Lowering:
-    def __init__(self, found: Found, names: Names, plain: Plain) -> None:
+    def __init__(self, found: FunctionSource, names: Names, plain: PlainValues) -> None:
         self.found, self.source = found, found.source
         self.names, self.plain = names, plain
-        self.nested: list[Found] = []
+        self.nested: list[FunctionSource] = []
         self.awaits = False  # whether an await may stand here
         self.guarded = False  # whether each statement has its answers before the next begins
         self.receiver = _receiver(found)
@@ -572,7 +574,7 @@ def _as_method_call(call: ast.Call, func: ast.expr) -> ast.Call:
     return call
 
 
-def _receiver(found: Found) -> str:
+def _receiver(found: FunctionSource) -> str:
     """The first parameter of a method; an empty string for a function that is no method."""
     node = found.node
     static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list)

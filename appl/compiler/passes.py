@@ -24,8 +24,8 @@ from appl.compiler.graph import build
 from appl.compiler.ir import HOOKS_NAME, PLACEHOLDER, Graph, Hooks
 from appl.compiler.lower import Lowered, docstring_of, lower
 from appl.compiler.names import Names, is_ppl, outer_names, program_of
-from appl.compiler.plain import Plain
-from appl.compiler.source import Found, find, parse, peers
+from appl.compiler.plain import PlainValues
+from appl.compiler.source import FunctionSource, find, parse, peers
 from appl.compiler.survey import survey
 from appl.compiler.unsaid import notes_of
 from appl.compiler.verify import verify_lowered
@@ -35,7 +35,7 @@ Kind = Literal["sync", "async", "generator", "asyncgen"]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CompilerOptions:
     """The arguments of ``@ppl`` that matter to the compiler."""
 
     ctx: str = "new"
@@ -43,13 +43,15 @@ class Options:
     docstring_as: str | None = None
 
 
-_DEFAULT = Options()
+_DEFAULT = CompilerOptions()
 
 
 class _Compiled:
     """The part that all function objects of one code object share; it refers to none of them."""
 
-    def __init__(self, f: FunctionType, found: Found, options: Options, code: CodeType) -> None:
+    def __init__(
+        self, f: FunctionType, found: FunctionSource, options: CompilerOptions, code: CodeType
+    ) -> None:
         self.found, self.code = found, code
         self.either_docstring = bool(options.docstring_as)
         self.kind: Kind = kind_of(f)
@@ -92,7 +94,7 @@ class Translated:
 
 
 def graph_of_found(
-    found: Found, outer: Mapping[str, Any], kind: str, either_docstring: bool = False
+    found: FunctionSource, outer: Mapping[str, Any], kind: str, either_docstring: bool = False
 ) -> Graph:
     """The call graph of a ``def`` that sees the names *outer*."""
     names = Names(frozenset(survey(found.node).bound), outer)
@@ -105,10 +107,10 @@ def graph_of_found(
     return build(found, Callees(names, programs, methods), kind, either_docstring)
 
 
-_known: dict[tuple[int, Options], tuple[weakref.ref[CodeType], _Compiled]] = {}
+_known: dict[tuple[int, CompilerOptions], tuple[weakref.ref[CodeType], _Compiled]] = {}
 
 
-def translate(f: FunctionType, options: Options = _DEFAULT) -> Translated:
+def translate(f: FunctionType, options: CompilerOptions = _DEFAULT) -> Translated:
     """The lowered code of *f*; refuses what cannot be compiled."""
     key = id(f.__code__), options
     known = _known.get(key)
@@ -118,7 +120,7 @@ def translate(f: FunctionType, options: Options = _DEFAULT) -> Translated:
     return Translated(known[1], lasting_names(f))
 
 
-def _compiled(f: FunctionType, options: Options) -> _Compiled:
+def _compiled(f: FunctionType, options: CompilerOptions) -> _Compiled:
     found = find(f)
     lowered = _guarded(found, lambda: lowered_from(f, found, options))
     code = _guarded(found, lambda: coding.assemble(lowered, found, f.__code__))
@@ -134,13 +136,13 @@ def rebuild(f: FunctionType, translated: Translated, hooks: Hooks) -> FunctionTy
     return coding.function_like(f, translated.placed(hooks))
 
 
-def lowered_from(f: FunctionType, found: Found, options: Options) -> Lowered:
+def lowered_from(f: FunctionType, found: FunctionSource, options: CompilerOptions) -> Lowered:
     """Fence, lower, verify."""
     bindings = survey(found.node)
     names = Names(frozenset(bindings.bound), outer_names(f))
     fence(found, names, f, ctx=options.ctx, parallel=options.parallel)
     lowered = lower(
-        found, names, Plain(names, bindings), quiet_docstring=bool(options.docstring_as)
+        found, names, PlainValues(names, bindings), quiet_docstring=bool(options.docstring_as)
     )
     verify_lowered(lowered.node, found.node)
     return lowered
@@ -172,14 +174,14 @@ def graph_of(target: Any) -> Graph:
     return graph_of_found(found, static_names(module), _static_kind(found))
 
 
-def _static_kind(found: Found) -> Kind:
+def _static_kind(found: FunctionSource) -> Kind:
     is_async = isinstance(found.node, ast.AsyncFunctionDef)
     if survey(found.node).yields:
         return "asyncgen" if is_async else "generator"
     return "async" if is_async else "sync"
 
 
-def lowered_source(f: FunctionType, options: Options = _DEFAULT) -> str:
+def lowered_source(f: FunctionType, options: CompilerOptions = _DEFAULT) -> str:
     """The lowered function as Python text, in which ``@appl`` stands for the hooks."""
     return ast.unparse(_Printable().visit(copy.deepcopy(lowered_from(f, find(f), options).node)))
 
@@ -200,7 +202,7 @@ def kind_of(f: FunctionType) -> Kind:
     return "generator" if inspect.isgeneratorfunction(f) else "sync"
 
 
-def _guarded(found: Found, run: Callable[[], Any]) -> Any:
+def _guarded(found: FunctionSource, run: Callable[[], Any]) -> Any:
     try:
         return run()
     except RecursionError:

@@ -23,7 +23,7 @@ _FINISHED = frozenset(
 )  # builtins whose results are plain, whatever they are given
 
 
-class Plain:
+class PlainValues:
     """Tells for one function what cannot hold a future.
 
     ``locals`` are the names that are bound, everywhere in the function, to values that cannot.

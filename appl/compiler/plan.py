@@ -37,7 +37,7 @@ class Factor:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PromptPiece:
     """A part of a prompt: constant ``text``, or the value of ``label`` (``text`` is ``None``).
 
     ``loops`` are the repetitions in which it is made; ``key`` is the same for the same piece.
@@ -52,7 +52,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class CallSite:
     """A place in the program where a model is called."""
 
     path: str
@@ -60,7 +60,7 @@ class Site:
     file: str
     line: int
     loops: tuple[Factor, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PromptPiece, ...]
     certain: bool
     grows: bool
 
@@ -74,10 +74,10 @@ class Site:
 class Prefix:
     """A node of the prefix tree: one piece, after those above it."""
 
-    piece: Piece | None
+    piece: PromptPiece | None
     variants: tuple[Factor, ...]
-    sites: list[Site] = field(default_factory=list)
-    ends: list[Site] = field(default_factory=list)
+    sites: list[CallSite] = field(default_factory=list)
+    ends: list[CallSite] = field(default_factory=list)
     children: dict[Any, Prefix] = field(default_factory=dict)
 
     def calls(self) -> int | None:
@@ -87,11 +87,11 @@ class Prefix:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PrefixPlan:
     """The call sites of a program and the tree of their prompts' prefixes."""
 
     graph: Graph
-    sites: tuple[Site, ...]
+    sites: tuple[CallSite, ...]
     root: Prefix
     unknown: tuple[str, ...]
     """What could not be followed: functions without a graph, recursion."""
@@ -105,7 +105,7 @@ def product(loops: tuple[Factor, ...]) -> int | None:
     return math.prod(count for count in counts if count is not None)
 
 
-def make_plan(graph: Graph, find: Find, arguments: Mapping[str, Any] | None = None) -> Plan:
+def make_plan(graph: Graph, find: Find, arguments: Mapping[str, Any] | None = None) -> PrefixPlan:
     """The plan of the program *graph*; *find* gives the graphs of the functions it calls.
 
     *arguments* are values of parameters: they fix the number of rounds of loops over them, and the
@@ -116,7 +116,7 @@ def make_plan(graph: Graph, find: Find, arguments: Mapping[str, Any] | None = No
     known = {name: value for name, value in (arguments or {}).items() if name in names}
     passed = {name: name for name in names}
     walker.enter(_Activation(graph, graph.name, (), (), known, True, passed=passed))
-    return Plan(graph, tuple(walker.sites), _tree(walker.sites), tuple(walker.unknown))
+    return PrefixPlan(graph, tuple(walker.sites), _tree(walker.sites), tuple(walker.unknown))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class _Activation:
     graph: Graph
     path: str
     loops: tuple[Factor, ...]
-    before: tuple[Piece, ...]
+    before: tuple[PromptPiece, ...]
     known: Mapping[str, Any]
     certain: bool
     grows: bool = False
@@ -146,7 +146,7 @@ class _Activation:
 class _Walker:
     def __init__(self, find: Find) -> None:
         self.find = find
-        self.sites: list[Site] = []
+        self.sites: list[CallSite] = []
         self.unknown: dict[str, None] = {}
 
     def enter(self, here: _Activation) -> None:
@@ -163,7 +163,7 @@ class _Walker:
         pieces, grows = self._prompt(here, node)
         loops, certain = self._loops(here, node)
         self.sites.append(
-            Site(
+            CallSite(
                 here.path, node.label, here.graph.file, node.line, loops, pieces,
                 certain and here.certain, grows or here.grows,
             )
@@ -206,7 +206,7 @@ class _Walker:
                 certain = False
         return tuple(loops), certain
 
-    def _prompt(self, here: _Activation, node: Node) -> tuple[tuple[Piece, ...], bool]:
+    def _prompt(self, here: _Activation, node: Node) -> tuple[tuple[PromptPiece, ...], bool]:
         """The pieces in front of *node*, and whether a loop makes its prompt longer each round."""
         chain: list[Node] = []
         grows, at = False, node
@@ -224,7 +224,7 @@ class _Walker:
         own = [piece for each in chain for piece in self._pieces(here, each)]
         return _system_first((*here.before, *own)), grows
 
-    def _pieces(self, here: _Activation, node: Node) -> Iterator[Piece]:
+    def _pieces(self, here: _Activation, node: Node) -> Iterator[PromptPiece]:
         loops, _ = self._loops(here, node)
         parts = node.parts if node.op in ("text", "say") and node.parts else (None,)
         values = iter(_values(node))
@@ -233,12 +233,14 @@ class _Walker:
             if text is None and isinstance(here.known.get(label), str):
                 text = here.known[label]
             if text is not None:
-                yield Piece(("text", text), label, text, node.role, node.line, loops)
+                yield PromptPiece(("text", text), label, text, node.role, node.line, loops)
             elif label in here.passed:  # the same wherever it is handed on to
                 key: tuple[Any, ...] = ("parameter", here.passed[label])
-                yield Piece(key, label, None, node.role, node.line, ())
+                yield PromptPiece(key, label, None, node.role, node.line, ())
             else:
-                yield Piece((here.key, node.id, index), label, None, node.role, node.line, loops)
+                yield PromptPiece(
+                    (here.key, node.id, index), label, None, node.role, node.line, loops
+                )
 
 
 def _handed_on(
@@ -324,7 +326,7 @@ def _values(node: Node) -> list[str]:
     return holes
 
 
-def _system_first(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+def _system_first(pieces: tuple[PromptPiece, ...]) -> tuple[PromptPiece, ...]:
     front = tuple(each for each in pieces if each.role == "system")
     return front + tuple(each for each in pieces if each.role != "system")
 
@@ -364,7 +366,7 @@ def _integer(node: ast.expr, known: Mapping[str, Any]) -> int | None:
     return value if type(value) is int else None
 
 
-def _tree(sites: list[Site]) -> Prefix:
+def _tree(sites: list[CallSite]) -> Prefix:
     root = Prefix(None, ())
     for site in sites:
         at = root
@@ -383,7 +385,7 @@ def _tree(sites: list[Site]) -> Prefix:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class PlanTotals:
     """The size of all prompts and of the part to be computed, in the unit of the size given.
 
     Only pieces whose size and number are known are counted; ``complete`` says whether that is all.
@@ -395,7 +397,7 @@ class Totals:
     complete: bool
 
 
-def totals(plan: Plan, size: Size) -> Totals:
+def totals(plan: PrefixPlan, size: Size) -> PlanTotals:
     """Count the constant text of all calls of *plan*, with and without sharing."""
     sent = computed = 0
     complete = not plan.unknown
@@ -412,4 +414,4 @@ def totals(plan: Plan, size: Size) -> Totals:
         sent += tokens * calls
         computed += tokens * min(variants, calls)
     grows = any(site.grows or not site.certain for site in plan.sites)
-    return Totals(plan.root.calls(), sent, computed, complete and not grows)
+    return PlanTotals(plan.root.calls(), sent, computed, complete and not grows)

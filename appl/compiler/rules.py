@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from appl.compiler.callee import Callees, constant_options
-from appl.compiler.ir import OPS, Graph, Node, Region
+from appl.compiler.ir import OPS, Graph, GraphRegion, Node
 from appl.compiler.names import is_ppl
 from appl.compiler.nodes import TEMPLATES, own_statements
-from appl.compiler.source import Def, Found, Module
+from appl.compiler.source import Def, FunctionSource, Module
 from appl.compiler.survey import survey
 from appl.compiler.unsaid import (
     Caller,
@@ -34,7 +34,7 @@ LONG_CONSTANT = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LintFinding:
     """A finding of a rule at one place; lines and columns count from 1."""
 
     rule: str
@@ -115,18 +115,18 @@ class Subject:
     """A prompt function with what is known of it."""
 
     facts: Facts
-    found: Found
+    found: FunctionSource
     graph: Graph
     callees: Callees
 
-    def at_node(self, rule: str, node: Node, message: str, hint: str) -> Finding:
+    def at_node(self, rule: str, node: Node, message: str, hint: str) -> LintFinding:
         """A finding at a node of the graph."""
         line, column = node.end if node.end[0] else (node.line, node.column)
-        return Finding(
+        return LintFinding(
             rule, self.graph.file, node.line, node.column + 1, line, column + 1, message, hint
         )
 
-    def at(self, rule: str, node: Any, message: str, hint: str) -> Finding:
+    def at(self, rule: str, node: Any, message: str, hint: str) -> LintFinding:
         """A finding at a node of the syntax tree."""
         return finding_at(self.graph.file, rule, node, message, hint)
 
@@ -144,9 +144,9 @@ class Subject:
         return not silent and name != "print" and self.callees.kind(call.func) == "plain"
 
 
-def finding_at(file: str, rule: str, node: Any, message: str, hint: str) -> Finding:
+def finding_at(file: str, rule: str, node: Any, message: str, hint: str) -> LintFinding:
     """A finding at *node*, a node of the syntax tree of *file*."""
-    return Finding(
+    return LintFinding(
         rule, file, node.lineno, node.col_offset + 1,
         node.end_lineno or node.lineno, (node.end_col_offset or node.col_offset) + 1,
         message, hint,
@@ -156,7 +156,7 @@ def finding_at(file: str, rule: str, node: Any, message: str, hint: str) -> Find
 # -- waits that make calls run one after another
 
 
-def serial_wait(subject: Subject) -> Iterator[Finding]:
+def serial_wait(subject: Subject) -> Iterator[LintFinding]:
     """A loop waits for each answer, although no call needs an earlier answer."""
     for wait in subject.graph.nodes:
         if wait.op != "wait" or wait.label.startswith("leaving "):
@@ -171,7 +171,7 @@ def serial_wait(subject: Subject) -> Iterator[Finding]:
             break
 
 
-def region_wait(subject: Subject) -> Iterator[Finding]:
+def region_wait(subject: Subject) -> Iterator[LintFinding]:
     """The end of a ``try`` or ``with`` waits for calls, which delays others without need."""
     graph = subject.graph
     for wait in graph.nodes:
@@ -196,7 +196,7 @@ def region_wait(subject: Subject) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _serialised(graph: Graph, wait: Node) -> list[tuple[Region, Node]]:
+def _serialised(graph: Graph, wait: Node) -> list[tuple[GraphRegion, Node]]:
     """The loops around *wait* in which it serialises calls of their own, with such a call."""
     found = []
     for region in reversed(graph.within(wait.region)):
@@ -256,7 +256,7 @@ def _why(wait: Node) -> str:
 # -- prompts that cannot share a prefix
 
 
-def late_constant(subject: Subject) -> Iterator[Finding]:
+def late_constant(subject: Subject) -> Iterator[LintFinding]:
     """A long constant text after a part that varies: calls cannot share it as a prefix."""
     told: set[int] = set()
     for call in subject.graph.nodes:
@@ -311,7 +311,7 @@ def _constant_size(node: Node) -> int:
 # -- text that reaches no prompt
 
 
-def empty_prompt(subject: Subject) -> Iterator[Finding]:
+def empty_prompt(subject: Subject) -> Iterator[LintFinding]:
     """The prompt of a call is empty, because its text stands where no prompt gets it."""
     found = subject.found
     if not _starts_empty(subject):
@@ -351,7 +351,7 @@ def _asks_own_prompt(subject: Subject, node: Node) -> bool:
     return False
 
 
-def unsaid_text(subject: Subject) -> Iterator[Finding]:
+def unsaid_text(subject: Subject) -> Iterator[LintFinding]:
     """A text or a message is made, but never said or used."""
     for statement, name in unread_texts(subject.found.node):
         yield subject.at(
@@ -369,7 +369,7 @@ def unsaid_text(subject: Subject) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def unprompted(found: Found, callees: Callees) -> Iterator[Finding]:
+def unprompted(found: FunctionSource, callees: Callees) -> Iterator[LintFinding]:
     """``unsaid-text`` in a function that is no prompt function: it asks a model, and says text."""
     text = bare_text(found.node, docstring=False)
     asks = any(
@@ -385,7 +385,7 @@ def unprompted(found: Found, callees: Callees) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def not_text(subject: Subject) -> Iterator[Finding]:
+def not_text(subject: Subject) -> Iterator[LintFinding]:
     """A statement says a value without text: a function, a class, a module, a role not entered."""
     bound = survey(subject.found.node).bound
     for statement in own_statements(subject.found.node):
@@ -440,7 +440,7 @@ def _textless(subject: Subject, node: ast.expr, bound: Container[str]) -> tuple[
     return f"`{name}` is a {kind}, which has no text".replace("a async", "an async"), hint
 
 
-def lost_answer(subject: Subject) -> Iterator[Finding]:
+def lost_answer(subject: Subject) -> Iterator[LintFinding]:
     """The last statement asks a model, but the function does not return the answer."""
     node = subject.found.node
     call = last_call(node)
@@ -463,7 +463,7 @@ _METHODS = frozenset({
 _FUNCTIONS = frozenset({"input", "next", "repr", "str", "format", "sorted", "min", "max"})
 
 
-def accidental_text(subject: Subject) -> Iterator[Finding]:
+def accidental_text(subject: Subject) -> Iterator[LintFinding]:
     """The text that an ordinary call returns goes into the prompt."""
     for statement in own_statements(subject.found.node):
         call = statement.value if isinstance(statement, ast.Expr) else None
@@ -492,7 +492,7 @@ def _returns_text(subject: Subject, func: ast.expr) -> str:
     return f"`{func.id}()` returns {kind}" if kind else ""
 
 
-def unused_result(subject: Subject) -> Iterator[Finding]:
+def unused_result(subject: Subject) -> Iterator[LintFinding]:
     """A variable holds an answer that nothing reads."""
     node = subject.found.node
     read = read_names(node)
@@ -534,7 +534,7 @@ _UNDECLARED = {
 }  # fmt: skip
 
 
-def undeclared_input(subject: Subject) -> Iterator[Finding]:
+def undeclared_input(subject: Subject) -> Iterator[LintFinding]:
     """A clock, dice or the environment is read, so that a replay may see another value."""
     imported = subject.facts.imported
     for call in _calls(subject.found.node):
@@ -565,7 +565,7 @@ _BLOCKING = {
 }
 
 
-def blocking_call(subject: Subject) -> Iterator[Finding]:
+def blocking_call(subject: Subject) -> Iterator[LintFinding]:
     """A call such as ``time.sleep`` or ``requests.get`` blocks every program of the thread."""
     for call in _direct_calls(subject.found.node):
         path = _dotted(call.func, subject.facts.imported)
@@ -603,7 +603,7 @@ def _direct_calls(node: ast.AST) -> Iterator[ast.Call]:
         todo += [*ast.iter_child_nodes(each)][::-1]
 
 
-def set_order(subject: Subject) -> Iterator[Finding]:
+def set_order(subject: Subject) -> Iterator[LintFinding]:
     """Calls are made in the order of a set, which differs between processes."""
     for node in ast.walk(subject.found.node):
         if isinstance(node, ast.For | ast.comprehension) and _is_set(subject, node.iter):
@@ -656,7 +656,7 @@ def _calls(node: ast.AST) -> Iterator[ast.Call]:
     return (each for each in ast.walk(node) if isinstance(each, ast.Call))
 
 
-Rule = Callable[[Subject], Iterator[Finding]]
+Rule = Callable[[Subject], Iterator[LintFinding]]
 
 _ALL: dict[str, Rule] = {
     "serial-wait": serial_wait,
@@ -675,7 +675,7 @@ _ALL: dict[str, Rule] = {
 RULES = {name: (rule.__doc__ or "").strip().rstrip(".") for name, rule in _ALL.items()}
 
 
-def apply(subject: Subject) -> Iterator[Finding]:
+def apply(subject: Subject) -> Iterator[LintFinding]:
     """The findings of all rules in *subject*."""
     for rule in _ALL.values():
         yield from rule(subject)

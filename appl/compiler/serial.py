@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from appl.compiler.ir import OPS, Graph
-from appl.compiler.rules import Finding
+from appl.compiler.rules import LintFinding
 
 NAME = "serial-calls"
 ABOUT = "A loop calls a prompt function that waits inside, although no call needs another result"
@@ -24,20 +24,20 @@ _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 @dataclass(frozen=True, slots=True)
-class Waiter:
+class WaitingFunction:
     """A prompt function that may wait inside, and where it does."""
 
     node: ast.FunctionDef
     line: int
 
 
-def waiters(programs: Mapping[str, tuple[ast.AST, Graph]]) -> dict[str, Waiter]:
+def waiters(programs: Mapping[str, tuple[ast.AST, Graph]]) -> dict[str, WaitingFunction]:
     """Of the synchronous functions in *programs*, by name, those that wait for their own calls."""
-    found: dict[str, Waiter] = {}
+    found: dict[str, WaitingFunction] = {}
     for name, (node, graph) in programs.items():
         line = _wait_line(graph)
         if line and isinstance(node, ast.FunctionDef) and not _leaves_traces(node):
-            found[name] = Waiter(node, line)
+            found[name] = WaitingFunction(node, line)
     while more := _callers(programs, found):
         found |= more
     return found
@@ -67,21 +67,21 @@ def _wait_line(graph: Graph) -> int:
 
 
 def _callers(
-    programs: Mapping[str, tuple[ast.AST, Graph]], found: Mapping[str, Waiter]
-) -> dict[str, Waiter]:
+    programs: Mapping[str, tuple[ast.AST, Graph]], found: Mapping[str, WaitingFunction]
+) -> dict[str, WaitingFunction]:
     """Those that call a waiting one, and so wait too."""
-    more: dict[str, Waiter] = {}
+    more: dict[str, WaitingFunction] = {}
     for name, (node, _) in programs.items():
         if name not in found and isinstance(node, ast.FunctionDef) and not _leaves_traces(node):
             line = next((call.lineno for call in _calls(node.body, found)), 0)
             if line:
-                more[name] = Waiter(node, line)
+                more[name] = WaitingFunction(node, line)
     return more
 
 
 def serial_calls(
-    file: str, tree: ast.Module, found: Mapping[str, Waiter], imported: Mapping[str, str]
-) -> Iterator[Finding]:
+    file: str, tree: ast.Module, found: Mapping[str, WaitingFunction], imported: Mapping[str, str]
+) -> Iterator[LintFinding]:
     """The loops of a file that call one of the functions in *found*."""
     for scope in _scopes(tree) if found else ():
         bound = _bound(scope)
@@ -208,11 +208,13 @@ def _names(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
-def _finding(file: str, loop: ast.AST, call: ast.Call, names: Mapping[str, Waiter]) -> Finding:
+def _finding(
+    file: str, loop: ast.AST, call: ast.Call, names: Mapping[str, WaitingFunction]
+) -> LintFinding:
     assert isinstance(call.func, ast.Name)
     name, shown = call.func.id, ast.unparse(call)
     advice = _mapped(loop, call) or f"call({', '.join([name, *_arguments(call)])})"
-    return Finding(
+    return LintFinding(
         NAME, file, call.lineno, call.col_offset + 1, call.end_lineno or call.lineno,
         (call.end_col_offset or call.col_offset) + 1,
         f"{name} waits inside (line {names[name].line}), so the calls `{shown}` of this loop run "

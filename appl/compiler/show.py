@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from appl.compiler.ir import Graph, Node, Region
+    from appl.compiler.ir import Graph, GraphRegion, Node
 
 _SHAPES = {"gen": ("([", "])"), "select": ("([", "])"), "wait": ("{{", "}}"), "param": ("[/", "/]")}
 
@@ -20,7 +20,7 @@ def text(graph: Graph) -> str:
     head = f"{graph.kind} {graph.name}({', '.join(parameters)})  {graph.file}:{graph.line}"
     lines = [head]
 
-    def enter(region: Region, depth: int) -> None:
+    def enter(region: GraphRegion, depth: int) -> None:
         lines.append("  " * depth + f"{region.kind} {region.label}".rstrip() + f"  :{region.line}")
 
     def show(node: Node, depth: int) -> None:
@@ -34,7 +34,7 @@ def mermaid(graph: Graph) -> str:
     """A flowchart that Mermaid draws, regions as subgraphs."""
     lines = ["flowchart TD"]
 
-    def enter(region: Region, depth: int) -> None:
+    def enter(region: GraphRegion, depth: int) -> None:
         label = _mermaid_text(f"{region.kind} {region.label}".rstrip())
         lines.append("  " * depth + f'subgraph r{region.id}["{label}"]')
 
@@ -54,7 +54,7 @@ def dot(graph: Graph) -> str:
     """A digraph that Graphviz draws, regions as clusters."""
     lines = [f"digraph {_dot_text(graph.name)} {{", "  node [shape=box];"]
 
-    def enter(region: Region, depth: int) -> None:
+    def enter(region: GraphRegion, depth: int) -> None:
         label = _dot_text(f"{region.kind} {region.label}".rstrip())
         lines.append("  " * depth + f"subgraph cluster_{region.id} {{ label={label};")
 
@@ -71,12 +71,12 @@ def dot(graph: Graph) -> str:
 
 def _walk(
     graph: Graph,
-    enter: Callable[[Region, int], None],
+    enter: Callable[[GraphRegion, int], None],
     show: Callable[[Node, int], None],
     leave: Callable[[int], None],
 ) -> None:
     """The nodes in program order, with the regions that begin and end between them."""
-    inside: list[Region] = [graph.regions[0]]
+    inside: list[GraphRegion] = [graph.regions[0]]
     for node in graph.nodes:
         around = list(graph.within(node.region))
         common = sum(1 for a, b in zip(inside, around, strict=False) if a is b)

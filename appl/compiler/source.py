@@ -26,7 +26,7 @@ DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     """The text of one file, by line; ``given`` is what linecache takes for its lines."""
 
     file: str
@@ -60,10 +60,10 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FunctionSource:
     """A ``def``, the class whose private names it sees, and its dotted path in the file."""
 
-    source: Source
+    source: SourceFile
     node: Def
     owner: str | None
     path: str
@@ -73,17 +73,17 @@ class Found:
 class Module:
     """A parsed file with its functions by first line and name."""
 
-    source: Source
+    source: SourceFile
     tree: ast.Module
-    functions: dict[tuple[int, str], Found]
+    functions: dict[tuple[int, str], FunctionSource]
 
 
 _modules: dict[str, Module] = {}
 _KEPT = 8  # files whose trees are kept; decorating goes file by file
-_nested: dict[int, tuple[weakref.ref[CodeType], Found]] = {}
+_nested: dict[int, tuple[weakref.ref[CodeType], FunctionSource]] = {}
 
 
-def find(f: FunctionType) -> Found:
+def find(f: FunctionType) -> FunctionSource:
     """The definition of *f*; raises what says why there is none."""
     code = f.__code__
     if is_remembered(code):
@@ -96,7 +96,7 @@ def find(f: FunctionType) -> Found:
     return found
 
 
-def remember(code: CodeType, found: Found) -> None:
+def remember(code: CodeType, found: FunctionSource) -> None:
     """Note where the code of a nested function comes from, whatever its file says later."""
     key = id(code)
     forget = functools.partial(_forget, _nested, key)
@@ -113,7 +113,7 @@ def is_remembered(code: CodeType) -> bool:
     return known is not None and known[0]() is code
 
 
-def peers(found: Found) -> list[Found]:
+def peers(found: FunctionSource) -> list[FunctionSource]:
     """The functions of the same class or, outside classes, of the same file, if still known."""
     module = _modules.get(found.source.file)
     everything = module.functions.values() if module is not None else ()
@@ -154,7 +154,7 @@ def parse(file: str, lines: Sequence[str]) -> Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the import of the file has shown them already
         tree = module_tree(text, file)
-    source = Source(file, list(io.StringIO(text, newline=None)), lines)
+    source = SourceFile(file, list(io.StringIO(text, newline=None)), lines)
     return Module(source, tree, {key: found for key, found in _functions(source, tree)})
 
 
@@ -163,14 +163,16 @@ def first_line(node: Def) -> int:
     return node.decorator_list[0].lineno if node.decorator_list else node.lineno
 
 
-def _functions(source: Source, tree: ast.Module) -> Iterator[tuple[tuple[int, str], Found]]:
+def _functions(
+    source: SourceFile, tree: ast.Module
+) -> Iterator[tuple[tuple[int, str], FunctionSource]]:
     todo: list[tuple[list[Any], str | None, str]] = [(tree.body, None, "")]
     while todo:
         body, owner, path = todo.pop()
         for node in body:
             inner_owner, inner_path = owner, path
             if isinstance(node, DEFS):
-                found = Found(source, node, owner, path + node.name)
+                found = FunctionSource(source, node, owner, path + node.name)
                 yield (first_line(node), node.name), found
                 inner_path = path + node.name + "."
             elif isinstance(node, ast.ClassDef):

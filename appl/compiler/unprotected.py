@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Iterator, Mapping
 
-from appl.compiler.rules import Finding
+from appl.compiler.rules import LintFinding
 from appl.compiler.serial import walk
 
 NAME = "late-failure"
@@ -21,7 +21,7 @@ _INNER = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 def unprotected(
     file: str, tree: ast.Module, prompted: Mapping[str, ast.AST], imported: Mapping[str, str]
-) -> Iterator[Finding]:
+) -> Iterator[LintFinding]:
     """The calls of a file that its plain functions, and its top level, do not protect."""
     own = {id(node) for node in prompted.values()}
     late = {name for name, node in prompted.items() if _gives_future(node)}
@@ -41,7 +41,7 @@ def _gives_future(node: ast.AST) -> bool:
     return not any(isinstance(each, ast.Yield | ast.YieldFrom) for each in walk(node.body))
 
 
-def _findings(file: str, guard: ast.Try, late: Container[str]) -> Iterator[Finding]:
+def _findings(file: str, guard: ast.Try, late: Container[str]) -> Iterator[LintFinding]:
     for statement in guard.body:
         call = _kept(statement)
         if call is None or not (isinstance(call.func, ast.Name) and call.func.id in late):
@@ -49,7 +49,7 @@ def _findings(file: str, guard: ast.Try, late: Container[str]) -> Iterator[Findi
         if isinstance(statement, ast.Assign) and _read_again(statement, guard):
             continue
         shown = ast.unparse(call)
-        yield Finding(
+        yield LintFinding(
             NAME, file, call.lineno, call.col_offset + 1, call.end_lineno or call.lineno,
             (call.end_col_offset or call.col_offset) + 1,
             f"`{shown}` is a future here: its failure is raised where it is read, and the `try` on "

@@ -14,7 +14,7 @@ from appl.compiler.callee import static_names
 from appl.compiler.dedent import is_triple_quoted
 from appl.compiler.names import Names, is_ppl, origin
 from appl.compiler.nodes import TEMPLATES, own_statements
-from appl.compiler.source import Def, Found, Module, Source, parse
+from appl.compiler.source import Def, FunctionSource, Module, SourceFile, parse
 
 MESSAGES = frozenset({"SystemMessage", "UserMessage", "AIMessage", "ToolMessage", "Message"})
 _SHOWN = 40
@@ -33,7 +33,7 @@ class Cause:
 class Caller:
     """The function that a line stands in, with the plain functions of its file by name."""
 
-    found: Found
+    found: FunctionSource
     prompted: bool
     plain: Mapping[str, Def]
 
@@ -82,7 +82,7 @@ def cause_of(caller: Caller) -> Cause | None:
     return _docstring(node, caller.found.source)
 
 
-def _docstring(node: Def, source: Source) -> Cause | None:
+def _docstring(node: Def, source: SourceFile) -> Cause | None:
     first = node.body[0]
     if not (isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)):
         return None
@@ -184,7 +184,7 @@ def _is_said(value: ast.expr | None) -> bool:
     return constant or isinstance(value, TEMPLATES) or is_message(value)
 
 
-def notes_of(found: Found, names: Names, *, keeps: bool) -> tuple[str, ...]:
+def notes_of(found: FunctionSource, names: Names, *, keeps: bool) -> tuple[str, ...]:
     """Notes on everything that is sure to be lost in a prompt function, a sentence each.
 
     *keeps* says that somebody else sees its prompt when it has returned.

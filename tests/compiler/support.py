@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import FunctionType
 from typing import Any
 
-from appl.compiler import Options, compile_graph, lowered_source, rebuild, translate
+from appl.compiler import CompilerOptions, compile_graph, lowered_source, rebuild, translate
 
 _numbers = itertools.count()
 
@@ -116,7 +116,7 @@ def ppl(f: Any = None, **options: Any) -> Any:
     """Compiles as ``@ppl`` does, over ``NOTES``; nothing of the runtime is needed."""
     if f is None:
         return lambda g: ppl(g, **options)
-    return rebuild(f, translate(f, Options(**options)), NOTES)
+    return rebuild(f, translate(f, CompilerOptions(**options)), NOTES)
 
 
 ppl.__module__ = "appl.stand_in"  # so that the compiler takes it for appl's own
@@ -141,7 +141,7 @@ def async_body(source: str) -> str:
 
 def lowered(f: FunctionType, **options: Any) -> str:
     """The lowered form of *f* as text."""
-    return lowered_source(f, Options(**options))
+    return lowered_source(f, CompilerOptions(**options))
 
 
 def graph(source: str, **names: Any) -> str:
@@ -166,7 +166,7 @@ def module(source: str, **names: Any) -> dict[str, Any]:
 
 
 def _body_of(f: FunctionType, options: dict[str, Any]) -> str:
-    text = lowered_source(f, Options(**options))
+    text = lowered_source(f, CompilerOptions(**options))
     return textwrap.dedent("\n".join(text.splitlines()[1:])).strip("\n")
 
 

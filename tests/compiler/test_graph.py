@@ -10,7 +10,7 @@ import pytest
 
 from appl.compiler import compile_graph, translate
 from appl.compiler.callee import Published
-from appl.compiler.ir import OPS, Graph, InvalidGraph, Node, Region, verify
+from appl.compiler.ir import OPS, Graph, GraphRegion, InvalidGraph, Node, verify
 
 from .support import define, graph, module
 
@@ -491,11 +491,11 @@ def test_every_op_has_its_meaning() -> None:
     assert all(op.meaning and op.name == name for name, op in OPS.items())
 
 
-BODY = Region(0, "body", "", 1, None)
-LOOP = Region(1, "loop", "", 1, 0)
+BODY = GraphRegion(0, "body", "", 1, None)
+LOOP = GraphRegion(1, "loop", "", 1, 0)
 
 
-def made(*nodes: Node, regions: tuple[Region, ...] = (BODY, LOOP)) -> Graph:
+def made(*nodes: Node, regions: tuple[GraphRegion, ...] = (BODY, LOOP)) -> Graph:
     return Graph("f", "file", 1, 9, "sync", regions, nodes)
 
 

@@ -10,14 +10,14 @@ from appl.compiler.callee import Callees, static_names
 from appl.compiler.graph import build
 from appl.compiler.ir import Graph
 from appl.compiler.names import Names
-from appl.compiler.plan import Plan, Totals, make_plan, totals
+from appl.compiler.plan import PlanTotals, PrefixPlan, make_plan, totals
 from appl.compiler.source import parse
 from appl.compiler.survey import survey
 
 HEAD = "from appl import AIRole, SystemMessage, call, gen, map as pmap, ppl, select\n"
 
 
-def plan(source: str, ctx: dict[str, str] | None = None, **known: Any) -> Plan:
+def plan(source: str, ctx: dict[str, str] | None = None, **known: Any) -> PrefixPlan:
     """The plan of the function ``f`` in *source*; *ctx* are the modes of the others."""
     module = parse("f.py", (HEAD + textwrap.dedent(source)).splitlines(keepends=True))
     outer = static_names(module)
@@ -33,7 +33,7 @@ def plan(source: str, ctx: dict[str, str] | None = None, **known: Any) -> Plan:
     )
 
 
-def counted(made: Plan) -> Totals:
+def counted(made: PrefixPlan) -> PlanTotals:
     return totals(made, len)
 
 
@@ -61,7 +61,7 @@ def test_a_call_in_a_loop_is_made_once_for_each_item() -> None:
     )  # fmt: skip
     made = plan(source, qs=["a", "b", "c"])
     assert made.sites[0].calls == 3
-    assert counted(made) == Totals(3, 15, 5, False)
+    assert counted(made) == PlanTotals(3, 15, 5, False)
 
 
 def test_the_callers_prompt_is_shared_by_the_rounds() -> None:
@@ -78,7 +78,7 @@ def test_the_callers_prompt_is_shared_by_the_rounds() -> None:
         return [ask(q) for q in qs]
 """
     made = plan(source, {"ask": "copy"}, qs=["a", "b"], doc="0123456789")
-    assert counted(made) == Totals(2, 40, 20, False)
+    assert counted(made) == PlanTotals(2, 40, 20, False)
     (first,) = made.root.children.values()
     assert first.calls() == 2 and first.variants == ()
 
@@ -126,7 +126,7 @@ def test_a_constant_argument_is_text() -> None:
         return ask("one"), ask("two")
 """
     )
-    assert counted(made) == Totals(2, 16, 11, True)
+    assert counted(made) == PlanTotals(2, 16, 11, True)
 
 
 def test_ranges_displays_and_defaults_fix_the_rounds() -> None:

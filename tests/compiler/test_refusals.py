@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from appl.compiler import Options, require_function, translate
+from appl.compiler import CompilerOptions, require_function, translate
 from appl.errors import PromptSyntaxError, SourceUnavailable
 
 from .support import define, module, ppl
@@ -67,14 +67,14 @@ def test_parallel_calls_cannot_continue_one_prompt(ctx: str) -> None:
 
 @pytest.mark.parametrize("ctx", ["new", "copy"])
 def test_other_contexts_may_be_parallel(ctx: str) -> None:
-    translate(define("def f():\n    'text'"), Options(ctx=ctx, parallel=True))
+    translate(define("def f():\n    'text'"), CompilerOptions(ctx=ctx, parallel=True))
 
 
 @pytest.mark.parametrize("word", ["def", "async def"])
 def test_a_generator_cannot_be_parallel(word: str) -> None:
     f = define(f"{word} f():\n    yield 'text'")
     with pytest.raises(PromptSyntaxError, match="returns a list") as caught:
-        translate(f, Options(parallel=True))
+        translate(f, CompilerOptions(parallel=True))
     assert underlined(caught.value) == f"{word} f"
 
 

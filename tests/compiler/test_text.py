@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from appl.compiler import Options, translate
+from appl.compiler import CompilerOptions, translate
 from appl.compiler.dedent import cleaned, dedented
 
 from .support import NOTES, define, ppl, said
@@ -101,7 +101,7 @@ def test_docstring_as_leaves_either_kind_to_the_runtime() -> None:
 )
 def test_the_docstring_is_reported(first: str, option: str | None, docstring: str | None) -> None:
     f = define(f"def f():\n    {first}\n    pass")
-    assert translate(f, Options(docstring_as=option)).docstring == docstring
+    assert translate(f, CompilerOptions(docstring_as=option)).docstring == docstring
 
 
 def test_triple_quoted_text_loses_its_margin() -> None:
