@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
 
 from appl.errors import BackendNotFound, ConfigError, MissingExtra, Unsupported, nearest
-from appl.prompt import Messages, Node, ToolCall, digest_of
+from appl.prompt import Messages, PromptNode, ToolCall, digest_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -287,7 +287,7 @@ class CountsTokens(Protocol):
 _INSTEAD = {"images": "images: say what is in them as text", "audio": "sound: say its text"}
 
 
-def check_media(profile: Profile, prompt: Node | Messages | None) -> None:
+def check_media(profile: Profile, prompt: PromptNode | Messages | None) -> None:
     """Raise ``Unsupported`` for a *prompt* with images or sounds that the backend cannot take."""
     if prompt is None or prompt.needs <= profile.features:
         return

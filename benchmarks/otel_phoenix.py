@@ -89,7 +89,7 @@ def tell(folder: Path) -> None:
     ]
     print(f"with another parent than was sent: {len(wrong)}")
     try:
-        send(spans, URL, encode=otlp.Encoder())
+        send(spans, URL, encode=otlp.RequestEncoder())
     except ExportError as error:
         print(f"as JSON: {error}")
 

@@ -19,7 +19,7 @@ from appl.runtime.run import Run
 from appl.testing import Instant, response
 from appl.tracing import Recorder, Trace
 from appl.tracing.explaining.flow import Flow
-from appl.tracing.explaining.whatif import Changes, Model
+from appl.tracing.explaining.whatif import Changes, RunModel
 
 SLOTS, SECONDS = 4, 0.06
 CHANGES: dict[str, tuple[Changes, int, float]] = {
@@ -105,7 +105,7 @@ def rows(folder: Path) -> Iterator[str]:
     yield f"{'program':10}{'change':30}{'predicted':>10}{'taken':>10}{'off by':>8}"
     for name, program in PROGRAMS.items():
         record(program, folder / "warm.trace", SLOTS, 0.001)
-        model = Model(Flow(record(program, folder / "a.trace", SLOTS, SECONDS)))
+        model = RunModel(Flow(record(program, folder / "a.trace", SLOTS, SECONDS)))
         for change, (changes, slots, factor) in CHANGES.items():
             predicted = model.run(changes).duration / 1e6
             flow = Flow(record(program, folder / "b.trace", slots, SECONDS * factor))

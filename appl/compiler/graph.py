@@ -72,9 +72,16 @@ class _Builder:
             self.state.names[arg.arg] = Provenance(frozenset({number}))
 
     def node(
-        self, op: str, place: Any, label: str, value: Provenance, prompted: bool = False, part: int = 0,
-        parts: Parts = (), role: str = "",
-    ) -> int:  # fmt: skip
+        self,
+        op: str,
+        place: Any,
+        label: str,
+        value: Provenance,
+        prompted: bool = False,
+        part: int = 0,
+        parts: Parts = (),
+        role: str = "",
+    ) -> int:
         prompt = self.state.prompt if prompted else ()
         return self.sketch.node(op, place, label, self.region, value.ids, prompt, part, parts, role)
 

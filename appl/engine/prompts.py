@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from appl.prompt import VOICES, Message, Node, Place, Prompt, Voice, moved
+from appl.prompt import VOICES, Message, Prompt, PromptNode, PromptSlot, Voice, moved
 from appl.prompt.lazy import Lazy, message_of, origin_of
 from appl.prompt.origin import Origin, line_of
 from appl.runtime.concurrency.pending import Error, Pending, Value
@@ -54,7 +54,7 @@ class Answered(Pending):
         return self._answers
 
 
-def unready(tip: Node | None) -> Iterator[Pending]:
+def unready(tip: PromptNode | None) -> Iterator[Pending]:
     """What has to be waited for, one after the other, before the prompt can be sent."""
     while tip is not None and (lazy := tip.first_waiting()) is not None:
         source = lazy.prompt_source()
@@ -62,13 +62,13 @@ def unready(tip: Node | None) -> Iterator[Pending]:
         yield source
 
 
-def sent(tip: Node | None) -> list[Sent]:
+def sent(tip: PromptNode | None) -> list[Sent]:
     """The prompt up to *tip*, all of whose parts are there."""
     return [each for node in (tip.since(None) if tip is not None else ()) for each in _of(node)]
 
 
-def _of(node: Node) -> Iterator[Sent]:
-    if isinstance(node.part, Place):
+def _of(node: PromptNode) -> Iterator[Sent]:
+    if isinstance(node.part, PromptSlot):
         for each in moved(node.part.prompt_nodes(), node.part.voice, node.voice):
             yield from _of(each)
     elif node.lazy is None:
@@ -99,7 +99,7 @@ def received(parts: list[Sent]) -> Prompt:
         part = each.part
         if each.answered_by is not None:
             part = Answered(each.answered_by, part)
-        prompt.tip = Node(
+        prompt.tip = PromptNode(
             prompt.tip, voice, part, starts=each.starts, apart=each.apart, site=each.site
         )
     return prompt

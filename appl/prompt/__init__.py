@@ -1,6 +1,6 @@
 """Prompts as values: messages, and the persistent chain that programs build."""
 
-from appl.prompt.chain import Heard, Node, Part, Place, Prompt, moved, nodes_of, parts_of
+from appl.prompt.chain import Heard, Part, Prompt, PromptNode, PromptSlot, moved, nodes_of, parts_of
 from appl.prompt.definition import BracketedDefinition, Definition, define, define_bracketed
 from appl.prompt.digest import digest_of, tagged
 from appl.prompt.layout import UNFORMATTED, Format, Indexing, Level
@@ -50,11 +50,11 @@ __all__ = [
     "Media",
     "Message",
     "Messages",
-    "Node",
     "Origin",
     "Part",
-    "Place",
     "Prompt",
+    "PromptNode",
+    "PromptSlot",
     "Promptable",
     "RoleName",
     "Rope",

@@ -1,7 +1,7 @@
 """The persistent prompt: a chain of items that are never changed, so that a copy is one reference.
 
-Invariant: a ``Node`` is immutable but for caches; two prompts that share a beginning share it as
-the same objects, and a ``Messages`` link is computed once per node, iteratively.
+Invariant: a ``PromptNode`` is immutable but for caches; two prompts that share a beginning share
+it as the same objects, and a ``Messages`` link is computed once per node, iteratively.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from appl.prompt.voice import VOICES, Moved, Voice
 Part = str | Lazy | Image | Audio | Message
 
 
-class Place:
+class PromptSlot:
     """A lazy part that stands for any number of nodes: kept for what is said there later.
 
     ``voice`` is the one in which they are said, unless they are said in one of their own.
@@ -35,12 +35,12 @@ class Place:
         """True if the kind of content that stands here is known, if not all of its text."""
         raise NotImplementedError
 
-    def prompt_nodes(self) -> list[Node]:
+    def prompt_nodes(self) -> list[PromptNode]:
         """The nodes, once ``prompt_known``; when ``prompt_ready``, their parts are ready too."""
         raise NotImplementedError
 
 
-class Node:
+class PromptNode:
     """One part of a prompt, and everything before it.
 
     A part is text, something lazy, an image or a sound, or a ``Message`` that stays as it is.
@@ -58,7 +58,7 @@ class Node:
 
     def __init__(
         self,
-        parent: Node | None,
+        parent: PromptNode | None,
         voice: Voice,
         part: Part,
         *,
@@ -71,7 +71,7 @@ class Node:
         self._rendered: Messages | None = None
         self._layout: Layout | None = None
         self._folded = self.shared = False
-        self.hole: Node | None
+        self.hole: PromptNode | None
         self.needs: frozenset[str]
         if parent is None:
             self.length, self.hole, self.needs = 1, None, _NOTHING
@@ -88,7 +88,7 @@ class Node:
     def unread(self) -> list[Lazy]:
         """The lazy parts, nearest first, that no rendering has read yet."""
         found: list[Lazy] = []
-        node: Node | None = self
+        node: PromptNode | None = self
         while node is not None and not node._folded:
             if node.lazy is not None:
                 found.append(node.lazy)
@@ -141,11 +141,11 @@ class Node:
         return str(part) if isinstance(part, Image | Audio) else part.prompt_text()
 
     def after(
-        self, parent: Node | None, *, voice: Voice | None = None, part: Part | None = None,
+        self, parent: PromptNode | None, *, voice: Voice | None = None, part: Part | None = None,
         apart: bool | None = None,
-    ) -> Node:  # fmt: skip
+    ) -> PromptNode:  # fmt: skip
         """The same in another prompt, after *parent*; what is given may be another."""
-        return Node(
+        return PromptNode(
             parent, self.voice if voice is None else voice, self.part if part is None else part,
             starts=self.starts, apart=self.apart if apart is None else apart, site=self.site,
         )  # fmt: skip
@@ -157,8 +157,8 @@ class Node:
         when all parts are places that stayed empty.
         """
         if not self._folded:
-            fresh: list[Node] = []
-            node: Node | None = self
+            fresh: list[PromptNode] = []
+            node: PromptNode | None = self
             while node is not None and not node._folded:
                 fresh.append(node)
                 node = node.parent
@@ -168,7 +168,7 @@ class Node:
                 node = fresh[stop - 1]
         return self._rendered
 
-    def _fold(self, before: Node | None, fresh: list[Node]) -> None:
+    def _fold(self, before: PromptNode | None, fresh: list[PromptNode]) -> None:
         """Render the *fresh* nodes that end here, after what was rendered *before*."""
         layout = before._layout.copy() if before and before._layout else Layout()
         said = before._rendered if before else None
@@ -176,10 +176,10 @@ class Node:
         self._layout = None if layout.fresh else layout
         self._folded = True
 
-    def since(self, start: Node | None) -> list[Node]:
+    def since(self, start: PromptNode | None) -> list[PromptNode]:
         """The nodes after *start* up to this one, oldest first."""
-        found: list[Node] = []
-        node: Node | None = self
+        found: list[PromptNode] = []
+        node: PromptNode | None = self
         while node is not None and node is not start:
             found.append(node)
             node = node.parent
@@ -198,16 +198,16 @@ def _needed(part: Media | Message) -> frozenset[str]:
     return frozenset((part.feature,))
 
 
-def parts_of(message: Message) -> list[Node]:
+def parts_of(message: Message) -> list[PromptNode]:
     """*message* as nodes of no prompt yet; one that calls tools, or answers a call, stays whole."""
     voice = Voice(message.role, message.name, UNFORMATTED)
     if message.whole:
-        return [Node(None, voice, message.plain())]
+        return [PromptNode(None, voice, message.plain())]
     parts = message.parts or [""]
-    return [Node(None, voice, part, starts=i == 0) for i, part in enumerate(parts)]
+    return [PromptNode(None, voice, part, starts=i == 0) for i, part in enumerate(parts)]
 
 
-def nodes_of(parent: Node | None, messages: Iterable[Message]) -> Node | None:
+def nodes_of(parent: PromptNode | None, messages: Iterable[Message]) -> PromptNode | None:
     """*messages* after *parent*, each a message of its own, where it stands."""
     for message in messages:
         for node in parts_of(message):
@@ -215,7 +215,7 @@ def nodes_of(parent: Node | None, messages: Iterable[Message]) -> Node | None:
     return parent
 
 
-def _stretches(fresh: list[Node]) -> Iterator[tuple[int, int]]:
+def _stretches(fresh: list[PromptNode]) -> Iterator[tuple[int, int]]:
     """Stretches of *fresh*, each up to a shared node, so that shared parts are rendered once."""
     start = 0
     for stop, node in enumerate(fresh, 1):
@@ -224,20 +224,20 @@ def _stretches(fresh: list[Node]) -> Iterator[tuple[int, int]]:
             start = stop
 
 
-def _unfolded(nodes: list[Node]) -> list[Node]:
+def _unfolded(nodes: list[PromptNode]) -> list[PromptNode]:
     """*nodes* with what stands in the places that were kept for others."""
-    found: list[Node] = []
+    found: list[PromptNode] = []
     stack = nodes[::-1]
     while stack:
         node = stack.pop()
-        if isinstance(node.part, Place):
+        if isinstance(node.part, PromptSlot):
             stack += moved(node.part.prompt_nodes(), node.part.voice, node.voice)[::-1]
         else:
             found.append(node)
     return found
 
 
-def moved(nodes: list[Node], old: Voice, new: Voice) -> list[Node]:
+def moved(nodes: list[PromptNode], old: Voice, new: Voice) -> list[PromptNode]:
     """*nodes* that were said inside *old*, as they are said inside *new*."""
     if old is new:
         return nodes
@@ -250,7 +250,7 @@ class Prompt:
 
     __slots__ = ("tip",)
 
-    def __init__(self, tip: Node | None = None) -> None:
+    def __init__(self, tip: PromptNode | None = None) -> None:
         self.tip = tip
 
     def append(
@@ -260,17 +260,17 @@ class Prompt:
         *,
         starts: bool = True,
         name: str | None = None,
-    ) -> Node:
+    ) -> PromptNode:
         """Add one part, said by *role* without a format, and return its node."""
         voice = VOICES[role] if name is None else Voice(role, name)
         return self.say(voice, part, starts)
 
-    def say(self, voice: Voice, part: Part, starts: bool = True, site: Origin = None) -> Node:
+    def say(self, voice: Voice, part: Part, starts: bool = True, site: Origin = None) -> PromptNode:
         """Add one part, said at *site*, and return its node."""
-        self.tip = node = Node(self.tip, voice, part, starts=starts, site=site)
+        self.tip = node = PromptNode(self.tip, voice, part, starts=starts, site=site)
         return node
 
-    def extend(self, nodes: Iterable[Node], site: Origin = None) -> None:
+    def extend(self, nodes: Iterable[PromptNode], site: Origin = None) -> None:
         """Add the same parts as *nodes*; those that come from nowhere are said at *site*."""
         tip = self.tip
         for node in nodes:
@@ -298,19 +298,19 @@ class Heard(Prompt):
         self._of, self._listener = of, listener
 
     @property
-    def tip(self) -> Node | None:
+    def tip(self) -> PromptNode | None:
         """The newest node."""
         return self._of.tip
 
     @tip.setter
-    def tip(self, tip: Node | None) -> None:
+    def tip(self, tip: PromptNode | None) -> None:
         self._of.tip = tip
 
-    def say(self, voice: Voice, part: Part, starts: bool = True, site: Origin = None) -> Node:
+    def say(self, voice: Voice, part: Part, starts: bool = True, site: Origin = None) -> PromptNode:
         node = super().say(voice, part, starts, site)
         self._listener()
         return node
 
-    def extend(self, nodes: Iterable[Node], site: Origin = None) -> None:
+    def extend(self, nodes: Iterable[PromptNode], site: Origin = None) -> None:
         super().extend(nodes, site)
         self._listener()

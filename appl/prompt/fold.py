@@ -16,13 +16,13 @@ from appl.prompt.origin import Origin
 from appl.prompt.voice import Voice
 
 if TYPE_CHECKING:
-    from appl.prompt.chain import Node
+    from appl.prompt.chain import PromptNode
 
-Marked = tuple["Node", Mark | None]
+Marked = tuple["PromptNode", Mark | None]
 """A part, and what its format puts around it, if it has one."""
 
 
-def fold(before: Messages | None, layout: Layout, nodes: list[Node]) -> Messages | None:
+def fold(before: Messages | None, layout: Layout, nodes: list[PromptNode]) -> Messages | None:
     """*before* with what *nodes* say; system text moves to the front."""
     marked = [(node, layout.mark(level_of(node), node.starts)) for node in nodes]
     if not any(_joins_front(node) for node in nodes):
@@ -31,22 +31,22 @@ def fold(before: Messages | None, layout: Layout, nodes: list[Node]) -> Messages
     return _front(chain, [each for each in marked if _joins_front(each[0])])
 
 
-def _joins_front(node: Node) -> bool:
+def _joins_front(node: PromptNode) -> bool:
     return node.voice.role == "system" and not node.apart and not _is_message(node)
 
 
-def level_of(node: Node) -> Level | None:
+def level_of(node: PromptNode) -> Level | None:
     """The level that a part is an item of; what is a message of its own is none."""
     return UNFORMATTED if _is_message(node) else node.voice.level
 
 
-def _is_message(node: Node) -> bool:
+def _is_message(node: PromptNode) -> bool:
     """True if a part turned out to be a message of its own: an answer that calls tools."""
     answer = message_of(node.lazy) if node.lazy is not None else None
     return answer is not None and (is_apart(node, answer) or not answer.content)
 
 
-def is_apart(node: Node, answer: Message) -> bool:
+def is_apart(node: PromptNode, answer: Message) -> bool:
     return node.apart or node.role != "assistant" or answer.role != "assistant"
 
 
@@ -93,7 +93,7 @@ class Fold:
         self.length = 0
         self.glued = self.fresh = True
 
-    def add(self, node: Node, mark: Mark | None) -> None:
+    def add(self, node: PromptNode, mark: Mark | None) -> None:
         part = node.part
         if isinstance(part, str):
             self._text(node, mark, part)
@@ -110,7 +110,7 @@ class Fold:
         else:
             self._answer(node, mark, answer)
 
-    def _text(self, node: Node, mark: Mark | None, text: str, by: Origin = None) -> None:
+    def _text(self, node: PromptNode, mark: Mark | None, text: str, by: Origin = None) -> None:
         site = node.site
         if by is None and type(text) is not str:
             by = getattr(text, "call_id", None)
@@ -143,7 +143,7 @@ class Fold:
             self.length += len(text)
             self.fresh = text.endswith("\n")
 
-    def _answer(self, node: Node, mark: Mark | None, answer: Message) -> None:
+    def _answer(self, node: PromptNode, mark: Mark | None, answer: Message) -> None:
         """An answer that calls tools continues what the assistant has said, and ends it."""
         if is_apart(node, answer):
             self.chain = Messages(self.end(), answer.plain(), True, _spans(answer, _by(node)))
@@ -200,7 +200,7 @@ class Fold:
         self._begin()
 
 
-def _by(node: Node) -> Origin:
+def _by(node: PromptNode) -> Origin:
     """The origin of the part of *node*: the call of a lazy part, else the statement."""
     found = origin_of(node.lazy) if node.lazy is not None else None
     return node.site if found is None else found

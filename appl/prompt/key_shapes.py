@@ -18,7 +18,7 @@ _DIGIT = r"(?=[A-Za-z_-]{0,48}[0-9])"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class KeyShape:
     """A kind of key: how it begins, how it may go on, and what else must be so (*guard*)."""
 
     kind: str
@@ -29,71 +29,71 @@ class Shape:
 
 
 SHAPES: Final = (
-    Shape(
+    KeyShape(
         "OpenAI, Anthropic or Stripe key",
         "platform.openai.com/docs/api-reference/authentication, docs.stripe.com/keys",
         f"[rsp]k[-_]{_WORD}{{20}}", guard=_DIGIT,
     ),
-    Shape(
+    KeyShape(
         "key of a model provider",
         "console.groq.com/docs, docs.x.ai, build.nvidia.com, docs.perplexity.ai",
         f"(?:gsk_|xai-|nvapi-|pplx-|csk-|tvly-|lsv2_){_WORD}{{20}}", guard=_DIGIT,
     ),
-    Shape("Replicate token", "replicate.com/docs/topics/security", "r8_[A-Za-z0-9]{30}"),
-    Shape("Hugging Face token", "huggingface.co/docs/hub/security-tokens", "hf_[A-Za-z0-9]{20}"),
-    Shape(
+    KeyShape("Replicate token", "replicate.com/docs/topics/security", "r8_[A-Za-z0-9]{30}"),
+    KeyShape("Hugging Face token", "huggingface.co/docs/hub/security-tokens", "hf_[A-Za-z0-9]{20}"),
+    KeyShape(
         "GitHub token",
         "github.blog/changelog/2021-03-31-authentication-token-format-updates-are-generally-available",
         f"(?:gh[oprsu]_|github_pat_){_WORD}{{20}}",
     ),
-    Shape(
+    KeyShape(
         "GitLab token", "docs.gitlab.com/security/tokens/#token-prefixes",
         f"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat)-{_WORD}{{20}}", r"[\w.-]{0,512}",
     ),
-    Shape(
+    KeyShape(
         "Slack token", "docs.slack.dev/authentication/tokens",
         f"(?:xox[abeoprs]|xapp)-{_WORD}{{12}}",
     ),
-    Shape(
+    KeyShape(
         "webhook", "docs.slack.dev/messaging/sending-messages-using-incoming-webhooks",
         r"(?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks)/[A-Za-z0-9]{8}",
         r"[A-Za-z0-9/_-]{0,256}",
     ),
-    Shape(
+    KeyShape(
         "AWS key", "docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html",
         "(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}", "(?![A-Za-z0-9])", "(?![A-Z0-9]{9,13}EXAMPLE)",
     ),
-    Shape(
+    KeyShape(
         "Google key", "docs.cloud.google.com/docs/authentication/api-keys",
         rf"(?:AIza{_WORD}{{30}}|ya29\.{_WORD}{{16}}|GOCSPX-{_WORD}{{20}})", rf"{_WORD}{{0,2048}}",
     ),
-    Shape(
+    KeyShape(
         "token of a package registry", "docs.npmjs.com/about-access-tokens, pypi.org/help",
         f"(?:npm_[A-Za-z0-9]{{30}}|pypi-AgE{_WORD}{{30}}|dckr_pat_{_WORD}{{20}})",
     ),
-    Shape(
+    KeyShape(
         "SendGrid key", "www.twilio.com/docs/sendgrid/ui/account-and-settings/api-keys",
         rf"SG\.{_WORD}{{22}}\.{_WORD}{{16}}",
     ),
-    Shape(
+    KeyShape(
         "token of a service",
         "docs.digitalocean.com/reference/api, shopify.dev/docs/apps/build",
         "(?:do[opr]_v1_|shp(?:at|ca|pa|ss)_|dapi)[a-f0-9]{32}", "[a-f0-9]{0,64}",
     ),
-    Shape("age key", "age-encryption.org/v1", "AGE-SECRET-KEY-1[A-Z0-9]{40}", "[A-Z0-9]{0,40}"),
-    Shape(
+    KeyShape("age key", "age-encryption.org/v1", "AGE-SECRET-KEY-1[A-Z0-9]{40}", "[A-Z0-9]{0,40}"),
+    KeyShape(
         "JWT", "www.rfc-editor.org/rfc/rfc7519",
         rf"eyJ{_WORD}{{8,4096}}\.{_WORD}{{8,8192}}\.{_WORD}{{16}}",
         rf"{_WORD}{{0,8192}}(?:\.{_WORD}{{1,8192}}){{0,2}}",
     ),
-    Shape(
+    KeyShape(
         "private key", "www.rfc-editor.org/rfc/rfc7468",
         "-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
         rf"{_LINE_END}{{1,80}}(?:(?:Proc-Type|DEK-Info|Version|Comment)[^\n\\]{{0,99}}{_LINE_END}{{1,9}}){{0,4}}"
         r"[A-Za-z0-9+/]{16}(?:[A-Za-z0-9+/=\s\\\"'`,:.>|()*]|-(?!----)){0,16384}"
         r"(?:-----END [A-Z0-9 ]{0,60}-----)?",
     ),
-    Shape(
+    KeyShape(
         "private key", "www.rfc-editor.org/rfc/rfc7468",  # such a file in base64
         "LS0tLS1CRUdJTi[A-Za-z0-9+/]{30}",
         r"[A-Za-z0-9+/]{0,16384}(?:(?:\s|\\[nr]){1,40}[A-Za-z0-9+/]{1,1024}){0,400}={0,2}",

@@ -153,7 +153,7 @@ class Mark(NamedTuple):
     indent: str
 
 
-class _Open:
+class _OpenLevel:
     """A level that has been reached: how many items it has, and what stands before the next."""
 
     __slots__ = ("count", "level", "sep", "started")
@@ -167,8 +167,8 @@ class _Open:
         self.count += 1
         return label
 
-    def copy(self) -> _Open:
-        other = _Open(self.level, self.sep)
+    def copy(self) -> _OpenLevel:
+        other = _OpenLevel(self.level, self.sep)
         other.count, other.started = self.count, self.started
         return other
 
@@ -186,8 +186,10 @@ class Layout:
     __slots__ = ("_left", "_open")
 
     def __init__(self) -> None:
-        self._open: list[_Open] = []
-        self._left: tuple[_Open, ...] = ()  # the last one first; these are not changed any more
+        self._open: list[_OpenLevel] = []
+        self._left: tuple[
+            _OpenLevel, ...
+        ] = ()  # the last one first; these are not changed any more
 
     @property
     def fresh(self) -> bool:
@@ -232,7 +234,7 @@ class Layout:
         for other in path[common:]:
             before = next((each for each in self._left if each.level is other), None)
             if before is None:
-                stack.append(_Open(other, stack[-1].sep if stack else "\n"))
+                stack.append(_OpenLevel(other, stack[-1].sep if stack else "\n"))
             else:
                 self._left = tuple(each for each in self._left if each is not before)
                 stack.append(before.copy())

@@ -198,7 +198,7 @@ _BREAK = re.compile(r"[ \t]*\\?(?:\r?\n|(?:\\{1,4}[rn])+)[ \t>#|*]*")
 """A break of a line as it stands in a text, in source code or in a quotation."""
 
 
-class Known:
+class SecretForms:
     """The forms of known secrets, whose *names* are given by value; it takes them out of texts.
 
     A form is also found with line breaks in it, where sixteen characters of its first 32 (or half
@@ -274,7 +274,7 @@ class Mask:
     __slots__ = ("_known", "_shown")
 
     def __init__(self, secrets: Iterable[str] = (), shown: str = MASK) -> None:
-        self._known, self._shown = Known(dict.fromkeys(secrets, "")), shown
+        self._known, self._shown = SecretForms(dict.fromkeys(secrets, "")), shown
 
     def __call__(self, text: str) -> str:
         return from_bytes(self._known.without(as_bytes(text), lambda name: self._shown))

@@ -6,7 +6,7 @@ order in which they were said, with a new line between two messages.
 
 from __future__ import annotations
 
-from appl.prompt.chain import Node
+from appl.prompt.chain import PromptNode
 from appl.prompt.fold import Fold, is_apart, level_of
 from appl.prompt.layout import Layout
 from appl.prompt.lazy import message_of
@@ -27,7 +27,7 @@ class Teller(Fold):
         self._layout = Layout()
         super().__init__(None)
 
-    def tell(self, node: Node) -> str:
+    def tell(self, node: PromptNode) -> str:
         """The text that *node* adds; a lazy part has to be ready."""
         whole = _whole(node)
         if whole is not None:
@@ -69,7 +69,7 @@ class Teller(Fold):
         return told
 
 
-def _whole(node: Node) -> Message | None:
+def _whole(node: PromptNode) -> Message | None:
     """The message that the part of *node* is, if it is a message of its own."""
     if isinstance(node.part, Message):
         return node.part

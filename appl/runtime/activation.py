@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from appl.prompt import USER, Heard, Node, Prompt
+from appl.prompt import USER, Heard, Prompt, PromptNode
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.held import unheld
 from appl.runtime.concurrency.pending import Pending
@@ -103,7 +103,7 @@ def _prompt(around: Scribe, ctx: str, beside: bool) -> Prompt:
 def keep_place(around: Scribe, frame: Frame, pending: Pending) -> None:
     """Where a ``same`` function that runs beside its caller will have said its text."""
 
-    def nodes(_: Pending) -> list[Node]:
+    def nodes(_: Pending) -> list[PromptNode]:
         tip = frame.tip()
         return tip.since(frame.origin) if tip is not None else []
 

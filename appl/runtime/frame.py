@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from appl.prompt import USER, Node, Origin, Prompt, Voice
+from appl.prompt import USER, Origin, Prompt, PromptNode, Voice
 from appl.runtime.concurrency.pending import Pending
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ class Scribe:
     def __init__(self, address: str, prompt: Prompt, voice: Voice = USER) -> None:
         self.address, self.prompt = address, prompt
         self.voice = self.base = voice
-        self.origin: Node | None = prompt.tip
+        self.origin: PromptNode | None = prompt.tip
         self.fresh = True
         self.site: Origin = None
 
-    def tip(self) -> Node | None:
+    def tip(self) -> PromptNode | None:
         """The newest node that belongs to this."""
         return self.prompt.tip
 
@@ -89,7 +89,7 @@ class Frame(Scribe):
         super().__init__(address, prompt, voice)
         self.run, self.parent, self.regions = run, parent, regions
         self.depth: int = 0 if parent is None else parent.depth + 1
-        self.end: Node | None = None
+        self.end: PromptNode | None = None
         self.ended = False
         self.shares = False
         self.counts: dict[str, int] = {}
@@ -136,7 +136,7 @@ class Frame(Scribe):
         """The activation is over: what it added to the prompt is settled."""
         self.end, self.ended = self.prompt.tip, True
 
-    def tip(self) -> Node | None:
+    def tip(self) -> PromptNode | None:
         """The newest node that belongs to this activation."""
         return self.end if self.ended else self.prompt.tip
 

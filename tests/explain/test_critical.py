@@ -7,7 +7,7 @@ from appl.tracing import Call, Trace
 from appl.tracing.explaining.critical import critical
 from appl.tracing.explaining.flow import END, START, TOLD, Flow
 from appl.tracing.explaining.steps import phases
-from appl.tracing.explaining.whatif import Changes, Model
+from appl.tracing.explaining.whatif import Changes, RunModel
 
 from .support import call, micro, trace
 
@@ -65,7 +65,7 @@ def test_an_empty_run_has_no_path() -> None:
 
 def test_other_latency_and_slots_are_simulated() -> None:
     run = trace(*(call(f"/f.0/gen.{i}", 0, 2, 2 + i / 10) for i in range(4)), scopes=(("/f.0", 0),))
-    model = Model(Flow(run))
+    model = RunModel(Flow(run))
     assert model.run().duration == micro(2.3)
     assert model.recorded_most() == 4
     assert model.run(Changes(latency=0.5)).duration == micro(1.3)
@@ -104,7 +104,7 @@ def test_the_path_tiles_the_run_and_no_change_changes_nothing(run: Trace) -> Non
     assert sum(each.took for each in found.segments) == found.duration
     for before, after in zip(found.segments, found.segments[1:], strict=False):
         assert before.end == after.start
-    outcome = Model(flow).run()
+    outcome = RunModel(flow).run()
     assert outcome.moments == list(flow.at)
     assert outcome.duration == found.duration
     assert all(wait.predicted <= found.duration for wait in found.waits)
@@ -113,13 +113,13 @@ def test_the_path_tiles_the_run_and_no_change_changes_nothing(run: Trace) -> Non
 @settings(max_examples=100, deadline=None)
 @given(runs(), st.integers(1, 4))
 def test_less_latency_and_more_slots_never_take_longer(run: Trace, slots: int) -> None:
-    model = Model(Flow(run))
+    model = RunModel(Flow(run))
     assert model.run(Changes(latency=0.5)).duration <= model.run().duration
     assert model.run(Changes(latency=0.0)).duration <= model.run(Changes(latency=0.5)).duration
     assert model.run(Changes(concurrency=100)).duration <= model.run().duration
 
 
-def happened(model: Model, delays: list[int], needs: dict[int, list[int]]) -> list[int]:
+def happened(model: RunModel, delays: list[int], needs: dict[int, list[int]]) -> list[int]:
     """When each moment happens, from the rule for one: after the last of what it needs."""
     at: list[int] = []
     for index, delay in enumerate(delays):
@@ -139,7 +139,7 @@ def test_a_wait_that_is_left_out_is_predicted_from_the_rule_for_each_moment(
     pairs = [(one, other) for one in begun for other in told if other < one]
     if pairs:
         one, other = data.draw(st.sampled_from(pairs))
-        model, step, before = Model(flow), flow.step(one), flow.step(other)
+        model, step, before = RunModel(flow), flow.step(one), flow.step(other)
         freed = {one: [*flow.data(step), *flow.round(flow.place(before, START))]}
         expected = max(happened(model, list(model.delays), freed)) - flow.begin
         assert model.beside(step, before) == expected
@@ -150,7 +150,7 @@ def test_a_wait_that_is_left_out_is_predicted_from_the_rule_for_each_moment(
 def test_other_latency_is_predicted_from_the_rule_for_each_moment(
     run: Trace, latency: float
 ) -> None:
-    model = Model(Flow(run))
+    model = RunModel(Flow(run))
     flow, delays = model.flow, list(model.delays)
     under_way = []
     for step in range(len(flow.steps)):

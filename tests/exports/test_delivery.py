@@ -42,7 +42,7 @@ def export(fake: FakeCollector, spans: Spans, home: Path, **options: Any) -> Del
     checkpoint = Checkpoint(home, spans.trace_id, URL)
     courier = Courier(
         Collector(URL, fake.post), checkpoint=checkpoint, clock=fake.clock,
-        dice=random.Random(1), **{"encode": otlp.Encoder(), **options},
+        dice=random.Random(1), **{"encode": otlp.RequestEncoder(), **options},
     )  # fmt: skip
     delivery = courier.deliver(spans)
     if delivery.stopped is None:
@@ -73,7 +73,7 @@ def test_every_span_arrives_exactly_once_under_random_schedules(
         )  # fmt: skip
         patience = Patience(total_s=dice.choice([5.0, 60.0, 600.0]), tries=dice.randint(1, 5))
         batching = Batching(dice.choice([1, 3, 50]), dice.choice([1, 5000, 1 << 20]))
-        encode = dice.choice([otlp.Encoder(), otlp.Protobuf()])
+        encode = dice.choice([otlp.RequestEncoder(), otlp.ProtobufEncoder()])
         done = exports(
             fake,
             few_spans,

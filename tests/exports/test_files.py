@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from appl.tracing import Trace, tape
 from appl.tracing.exporting import chrome, markdown
 from appl.tracing.exporting.chrome import _laned
-from appl.tracing.exporting.spans import Span
+from appl.tracing.exporting.spans import ExportSpan
 from tests.housekeeping.conftest import made
 from tests.housekeeping.test_sharing import CANARY, PLACES, with_canaries
 from tests.traces.programs import PROGRAMS
@@ -50,7 +50,8 @@ def test_a_timeline_has_everything_and_nothing_overlaps(golden: Any, name: str) 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20))))
 def test_no_two_spans_of_a_lane_overlap(times: list[tuple[int, int]]) -> None:
     spans = [
-        Span(b"%d" % i, None, "", "client", at, at + for_) for i, (at, for_) in enumerate(times)
+        ExportSpan(b"%d" % i, None, "", "client", at, at + for_)
+        for i, (at, for_) in enumerate(times)
     ]
     lanes: dict[int, int] = {}
     for span, lane in _laned(spans):

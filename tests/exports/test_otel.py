@@ -201,7 +201,7 @@ def test_a_large_run_is_sent_in_pieces(tmp_path: Path, collector: Collector) -> 
 
 def test_json_is_what_a_collector_reads_too(golden: Any, collector: Collector) -> None:
     made = spans_of(golden("tools"), content=True)
-    assert send(made, collector.url, encode=otlp.Encoder()).complete
+    assert send(made, collector.url, encode=otlp.RequestEncoder()).complete
     spans = collector.spans
     assert collector.headers[0]["content-type"] == "application/json"
     assert spans[0].name == "run tools"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from appl.config import Config
 from appl.tracing import Recorder
 from appl.tracing.keeping import index, marks, tidying
-from appl.tracing.keeping.finding import STATES, Wanted, found, length, moment, size
+from appl.tracing.keeping.finding import STATES, RunFilter, found, length, moment, size
 from appl.tracing.keeping.retention import Retention, removals
-from appl.tracing.keeping.row import Row
+from appl.tracing.keeping.row import RunRow
 
 from .conftest import Project, made
 
@@ -23,13 +23,13 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 @st.composite
-def rows(draw: st.DrawFn) -> list[Row]:
+def rows(draw: st.DrawFn) -> list[RunRow]:
     count = draw(st.integers(0, 12))
     made_rows = []
     for number in range(count):
         began = NOW - timedelta(hours=draw(st.integers(0, 300)))
         made_rows.append(
-            Row(
+            RunRow(
                 Path(f"/nowhere/runs/{number:03}.trace"),
                 state=draw(st.sampled_from(STATES)),
                 began=began.isoformat(),
@@ -53,7 +53,7 @@ limits = st.builds(
 @settings(max_examples=200, deadline=None)
 @given(rows(), limits)
 def test_gc_never_takes_what_is_to_stay_and_holds_its_limits(
-    every: list[Row], retention: Retention
+    every: list[RunRow], retention: Retention
 ) -> None:
     gone = removals(every, retention, NOW)
     names = {each.row.name for each in gone}
@@ -146,9 +146,9 @@ def test_lengths_and_sizes() -> None:
 
 
 @given(rows(), st.sampled_from(STATES), st.integers(0, 300))
-def test_filters_are_all_held(every: list[Row], state: str, hours: int) -> None:
+def test_filters_are_all_held(every: list[RunRow], state: str, hours: int) -> None:
     since = NOW - timedelta(hours=hours)
-    chosen = found(every, Wanted(states=(state,), since=since))
+    chosen = found(every, RunFilter(states=(state,), since=since))
     assert all(row.state == state for row in chosen)
     assert all(datetime.fromisoformat(row.began) >= since for row in chosen)
     assert len(chosen) == sum(

@@ -23,7 +23,7 @@ from appl.runtime.scheduling.accounts import Account, Amounts
 from appl.runtime.scheduling.policy import Allowance, Policy
 from appl.testing import FaultServer, Late, VirtualClock, running
 from appl.tracing import Trace
-from appl.tracing.explaining.costs import Amount, of
+from appl.tracing.explaining.costs import UsageSum, of
 from appl.tracing.recording.sums import Sums
 from appl.tracing.replaying import tally
 
@@ -38,7 +38,7 @@ def answer(cost: int | None = None, usage: Usage = Usage(), model: str = "") -> 
 def test_every_sum_counts_the_same_and_says_what_it_lacks(each: list[int | None]) -> None:
     known = sum(cost for cost in each if cost is not None)
     unknown = sum(1 for cost in each if cost is None)
-    account, amount, counts, sums = Account(Allowance(calls=99)), Amount(), Counts(), Sums()
+    account, amount, counts, sums = Account(Allowance(calls=99)), UsageSum(), Counts(), Sums()
     live = tally.Amount()
     for cost in each:
         account.book(Amounts(cost, 1, 1), Amounts())

@@ -9,8 +9,8 @@ from appl.prompt import (
     Lazy,
     Message,
     Messages,
-    Node,
     Prompt,
+    PromptNode,
     SystemMessage,
     UserMessage,
     as_message,
@@ -37,7 +37,7 @@ class Later:
         return self
 
 
-def tip(prompt: Prompt) -> Node:
+def tip(prompt: Prompt) -> PromptNode:
     assert prompt.tip is not None
     return prompt.tip
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import appl
 from appl import gen, ppl
-from appl.prompt import USER, Node
+from appl.prompt import USER, PromptNode
 from appl.runtime.run import Run
 from appl.runtime.scheduling import ByPrefix, ByProgram, Fifo
 from appl.runtime.scheduling.order import program_of
@@ -31,7 +31,7 @@ class Hand:
         return self.time
 
 
-def call(address: str, trunk: Node | None = None, priority: int = 0) -> Any:
+def call(address: str, trunk: PromptNode | None = None, priority: int = 0) -> Any:
     node = SimpleNamespace(parent=trunk)
     return SimpleNamespace(address=address, node=node, priority=priority)
 
@@ -52,7 +52,7 @@ def test_a_program_is_an_outermost_activation(address: str, program: str) -> Non
 @given(st.integers(0, 10**6))
 def test_every_order_takes_each_call_once_and_higher_priority_first(seed: int) -> None:
     dice, clock = random.Random(seed), Hand()
-    trunks = [None, *(Node(None, USER, str(at)) for at in range(3))]
+    trunks = [None, *(PromptNode(None, USER, str(at)) for at in range(3))]
     for order in (Fifo(), ByPrefix(), ByProgram(clock, drain=3)):
         added, taken = Counter[str](), Counter[str]()
         waiting: dict[str, int] = {}
@@ -78,7 +78,7 @@ def test_every_order_takes_each_call_once_and_higher_priority_first(seed: int) -
 
 
 def test_calls_of_one_prompt_go_together() -> None:
-    one, two = Node(None, USER, "one"), Node(None, USER, "two")
+    one, two = PromptNode(None, USER, "one"), PromptNode(None, USER, "two")
     order = ByProgram(Hand())
     for number in range(3):
         order.add(call(f"/f.0/a.{number}/gen.0", one))
@@ -90,7 +90,9 @@ def test_calls_of_one_prompt_go_together() -> None:
 def test_the_program_that_was_served_least_goes_first_and_nobody_starves() -> None:
     clock = Hand()
     order = ByProgram(clock, drain=1)
-    long = [call(f"/main.0/long.0/x.{at}/gen.0", Node(None, USER, str(at))) for at in range(40)]
+    long = [
+        call(f"/main.0/long.0/x.{at}/gen.0", PromptNode(None, USER, str(at))) for at in range(40)
+    ]
     for each in long:
         order.add(each)
     first = order.take()

@@ -24,7 +24,7 @@ from appl.testing import Scripted
 from appl.tracing import Recorder, Trace
 from appl.tracing.viewer import View, Views
 from appl.tracing.viewer.packing import as_json
-from appl.tracing.viewer.prefixes import Prefixes
+from appl.tracing.viewer.prefixes import PrefixTree
 from appl.tracing.viewer.rows import NUMBERS, OUTCOMES, Rows
 
 
@@ -234,7 +234,7 @@ def test_shared_prefixes_are_those_that_a_search_of_all_finds(
         call(recorder, f"/gen.{i}", text)
     recorder.close()
     with closing(whole(path)) as view:
-        tree = Prefixes(view.rows, short=1).data()
+        tree = PrefixTree(view.rows, short=1).data()
         texts: list[str] = []
         for parent, text in zip(tree["parent"], tree["text"], strict=True):
             texts.append(texts[parent] + text if parent >= 0 else text)
@@ -250,7 +250,7 @@ def test_pieces_of_a_few_characters_go_into_what_follows(path: Path) -> None:
         call(recorder, f"/gen.{i}", beginning + text)
     recorder.close()
     with closing(whole(path)) as view:
-        tree = Prefixes(view.rows, short=4).data()
+        tree = PrefixTree(view.rows, short=4).data()
         assert tree["text"][1:] == [f"m\n[user]\n{beginning}", "a first ", "b first "]
         assert tree["parent"][1:] == [0, 1, 1]
         assert tree["node"] == [2, 2, 3, 3]

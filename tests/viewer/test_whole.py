@@ -16,7 +16,7 @@ from appl.tracing import Recorder
 from appl.tracing.explaining.steps import Steps
 from appl.tracing.viewer import View
 from appl.tracing.viewer.critical import critical
-from appl.tracing.viewer.prefixes import Prefixes
+from appl.tracing.viewer.prefixes import PrefixTree
 from appl.tracing.viewer.whole import Whole
 
 
@@ -106,7 +106,7 @@ def test_a_document_of_a_run_that_grows_meanwhile_is_of_the_moment_it_was_taken(
     growth = grown(recorder)
     next(growth)
     with closing(View(path)) as view:
-        steps, prefixes = Steps(view.trace), Prefixes(view.rows).taken()
+        steps, prefixes = Steps(view.trace), PrefixTree(view.rows).taken()
         expected = view.document("critical", {}), view.document("prefixes", {})
         next(growth)
         recorder.close()

@@ -18,8 +18,8 @@ from appl.cli.trace.several import bytes_shown
 from appl.config import load
 from appl.price import total
 from appl.tracing.keeping import index
-from appl.tracing.keeping.finding import ORDERS, STATES, Wanted, found, moment
-from appl.tracing.keeping.row import Row
+from appl.tracing.keeping.finding import ORDERS, STATES, RunFilter, found, moment
+from appl.tracing.keeping.row import RunRow
 
 _WIDTH = 60
 T = TypeVar("T")
@@ -64,12 +64,12 @@ def command(given: Options) -> int:
     return failure.code
 
 
-def _wanted(given: Options) -> Wanted:
+def _wanted(given: Options) -> RunFilter:
     now = datetime.now(UTC)
     cost = given.min_cost
     if cost is not None and not 0 <= cost < 1e12:
         raise UsageError(f"--min-cost must be a number of at least 0, got {cost}")
-    return Wanted(
+    return RunFilter(
         program=given.program,
         states=tuple(given.state or ()),
         since=_moment("--since", given.since, now),
@@ -91,14 +91,14 @@ def _moment(option: str, text: str | None, now: datetime) -> datetime | None:
         raise UsageError(f"{option} must be {error}, got {text!r}") from None
 
 
-def _data(row: Row) -> dict[str, Any]:
+def _data(row: RunRow) -> dict[str, Any]:
     return {**row.as_data(), "reason": row.state}
 
 
-Column = tuple[str, Callable[[Row], str]]
+Column = tuple[str, Callable[[RunRow], str]]
 
 
-def _table(runs: list[Row], order: str) -> list[tuple[str, ...]]:
+def _table(runs: list[RunRow], order: str) -> list[tuple[str, ...]]:
     """The rows with a heading; what costs or sizes are shown where there is something to show."""
     shown: list[Column] = [
         ("RUN", lambda row: row.name),
@@ -115,19 +115,19 @@ def _table(runs: list[Row], order: str) -> list[tuple[str, ...]]:
     return [heads, *(_cells(row, shown) for row in runs)]
 
 
-def _cells(row: Row, shown: list[Column]) -> tuple[str, ...]:
+def _cells(row: RunRow, shown: list[Column]) -> tuple[str, ...]:
     if row.error:
         blank = ("-",) * (len(shown) - 3)
         return row.name, "unreadable", *blank, one_line(row.error, _WIDTH)
     return tuple(cell(row) for _, cell in shown)
 
 
-def _state(row: Row) -> str:
+def _state(row: RunRow) -> str:
     marks = [word for word, held in (("kept", row.kept), ("imported", row.imported)) if held]
     return ", ".join([row.state, *marks])
 
 
-def _tokens(row: Row) -> str:
+def _tokens(row: RunRow) -> str:
     tokens = row.totals.get("tokens")
     if not isinstance(tokens, dict):
         return "-"

@@ -14,7 +14,7 @@ from weakref import ref
 
 from appl.backend import Chunk, Profile, Request, Response, Sampling, check_media
 from appl.errors import CallCancelled, MalformedResponse
-from appl.prompt import VOICES, Lazy, Messages, Node, Place, RoleName, nodes_of
+from appl.prompt import VOICES, Lazy, Messages, PromptNode, PromptSlot, RoleName, nodes_of
 from appl.runtime.answers.samples import mixed
 from appl.runtime.answers.stream import Feed, Sink, Stream
 from appl.runtime.answers.text import Text
@@ -66,7 +66,7 @@ class Call(Pending):
         frame: Frame,
         home: Home,
         kind: str,
-        node: Node | None,
+        node: PromptNode | None,
         messages: Messages | None,
         model: str,
         sampling: Sampling,
@@ -100,7 +100,7 @@ class Call(Pending):
         """What those who may answer can do."""
         return self.run.models.profile_of(self.model)
 
-    def trunk(self) -> Node | None:
+    def trunk(self) -> PromptNode | None:
         """The prompt as parts, given messages too, for another call to continue."""
         if self.node is not None or self.messages is None:
             return self.node
@@ -108,9 +108,9 @@ class Call(Pending):
 
     def add(self, role: RoleName, text: str) -> None:
         """Have the prompt end with one more item; before the call is submitted."""
-        self.node, self.messages = Node(self.trunk(), VOICES[role], text), None
+        self.node, self.messages = PromptNode(self.trunk(), VOICES[role], text), None
 
-    def again(self, address: str, node: Node) -> Call:
+    def again(self, address: str, node: PromptNode) -> Call:
         """The same question with a longer prompt, asked on behalf of this call."""
         other: Call = object.__new__(Call)
         for name in Call.__slots__:
@@ -270,7 +270,7 @@ class Call(Pending):
     def blockers(self) -> Iterable[Pending]:
         return (source for source in sources(self.node) if not source.done)
 
-    def asked_after(self) -> Node | None:
+    def asked_after(self) -> PromptNode | None:
         return self.node
 
     def suspicious(self) -> bool:
@@ -283,7 +283,7 @@ def _pending(part: Lazy) -> Pending:
     return source
 
 
-def sources(node: Node | None) -> Iterator[Pending]:
+def sources(node: PromptNode | None) -> Iterator[Pending]:
     """What the lazy parts of a prompt wait for, nearest first.
 
     Ends at an answer that was asked for with all earlier parts before it: it implies them.
@@ -293,7 +293,7 @@ def sources(node: Node | None) -> Iterator[Pending]:
         part = hole.lazy
         assert part is not None
         source = _pending(part)
-        if isinstance(part, Place) and source.done:
+        if isinstance(part, PromptSlot) and source.done:
             yield from _sources_in(part)
         else:
             yield source
@@ -304,9 +304,9 @@ def sources(node: Node | None) -> Iterator[Pending]:
         hole = before
 
 
-def _sources_in(place: Place) -> Iterator[Pending]:
+def _sources_in(place: PromptSlot) -> Iterator[Pending]:
     for node in reversed(place.prompt_nodes()):
-        if isinstance(node.part, Place):
+        if isinstance(node.part, PromptSlot):
             yield from _sources_in(node.part)
         elif node.lazy is not None:
             yield _pending(node.lazy)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, Unpack, overload
 
 from appl.backend import Sampling, check_media
 from appl.errors import UnknownOption
-from appl.prompt import Messages, Node
+from appl.prompt import Messages, PromptNode
 from appl.runtime.answers.asked import DEFAULTS, Asked
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.choice import choose
@@ -151,7 +151,7 @@ def _generate(kind: str, asked: Asked) -> Generation[Any]:
 
 
 def _call(frame: Frame, kind: str, asked: Asked, sampling: Sampling) -> Call:
-    node: Node | None = frame.prompt.tip
+    node: PromptNode | None = frame.prompt.tip
     given: Messages | None = None
     if asked.messages is not None:
         node, given = said_to(asked.messages, frame.run.recent)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from appl.errors import InvalidOption, RunError
-from appl.prompt import USER, Lazy, Node, Place, RoleName, Teller, message_of
+from appl.prompt import USER, Lazy, PromptNode, PromptSlot, RoleName, Teller, message_of
 from appl.prompt.chain import moved
 from appl.prompt.voice import Moved
 from appl.runtime.answers.stream import END, Reading, Stream
@@ -123,9 +123,9 @@ class ProgramStream(Generic[R]):
             raise task.seen()
 
 
-def _since(last: Node | None, tip: Node | None) -> list[Node]:
+def _since(last: PromptNode | None, tip: PromptNode | None) -> list[PromptNode]:
     """The nodes up to *tip* that come after *last*; a failed block may have taken *last* back."""
-    found: list[Node] = []
+    found: list[PromptNode] = []
     node = tip
     while node is not last:
         if last is not None and (node is None or last.length >= node.length):
@@ -144,37 +144,37 @@ class _Telling:
     def __init__(self, hub: Hub) -> None:
         self._hub, self._teller = hub, Teller()
 
-    def tell(self, node: Node) -> Iterator[ProgramPiece | Pending]:
+    def tell(self, node: PromptNode) -> Iterator[ProgramPiece | Pending]:
         """The pieces of *node*, and what has to be waited for before each."""
         lazy = node.lazy
         if lazy is None:
             yield from (self._written if _of_model(node) else self._said)(node)
-        elif isinstance(node.part, Place):
+        elif isinstance(node.part, PromptSlot):
             yield from self._placed(node, node.part)
         elif (answer := _streamed(lazy)) is not None:
             yield from self._streamed(node, answer)
         else:
             yield from self._answered(node, lazy)
 
-    def _written(self, node: Node) -> Iterator[ProgramPiece]:
+    def _written(self, node: PromptNode) -> Iterator[ProgramPiece]:
         """A part that a model has written; what stands before it is said by the program."""
         yield from self._said(node.after(None, part=""))
-        yield from self._said(Node(None, node.voice, node.part, starts=False), generated=True)
+        yield from self._said(PromptNode(None, node.voice, node.part, starts=False), generated=True)
 
-    def _said(self, node: Node, generated: bool = False) -> Iterator[ProgramPiece]:
+    def _said(self, node: PromptNode, generated: bool = False) -> Iterator[ProgramPiece]:
         """A part that is there."""
         text = self._teller.tell(node)
         if text:
             yield ProgramPiece.of(text, node.role, generated)
 
-    def _placed(self, node: Node, place: Place) -> Iterator[ProgramPiece | Pending]:
+    def _placed(self, node: PromptNode, place: PromptSlot) -> Iterator[ProgramPiece | Pending]:
         """What a function that runs beside the program has said in its place."""
         while not place.prompt_known():
             yield cast(Kept, place).prompt_source()
         for each in moved(place.prompt_nodes(), place.voice, node.voice):
             yield from self.tell(each)
 
-    def _streamed(self, node: Node, answer: Pending) -> Iterator[ProgramPiece | Pending]:
+    def _streamed(self, node: PromptNode, answer: Pending) -> Iterator[ProgramPiece | Pending]:
         """An answer as it comes."""
         yield from self._said(node.after(None, part=""))
         reading: Reading[str] = Reading(answer, "text")
@@ -182,9 +182,11 @@ class _Telling:
             if isinstance(step, Pending):
                 yield step
             else:
-                yield from self._said(Node(None, node.voice, step, starts=False), generated=True)
+                yield from self._said(
+                    PromptNode(None, node.voice, step, starts=False), generated=True
+                )
 
-    def _answered(self, node: Node, lazy: Lazy) -> Iterator[ProgramPiece | Pending]:
+    def _answered(self, node: PromptNode, lazy: Lazy) -> Iterator[ProgramPiece | Pending]:
         """A part whose text comes at once, when it is there."""
         while True:
             source = cast(Pending, lazy.prompt_source())
@@ -204,7 +206,7 @@ class _Telling:
             yield from self._said(node, generated=written)
 
 
-def _of_model(node: Node) -> bool:
+def _of_model(node: PromptNode) -> bool:
     """Whether the part of *node* is the finished text of a model; its origin is a call then."""
     return type(node.part) is Text or (isinstance(node.part, str) and isinstance(node.site, str))
 

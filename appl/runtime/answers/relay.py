@@ -23,7 +23,7 @@ from typing import Protocol
 
 from appl.backend import Profile, Sample, Sampling, TokenLogprob
 from appl.errors import InvalidOption, PromptTooLong, Unsupported
-from appl.prompt import USER, Node
+from appl.prompt import USER, PromptNode
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.series import Series, continued, response_of
 from appl.runtime.answers.stream import Feed, Kind, Stream
@@ -95,7 +95,7 @@ class Relay(Series):
         self._last: Sample | None = None
         self._logprobs: list[TokenLogprob] | None = []
 
-    def again(self, address: str, node: Node) -> Relay:
+    def again(self, address: str, node: PromptNode) -> Relay:
         return Relay(self.call.again(address, node), self._rounds)
 
     # -- what is streamed
@@ -161,9 +161,9 @@ class Relay(Series):
         self._joint, node = Straight(), continued(trunk, Begun(before, said))
         if "prefill" not in self.call.profile.features:
             self._joint = overlap = Overlap(said)
-            node = Node(node, USER, _ASK.format(marker=overlap.marker))
+            node = PromptNode(node, USER, _ASK.format(marker=overlap.marker))
             if not overlap.marker and trunk is not None:  # nothing to repeat: the same once more
-                node = Node(trunk, trunk.voice, Begun(before, ""), starts=False)
+                node = PromptNode(trunk, trunk.voice, Begun(before, ""), starts=False)
         more = self.call.again(f"{self.address}/more.{len(self.sources)}", node)
         more.sampling = self._sampling(said)
         self.ask(more)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from appl.backend import Response, Sample
 from appl.errors import CallCancelled
-from appl.prompt import USER, VOICES, Lazy, Node
+from appl.prompt import USER, VOICES, Lazy, PromptNode
 from appl.runtime.answers.call import Call, on_finish
 from appl.runtime.answers.samples import total_of
 from appl.runtime.answers.stream import Stream
@@ -63,7 +63,7 @@ class Series(Pending):
         self._sink = stream
         self.first.stream_to(stream)
 
-    def again(self, address: str, node: Node) -> Series:
+    def again(self, address: str, node: PromptNode) -> Series:
         """The same question with a longer prompt, as a series of its own."""
         raise NotImplementedError(f"{type(self).__name__} does not stand inside another series")
 
@@ -98,7 +98,7 @@ class Series(Pending):
         Its address is that of the series and ``ask.`` *number*.
         """
         answer = continued(before.call.trunk(), Said(before, sample))
-        return before.again(f"{self.address}/ask.{number}", Node(answer, USER, said))
+        return before.again(f"{self.address}/ask.{number}", PromptNode(answer, USER, said))
 
     def admit(self) -> None:
         """Hand the first call to the scheduler."""
@@ -177,18 +177,18 @@ class Series(Pending):
     def suspicious(self) -> bool:
         return any(source.suspicious() for source in self.round if not source.done)
 
-    def asked_after(self) -> Node | None:
+    def asked_after(self) -> PromptNode | None:
         return self.first.asked_after()
 
     def answered_by(self) -> tuple[str, ...]:
         return tuple(address for source in self.round for address in source.answered_by())
 
 
-def continued(trunk: Node | None, answer: Lazy) -> Node:
+def continued(trunk: PromptNode | None, answer: Lazy) -> PromptNode:
     """The prompt *trunk* with *answer* to it, which goes on where the assistant was speaking."""
     speaks = trunk is not None and trunk.role == "assistant"
     voice = trunk.voice if trunk is not None and speaks else VOICES["assistant"]
-    return Node(trunk, voice, answer, starts=False)
+    return PromptNode(trunk, voice, answer, starts=False)
 
 
 class Said:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, ClassVar, Protocol
 
-from appl.prompt import Message, Node, Part, Voice
+from appl.prompt import Message, Part, PromptNode, Voice
 from appl.runtime.answers.text import Text
 
 _LOCK = threading.Lock()
@@ -240,7 +240,7 @@ class Pending:
         """Whether waiting for this may close a cycle."""
         return True
 
-    def asked_after(self) -> Node | None:
+    def asked_after(self) -> PromptNode | None:
         """The prompt that this is the answer to, if it is one."""
         return None
 

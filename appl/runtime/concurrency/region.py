@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
-from appl.prompt import Lazy, Node, Prompt
+from appl.prompt import Lazy, Prompt, PromptNode
 from appl.runtime.answers.stream import begun, has_begun
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.fiber import arrive, wait
@@ -40,7 +40,7 @@ class Block:
 
     def __init__(self, frame: Frame | None) -> None:
         self._frame = frame
-        self._marks: dict[Pending, list[tuple[Prompt, Node | None]]] = {}
+        self._marks: dict[Pending, list[tuple[Prompt, PromptNode | None]]] = {}
         self._prune_at = _PRUNE
         self._thread = threading.get_ident()
         self._task: asyncio.Task[Any] | None = None
@@ -276,7 +276,7 @@ class Region(Block):
                     region.forget(each)
 
 
-def _marks(frame: Frame, issuer: Frame) -> Iterator[tuple[Prompt, Node | None]]:
+def _marks(frame: Frame, issuer: Frame) -> Iterator[tuple[Prompt, PromptNode | None]]:
     """The prompt of *frame*, and those that live on of the activations from there to *issuer*."""
     yield frame.prompt, frame.prompt.tip
     inner: Frame | None = issuer
@@ -286,7 +286,9 @@ def _marks(frame: Frame, issuer: Frame) -> Iterator[tuple[Prompt, Node | None]]:
         inner = inner.parent
 
 
-def _before(pending: Pending, tip: Node | None, first: Node | None) -> Node | None:
+def _before(
+    pending: Pending, tip: PromptNode | None, first: PromptNode | None
+) -> PromptNode | None:
     """The end of the prompt *tip* before *pending* was said, which was after *first*."""
     for node in tip.since(first) if tip is not None else ():
         part = node.part

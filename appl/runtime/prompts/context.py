@@ -6,7 +6,7 @@ Invariant: reading never changes a prompt; what is pending is waited for only wh
 from __future__ import annotations
 
 from appl.errors import RunError
-from appl.prompt import USER, Lazy, Messages, Node, Prompt, moved
+from appl.prompt import USER, Lazy, Messages, Prompt, PromptNode, moved
 from appl.prompt.shown import Bundle, dialogue
 from appl.runtime.concurrency.fiber import wait
 from appl.runtime.concurrency.pending import Error, Pending
@@ -22,7 +22,7 @@ def frame_here(what: str) -> Frame:
     return frame
 
 
-def wait_for(node: Node | None) -> None:
+def wait_for(node: PromptNode | None) -> None:
     """Wait for all parts of a prompt; raises the failure of the earliest."""
     if node is None:
         return
@@ -54,7 +54,7 @@ class PromptRecords:
     def __init__(self, frame: Scribe) -> None:
         self._frame = frame
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[PromptNode]:
         """The parts, oldest first, as a user without a format says them."""
         tip = self._frame.tip()
         if tip is None:
@@ -103,7 +103,7 @@ class PromptRecords:
         return f"<PromptRecords of {self._frame.address}: {len(self.nodes())} parts>"
 
 
-def shown(tip: Node | None) -> Bundle:
+def shown(tip: PromptNode | None) -> Bundle:
     """What a notebook shows of a prompt; parts that are not there yet are left open."""
     if tip is None:
         return dialogue((), "empty")
@@ -120,7 +120,7 @@ def _answered(lazy: Lazy) -> bool:
     return lazy.prompt_ready() and not failed
 
 
-def _peek(node: Node) -> str:
+def _peek(node: PromptNode) -> str:
     return "…" if node.lazy is not None and not _answered(node.lazy) else node.text()
 
 
@@ -134,7 +134,7 @@ def convo(_ctx: Scribe | None = None) -> Conversation:
     return conversation_of((_ctx if _ctx is not None else frame_here("convo()")).prompt.tip)
 
 
-def conversation_of(tip: Node | None) -> Conversation:
+def conversation_of(tip: PromptNode | None) -> Conversation:
     """The messages up to *tip*, waiting for what is pending."""
     wait_for(tip)
     return Conversation.of(tip.messages() if tip is not None else None)

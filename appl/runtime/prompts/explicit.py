@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from appl.errors import InvalidOption
-from appl.prompt import Message, Messages, Node, Prompt
+from appl.prompt import Message, Messages, Prompt, PromptNode
 from appl.runtime.concurrency.future import Generation, finished
 from appl.runtime.concurrency.pending import Proxy
 from appl.runtime.frame import Scribe
@@ -23,7 +23,7 @@ from appl.runtime.prompts.recent import Beginning, Recent
 Said = Conversation | PromptRecords | Scribe | Iterable[Message | Mapping[str, Any]] | str
 
 
-def said_to(messages: Said, recent: Recent) -> tuple[Node | None, Messages | None]:
+def said_to(messages: Said, recent: Recent) -> tuple[PromptNode | None, Messages | None]:
     """The prompt of *messages*: rendered if all is there, else with its pending parts.
 
     What *recent* has of it already is taken from there.
@@ -88,8 +88,8 @@ def _kept(message: Any) -> Message:
     return settled(message)
 
 
-def _prompt(every: list[Message]) -> Node | None:
-    tip: Node | None = None
+def _prompt(every: list[Message]) -> PromptNode | None:
+    tip: PromptNode | None = None
     for message in every:
         for node in said_by(message):
             tip = node.after(tip, apart=node.starts)

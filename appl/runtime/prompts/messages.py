@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from appl.prompt import UNFORMATTED, Filled, Message, Node, Voice, as_content, as_message, parts_of
+from appl.prompt import (
+    UNFORMATTED,
+    Filled,
+    Message,
+    PromptNode,
+    Voice,
+    as_content,
+    as_message,
+    parts_of,
+)
 from appl.runtime.concurrency.future import finished
 from appl.runtime.concurrency.pending import Proxy
 
@@ -31,7 +40,7 @@ def _finished(value: Any) -> Any:
     return {k: _finished(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def said_by(message: Message) -> list[Node]:
+def said_by(message: Message) -> list[PromptNode]:
     """*message* as parts of no prompt yet; a pending content is not waited for."""
     content = message.content
     if not isinstance(content, Proxy):
@@ -39,5 +48,5 @@ def said_by(message: Message) -> list[Node]:
     part, voice = content._pending, Voice(message.role, message.name, UNFORMATTED)
     if message.whole:
         shape = replace(message.plain(), content="")
-        return [Node(None, voice, Filled(part, shape), apart=True)]
-    return [Node(None, voice, part)]
+        return [PromptNode(None, voice, Filled(part, shape), apart=True)]
+    return [PromptNode(None, voice, part)]

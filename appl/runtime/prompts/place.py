@@ -8,23 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from appl.prompt import VOICES, Lazy, Node, Place, Voice
+from appl.prompt import VOICES, Lazy, PromptNode, PromptSlot, Voice
 from appl.runtime.concurrency.pending import Error, Pending, Value
 
 
-class Kept(Place):
+class Kept(PromptSlot):
     """Where *pending*, when it is done, has said *nodes*; they are said in *voice* as they are."""
 
     __slots__ = ("_made", "_nodes", "_pending")
 
     def __init__(
-        self, pending: Pending, nodes: Callable[[Pending], list[Node]], voice: Voice
+        self, pending: Pending, nodes: Callable[[Pending], list[PromptNode]], voice: Voice
     ) -> None:
         super().__init__(voice)
         self._pending, self._nodes = pending, nodes
-        self._made: list[Node] | None = None
+        self._made: list[PromptNode] | None = None
 
-    def prompt_nodes(self) -> list[Node]:
+    def prompt_nodes(self) -> list[PromptNode]:
         if self._made is None:
             self._made = self._nodes(self._pending)
         return self._made
@@ -51,13 +51,15 @@ class Kept(Place):
         return cast(Pending, part.prompt_source()) if part is not None else self._pending
 
 
-def what_it_returned(make: Callable[[object], list[Node]]) -> Callable[[Pending], list[Node]]:
+def what_it_returned(
+    make: Callable[[object], list[PromptNode]],
+) -> Callable[[Pending], list[PromptNode]]:
     """The nodes that *make* gives for a value; for a failure, its part, which fails the prompt."""
 
-    def nodes(pending: Pending) -> list[Node]:
+    def nodes(pending: Pending) -> list[PromptNode]:
         outcome = pending.outcome
         if isinstance(outcome, Error):
-            return [Node(None, VOICES["user"], pending)]
+            return [PromptNode(None, VOICES["user"], pending)]
         assert isinstance(outcome, Value)
         return make(outcome.value)
 

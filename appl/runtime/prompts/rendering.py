@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from appl.prompt import Filled, Formatted, Lazy, Message, Node, Place, Prompt
+from appl.prompt import Filled, Formatted, Lazy, Message, Prompt, PromptNode, PromptSlot
 from appl.prompt.chain import moved
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.pending import Pending
@@ -136,7 +136,7 @@ class Holes:
     """Prompts with holes in place of what is not there; what they share is made once."""
 
     def __init__(self) -> None:
-        self._made: dict[Node, Node | None] = {}
+        self._made: dict[PromptNode, PromptNode | None] = {}
 
     def rendered(self, call: Call) -> Rendered:
         """*call* as it stands now."""
@@ -151,10 +151,10 @@ class Holes:
             tuple(messages or ()), tuple(dict.fromkeys(reversed(holes))), call.file, call.line,
         )  # fmt: skip
 
-    def _tip(self, tip: Node) -> Node | None:
+    def _tip(self, tip: PromptNode) -> PromptNode | None:
         """The prompt up to *tip*."""
-        todo: list[Node] = []
-        node: Node | None = tip
+        todo: list[PromptNode] = []
+        node: PromptNode | None = tip
         while node is not None and node not in self._made:
             todo.append(node)
             node = node.parent
@@ -166,9 +166,9 @@ class Holes:
         return made
 
 
-def _say(prompt: Prompt, node: Node) -> None:
+def _say(prompt: Prompt, node: PromptNode) -> None:
     part = node.part
-    if isinstance(part, Place) and part.prompt_known():
+    if isinstance(part, PromptSlot) and part.prompt_known():
         for each in moved(part.prompt_nodes(), part.voice, node.voice):
             _say(prompt, each)
     elif (lazy := node.lazy) is None or _is_there(lazy):

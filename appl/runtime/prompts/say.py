@@ -17,9 +17,9 @@ from appl.prompt import (
     Image,
     Lazy,
     Message,
-    Node,
     Origin,
     Part,
+    PromptNode,
     Voice,
     as_media,
     formatted,
@@ -44,7 +44,7 @@ def say(frame: Scribe, value: object, site: Origin = None) -> None:
     if type(value) is str:
         frame.prompt.say(frame.voice, value, True, site)
         return
-    items: list[Node] = []
+    items: list[PromptNode] = []
 
     def refuse(bad: object) -> None:
         raise refused(bad, value)
@@ -66,7 +66,7 @@ def said(frame: Scribe, value: object, site: Origin = None) -> None:
         return
     if isinstance(value, Iterable) and isinstance(value, GeneratorType):
         value = list(value)
-    items: list[Node] = []
+    items: list[PromptNode] = []
     try:
         _collect(frame, frame.voice, value, items, _give_up)
     except _NotText:
@@ -78,8 +78,8 @@ def _place(frame: Scribe, voice: Voice, future: Future[Any]) -> Kept:
     """A place for what a program that runs beside returns; nothing if that is not text."""
     future._pending.keep(frame.address)
 
-    def nodes(value: object) -> list[Node]:
-        items: list[Node] = []
+    def nodes(value: object) -> list[PromptNode]:
+        items: list[PromptNode] = []
         if isinstance(value, _PASSIVE):
             with contextlib.suppress(_NotText):
                 _collect(frame, voice, value, items, _give_up)
@@ -160,20 +160,24 @@ def _is_template(kind: type) -> bool:
 
 
 def _collect(
-    frame: Scribe, voice: Voice, value: object, items: list[Node], bad: Callable[[object], None]
+    frame: Scribe,
+    voice: Voice,
+    value: object,
+    items: list[PromptNode],
+    bad: Callable[[object], None],
 ) -> None:
     if isinstance(value, Future):
         if bad is _give_up:
-            items.append(Node(None, voice, _place(frame, voice, value)))
+            items.append(PromptNode(None, voice, _place(frame, voice, value)))
             return
         value = returned(value._pending)
     if value is None:
         return
     if isinstance(value, str):
         by = value.call_id if type(value) is Text else None
-        items.append(Node(None, voice, str.__str__(value), site=by))
+        items.append(PromptNode(None, voice, str.__str__(value), site=by))
     elif isinstance(value, Generation):
-        items.append(Node(None, voice, value._pending.prompt_place(voice)))
+        items.append(PromptNode(None, voice, value._pending.prompt_place(voice)))
     elif isinstance(value, Message):
         items += said_by(value)
     elif isinstance(value, PromptRecords):
@@ -186,7 +190,11 @@ def _collect(
 
 
 def _collect_other(
-    frame: Scribe, voice: Voice, value: object, items: list[Node], bad: Callable[[object], None]
+    frame: Scribe,
+    voice: Voice,
+    value: object,
+    items: list[PromptNode],
+    bad: Callable[[object], None],
 ) -> None:
     kind = type(value)
     if hasattr(kind, "__prompt__"):
@@ -194,9 +202,9 @@ def _collect_other(
     elif _is_template(kind):
         items += _template(frame, voice, value)
     elif isinstance(value, Lazy) and not isinstance(value, type):
-        items.append(Node(None, voice, value))
+        items.append(PromptNode(None, voice, value))
     elif (medium := as_media(value)) is not None:
-        items.append(Node(None, voice, medium))
+        items.append(PromptNode(None, voice, medium))
     elif (
         isinstance(value, _NOT_ITERATED)
         or not isinstance(value, Iterable)
@@ -211,19 +219,19 @@ def _collect_other(
 _NOT_ITERATED = (Mapping, set, frozenset, bytes, bytearray, memoryview, type, AsyncGeneratorType)
 
 
-def _template(frame: Scribe, voice: Voice, template: Any) -> list[Node]:
-    items: list[Node] = []
+def _template(frame: Scribe, voice: Voice, template: Any) -> list[PromptNode]:
+    items: list[PromptNode] = []
     for piece in template:
         part = (
             piece
             if isinstance(piece, str)
             else part_of(frame, piece.value, piece.conversion or "", piece.format_spec)
         )
-        items.append(Node(None, voice, part, starts=not items))
+        items.append(PromptNode(None, voice, part, starts=not items))
     return items
 
 
-def _append(frame: Scribe, items: list[Node], site: Origin) -> None:
+def _append(frame: Scribe, items: list[PromptNode], site: Origin) -> None:
     for item in items:
         if item.lazy is not None:
             source = item.lazy.prompt_source()

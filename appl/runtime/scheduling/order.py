@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Protocol
 
-from appl.prompt import Node
+from appl.prompt import PromptNode
 from appl.runtime.answers.call import Call
 
 
@@ -59,7 +59,7 @@ class ByPrefix:
     """Higher priority first; then calls that branch from one prompt node one after the other."""
 
     def __init__(self) -> None:
-        self._groups: dict[int, OrderedDict[Node | None, deque[Call]]] = {}
+        self._groups: dict[int, OrderedDict[PromptNode | None, deque[Call]]] = {}
         self._size = 0
 
     def add(self, call: Call) -> None:
@@ -245,7 +245,7 @@ class ByProgram:
                 del self._levels[priority]
 
 
-def trunk_of(call: Call) -> Node | None:
+def trunk_of(call: Call) -> PromptNode | None:
     """The prompt node that the last item of the prompt of *call* goes on from."""
     return call.node.parent if call.node is not None else None
 

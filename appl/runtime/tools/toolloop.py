@@ -10,7 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
 from appl.errors import InvalidOption, ToolLoopError, UnknownOption, Unsupported, nearest
-from appl.prompt import UNFORMATTED, Node, Part, Prompt, Voice, nodes_of
+from appl.prompt import UNFORMATTED, Part, Prompt, PromptNode, Voice, nodes_of
 from appl.runtime.answers.asked import DEFAULTS
 from appl.runtime.answers.gen_options import KNOWN, StepOptions, with_signature
 from appl.runtime.answers.generate import gen
@@ -231,12 +231,12 @@ class ToolLoop(Task):
         return Kept(self, _conversation, voice)
 
 
-def _conversation(pending: Pending) -> list[Node]:
+def _conversation(pending: Pending) -> list[PromptNode]:
     """What a loop that is over has said: calls, results, and the answer."""
     assert isinstance(pending, ToolLoop)
     tip = pending.frame.tip()
     said = tip.since(pending.frame.origin) if tip is not None else []
-    return [*said, Node(None, _ANSWERING, pending)]
+    return [*said, PromptNode(None, _ANSWERING, pending)]
 
 
 _ANSWERING = Voice("assistant", None, UNFORMATTED)

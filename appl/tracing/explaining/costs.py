@@ -129,7 +129,7 @@ def terms_of(header: Mapping[str, Any], *, opened: bool = False) -> Terms:
 
 
 @dataclass(slots=True)
-class Amount:
+class UsageSum:
     """Sums over ``calls``: tokens and cost as far as they are known.
 
     ``unknown`` counts, for each of these, the calls that do not say.
@@ -183,10 +183,10 @@ class Costs:
     """
 
     terms: Terms = field(default_factory=Terms)
-    spent: Amount = field(default_factory=Amount)
-    reused: Amount = field(default_factory=Amount)
-    in_doubt: Amount = field(default_factory=Amount)
-    estimated: Amount = field(default_factory=Amount)
+    spent: UsageSum = field(default_factory=UsageSum)
+    reused: UsageSum = field(default_factory=UsageSum)
+    in_doubt: UsageSum = field(default_factory=UsageSum)
+    estimated: UsageSum = field(default_factory=UsageSum)
     samples: int = 0
     models: dict[str, Costs] = field(default_factory=dict)
 
@@ -359,7 +359,7 @@ def _said_tokens(response: Response) -> int:
     )
 
 
-def shown(amount: Amount, kind: str = "spent") -> str:
+def shown(amount: UsageSum, kind: str = "spent") -> str:
     """*amount* for a human: money, and tokens."""
     if not amount.calls:
         return "nothing"
@@ -372,7 +372,7 @@ def shown(amount: Amount, kind: str = "spent") -> str:
     return most + ", ".join([_money(amount, most), *words])
 
 
-def _money(amount: Amount, most: str) -> str:
+def _money(amount: UsageSum, most: str) -> str:
     """The cost of *amount*; *most* says already what kind of bound a sum is."""
     known, unknown = amount.known("cost"), amount.unknown["cost"]
     if most and unknown:
@@ -380,7 +380,7 @@ def _money(amount: Amount, most: str) -> str:
     return total(known, unknown)
 
 
-def _tokens(amount: Amount, name: str) -> str:
+def _tokens(amount: UsageSum, name: str) -> str:
     """A sum as text; ``+?`` says that some calls do not say theirs."""
     value, word = amount.known(name), name.replace("_", " ")
     if value is None:

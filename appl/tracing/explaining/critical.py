@@ -15,7 +15,7 @@ from typing import Any
 
 from appl.tracing.explaining.flow import END, START, TOLD, Flow
 from appl.tracing.explaining.steps import Steps
-from appl.tracing.explaining.whatif import Model
+from appl.tracing.explaining.whatif import RunModel
 from appl.tracing.reading.passes import Passes
 from appl.tracing.reading.trace import Trace
 
@@ -116,7 +116,7 @@ def _predicted(flow: Flow, waits: list[tuple[int, int]]) -> list[OrderWait]:
     """The waits for order with what they cost, the most costly first."""
     if not waits:
         return []
-    model, address, where = Model(flow), flow.steps.address, flow.steps.where
+    model, address, where = RunModel(flow), flow.steps.address, flow.steps.where
     found = [
         OrderWait(
             address[step], where[step], address[other], where[other], model.beside(step, other)

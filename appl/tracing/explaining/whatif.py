@@ -47,7 +47,7 @@ NOTHING = Changes()
 
 
 @dataclass(slots=True)
-class Outcome:
+class SimulatedRun:
     """A simulated run: its duration in microseconds, and the most calls that were under way."""
 
     duration: int
@@ -55,7 +55,7 @@ class Outcome:
     moments: list[int] = field(default_factory=list)
 
 
-class Model:
+class RunModel:
     """The events of a run, with what each waits for and how long after that it happens."""
 
     def __init__(self, flow: Flow) -> None:
@@ -77,9 +77,9 @@ class Model:
         needs = dict.fromkeys((own, flow.answers(index, before)))
         return [*needs, *([] if before is None else [before])]
 
-    def run(self, changes: Changes = NOTHING) -> Outcome:
+    def run(self, changes: Changes = NOTHING) -> SimulatedRun:
         """The run with *changes*."""
-        flow, calls = self.flow, _Calls(self.flow, changes)
+        flow, calls = self.flow, _ChangedCalls(self.flow, changes)
         if changes.concurrency is not None:
             return _Simulation(self, calls, changes.concurrency).run()
         delays = self.delays.tolist()
@@ -88,7 +88,7 @@ class Model:
         moments = [flow.begin] * len(flow)
         self._follow(moments, delays, 0)
         duration = max(moments, default=flow.begin) - flow.begin
-        return Outcome(duration, calls.most(moments), moments)
+        return SimulatedRun(duration, calls.most(moments), moments)
 
     def beside(self, step: int, other: int) -> int:
         """The length of the run if *step* does not wait for *other* to begin.
@@ -131,7 +131,7 @@ class Model:
         return most
 
 
-class _Calls:
+class _ChangedCalls:
     """The effect of *changes* on the calls: which take a slot, and how long each takes.
 
     ``took`` is from its begin to its end or, where slots are numbered, from when it has one.
@@ -174,7 +174,7 @@ def _took(phases: Phases, latency: float, waits: bool) -> int:
 class _Simulation:
     """Events in the order of their simulated times; calls wait for one of so many *slots*."""
 
-    def __init__(self, model: Model, calls: _Calls, slots: int) -> None:
+    def __init__(self, model: RunModel, calls: _ChangedCalls, slots: int) -> None:
         self._model, self._calls, self._slots = model, calls, slots
         self._after = model.needs.turned()
         ends = model.needs.ends
@@ -184,7 +184,7 @@ class _Simulation:
         self._waiting: deque[int] = deque()
         self._present = self._most = 0
 
-    def run(self) -> Outcome:
+    def run(self) -> SimulatedRun:
         flow, needs, left = self._model.flow, self._model.needs, self._left
         for index in [i for i, count in enumerate(left) if not count]:
             self._schedule(index, flow.begin)
@@ -198,7 +198,7 @@ class _Simulation:
                 if not left[other]:
                     self._schedule(other, max([self._at[i] for i in needs.of(other)]))
         duration = max(self._at, default=flow.begin) - flow.begin
-        return Outcome(duration, self._most, self._at)
+        return SimulatedRun(duration, self._most, self._at)
 
     def _schedule(self, index: int, ready: int) -> None:
         """All that the moment waits for is there since *ready*."""

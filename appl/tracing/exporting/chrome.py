@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from appl.tracing.exporting import conventions as names
-from appl.tracing.exporting.spans import Span, spans_of
+from appl.tracing.exporting.spans import ExportSpan, spans_of
 from appl.tracing.reading.trace import Trace
 
 _RUN, _CALLS, _TOOLS, _SCOPES = 1, 2, 3, 4
@@ -33,7 +33,7 @@ def lines(trace: Trace, *, content: bool = False) -> Iterator[str]:
     yield "]}"
 
 
-def _events(spans: list[Span], zero: int) -> Iterator[dict[str, Any]]:
+def _events(spans: list[ExportSpan], zero: int) -> Iterator[dict[str, Any]]:
     for process, name in _PROCESSES.items():
         about = {"name": "process_name", "ph": "M", "pid": process, "tid": 0}
         yield {**about, "args": {"name": name}}
@@ -60,7 +60,9 @@ def _events(spans: list[Span], zero: int) -> Iterator[dict[str, Any]]:
     yield from _flows(spans, places)
 
 
-def _flows(spans: list[Span], places: dict[bytes, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _flows(
+    spans: list[ExportSpan], places: dict[bytes, dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
     """An arrow from each answer to the calls whose prompts hold it."""
     numbers = itertools.count(1)
     for span in spans:
@@ -75,14 +77,14 @@ def _flows(spans: list[Span], places: dict[bytes, dict[str, Any]]) -> Iterator[d
             yield {**flow, "ph": "f", "bp": "e", **end}
 
 
-def _grouped(spans: Iterable[Span]) -> dict[int, list[Span]]:
-    groups: dict[int, list[Span]] = {}
+def _grouped(spans: Iterable[ExportSpan]) -> dict[int, list[ExportSpan]]:
+    groups: dict[int, list[ExportSpan]] = {}
     for span in spans:
         groups.setdefault(_process(span), []).append(span)
     return groups
 
 
-def _process(span: Span) -> int:
+def _process(span: ExportSpan) -> int:
     operation = span.attributes.get(names.OPERATION)
     if span.parent is None:
         return _RUN
@@ -91,7 +93,7 @@ def _process(span: Span) -> int:
     return _TOOLS if operation == names.EXECUTE_TOOL else _SCOPES
 
 
-def _laned(spans: list[Span]) -> Iterator[tuple[Span, int]]:
+def _laned(spans: list[ExportSpan]) -> Iterator[tuple[ExportSpan, int]]:
     """Each span with the first line that is free when it starts."""
     free: list[int] = []
     busy: list[tuple[int, int]] = []

@@ -24,7 +24,7 @@ from appl.backend_http import ERROR_BYTES, excerpt, read_json, redirection, retr
 from appl.errors import ConfigError
 from appl.extras import advice
 from appl.tracing.explaining.textdiff import visible
-from appl.tracing.exporting.otlp import Encoder
+from appl.tracing.exporting.otlp import RequestEncoder
 
 PATH = "/v1/traces"
 ANSWER_BYTES = 1 << 18
@@ -163,7 +163,7 @@ class Collector:
     def _why(self, answer: Answer, kind: str, said: str) -> str:
         if 300 <= answer.status < 400:
             said = redirection(_header(answer, "location"))
-        elif answer.status == 415 and kind == Encoder.content_type:
+        elif answer.status == 415 and kind == RequestEncoder.content_type:
             said = advice("otel", "a collector that takes protobuf only")
         elif answer.status in (401, 403):
             said = "the key in OTEL_EXPORTER_OTLP_HEADERS is missing or wrong"

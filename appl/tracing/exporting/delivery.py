@@ -25,7 +25,7 @@ _FIRST_PAUSE_S, _SHORTEST_S, _SLOWEST_S, _FASTER = 0.05, 0.01, 5.0, 0.9
 """Between two requests it pauses twice as long after a busy answer, and less after the others."""
 
 
-class Clock(Protocol):
+class ExportClock(Protocol):
     """The part of the module ``time`` that is used: time and sleep, in seconds."""
 
     def time(self) -> float:
@@ -132,10 +132,10 @@ class Courier:
         collector: Collector,
         *,
         checkpoint: Checkpoint | None = None,
-        encode: otlp.Encoder | None = None,
+        encode: otlp.RequestEncoder | None = None,
         patience: Patience = Patience(),
         batching: Batching = Batching(),
-        clock: Clock = time,
+        clock: ExportClock = time,
         dice: random.Random | None = None,
         watch: Callable[[Delivery], None] = lambda delivery: None,
     ) -> None:

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any
 
 from appl.tracing.exporting import conventions as names
-from appl.tracing.exporting.spans import Attributes, Span, SpanEvent, Spans, Value
+from appl.tracing.exporting.spans import Attributes, ExportSpan, SpanEvent, Spans, Value
 
 BATCH, BATCH_BYTES = 512, 2 << 20
 """The most spans of one request, and the most bytes of its JSON where it has several."""
@@ -77,7 +77,7 @@ def request(spans: Spans, batch: Iterable[EncodedSpan]) -> dict[str, Any]:
     }
 
 
-def _span(trace_id: bytes, span: Span) -> dict[str, Any]:
+def _span(trace_id: bytes, span: ExportSpan) -> dict[str, Any]:
     data: dict[str, Any] = {
         "traceId": trace_id.hex(),
         "spanId": span.identity.hex(),
@@ -129,7 +129,7 @@ def _valid(text: str) -> str:
 # -- on the wire
 
 
-class Encoder:
+class RequestEncoder:
     """OTLP's JSON."""
 
     content_type = "application/json"
@@ -139,7 +139,7 @@ class Encoder:
         return self.content_type, json.dumps(request).encode()
 
 
-class Protobuf(Encoder):
+class ProtobufEncoder(RequestEncoder):
     """OTLP's protobuf, by OpenTelemetry's own messages."""
 
     content_type = "application/x-protobuf"
@@ -154,12 +154,12 @@ class Protobuf(Encoder):
         return self.content_type, self._message(**_fields(request)).SerializeToString()
 
 
-def encoder() -> Encoder:
+def encoder() -> RequestEncoder:
     """Protobuf where it can be made, else JSON."""
     try:
-        return Protobuf()
+        return ProtobufEncoder()
     except ImportError:
-        return Encoder()
+        return RequestEncoder()
 
 
 _IDS = frozenset({"traceId", "spanId", "parentSpanId"})

@@ -37,7 +37,7 @@ class SpanEvent:
 
 
 @dataclass(slots=True)
-class Span:
+class ExportSpan:
     """A piece of work, from ``start`` to ``end`` in nanoseconds since 1970.
 
     ``links`` are the ids of spans whose answers it used. ``whole`` says that nothing can be added.
@@ -61,7 +61,7 @@ class Spans:
     """All spans of a run, parents before children, and the id that they share."""
 
     trace_id: bytes
-    spans: list[Span]
+    spans: list[ExportSpan]
     service: str
 
 
@@ -83,7 +83,7 @@ class _Maker:
         self._id = trace_id(trace)
         self._terms = costs.terms_of(trace.header, opened=trace.opened)
         self._masker = Masker()
-        self._known: dict[str, Span] = {}
+        self._known: dict[str, ExportSpan] = {}
         self._last = max(
             (trace.wall(c.ended, c.incarnation) for c in trace.calls if c.ended is not None),
             default=trace.wall(0),
@@ -117,7 +117,7 @@ class _Maker:
     def _identity(self, sort: str, address: str) -> bytes:
         return digest_of(self._id, sort, address)[:8]
 
-    def _above(self, address: str, root: Span) -> Span:
+    def _above(self, address: str, root: ExportSpan) -> ExportSpan:
         """The span of the nearest scope or tool around *address*."""
         while address:
             address = address.rpartition("/")[0]
@@ -126,7 +126,7 @@ class _Maker:
         return root
 
     @staticmethod
-    def _stretch(made: list[Span]) -> None:
+    def _stretch(made: list[ExportSpan]) -> None:
         """Let what holds other spans last until the last of them has ended."""
         by_id = {span.identity: span for span in made}
         for span in reversed(made):
@@ -134,7 +134,7 @@ class _Maker:
             if above is not None and above.kind == "internal":
                 above.end, above.start = max(above.end, span.end), min(above.start, span.start)
 
-    def _root(self) -> Span:
+    def _root(self) -> ExportSpan:
         trace, began = self._trace, self._trace.wall(0)
         program = str(trace.header.get("program") or "run")
         about: Attributes = {
@@ -143,7 +143,7 @@ class _Maker:
             names.STATE: trace.reason or trace.state,
             names.WORKFLOW: program,
         }
-        span = Span(
+        span = ExportSpan(
             self._identity("run", ""), None, f"run {program}", "internal", began, began, about,
             whole=False,
         )  # fmt: skip
@@ -152,7 +152,7 @@ class _Maker:
             span.attributes[names.KIND] = names.CHAIN
         return span
 
-    def _scope(self, scope: Scope, root: Span) -> Span:
+    def _scope(self, scope: Scope, root: ExportSpan) -> ExportSpan:
         at = self._trace.wall(scope.at, scope.incarnation)
         about: Attributes = {names.ADDRESS: scope.address, names.FUNCTION: scope.name}
         about |= _place(scope.file, scope.line)
@@ -161,7 +161,7 @@ class _Maker:
         if self._inference:
             about[names.KIND] = names.CHAIN
         above = self._above(scope.address, root).identity
-        span = Span(
+        span = ExportSpan(
             self._identity("scope", scope.address), above, scope.name, "internal", at, at, about,
             whole=False,
         )  # fmt: skip
@@ -177,7 +177,7 @@ class _Maker:
             started = self._last
         return started, max(started, self._last if ended is None else ended)
 
-    def _tool(self, used: ToolUse, root: Span) -> Span:
+    def _tool(self, used: ToolUse, root: ExportSpan) -> ExportSpan:
         start, end = self._times(used)
         about: Attributes = {
             names.OPERATION: names.EXECUTE_TOOL,
@@ -194,7 +194,7 @@ class _Maker:
                 about[names.TOOL_RESULT] = result
         if self._inference:
             about |= openinference.tool(used, self._content)
-        span = Span(
+        span = ExportSpan(
             self._identity("tool", used.address), self._above(used.address, root).identity,
             f"{names.EXECUTE_TOOL} {used.name}", "internal", start, end, about,
             whole=used.outcome is not None,
@@ -205,7 +205,7 @@ class _Maker:
         self._known[used.address] = span
         return span
 
-    def _call(self, call: Call, root: Span) -> Span:
+    def _call(self, call: Call, root: ExportSpan) -> ExportSpan:
         start, end = self._times(call)
         about = self._asked(call)
         if call.response is not None:
@@ -214,7 +214,7 @@ class _Maker:
             about |= self._texts(call)
         if self._inference:
             about |= openinference.call(call, self._content, self._paid(call))
-        span = Span(
+        span = ExportSpan(
             self._identity("call", call.address), self._above(call.address, root).identity,
             f"{names.CHAT} {call.model}".strip(), "client", start, end, about,
             links=[self._identity("call", edge) for edge in call.edges
@@ -225,7 +225,7 @@ class _Maker:
         self._fail(span, call.error)
         return span
 
-    def _superseded(self, call: Call, root: Span) -> Span:
+    def _superseded(self, call: Call, root: ExportSpan) -> ExportSpan:
         """The span of a call that an earlier process sent and a later one repeated.
 
         It may have been paid for.
@@ -318,7 +318,7 @@ class _Maker:
                     about[names.EXCEPTION_MESSAGE] = self._masker.text(str(each.error), [])
             yield SpanEvent(names.ATTEMPT, self._trace.wall(each.at, call.incarnation), about)
 
-    def _fail(self, span: Span, error: BaseException | None) -> None:
+    def _fail(self, span: ExportSpan, error: BaseException | None) -> None:
         if error is None:
             return
         kind = type(error).__name__

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from appl.tracing.keeping.row import Row
+from appl.tracing.keeping.row import RunRow
 
 STATES = (
     "finished", "failed", "cancelled", "interrupted", "running", "crashed", "unreadable",
 )  # fmt: skip
-ORDERS: dict[str, Callable[[Row], Any]] = {
+ORDERS: dict[str, Callable[[RunRow], Any]] = {
     "began": lambda row: row.began,
     "cost": lambda row: -1 if row.cost is None else row.cost,
     "calls": lambda row: row.calls,
@@ -35,7 +35,7 @@ _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RunFilter:
     """Conditions on runs; a field that is not given sets none.
 
     ``program`` may hold ``*``. ``model`` is a part of a model's name. ``failed`` asks for runs that
@@ -53,7 +53,7 @@ class Wanted:
     calls: int | None = None
     words: tuple[str, ...] = ()
 
-    def has(self, row: Row) -> bool:
+    def has(self, row: RunRow) -> bool:
         """True if *row* meets all conditions."""
         return all(
             (
@@ -68,7 +68,7 @@ class Wanted:
             )
         )
 
-    def _in_time(self, row: Row) -> bool:
+    def _in_time(self, row: RunRow) -> bool:
         if self.since is None and self.until is None:
             return True
         try:
@@ -78,14 +78,14 @@ class Wanted:
         since, until = self.since, self.until
         return (since is None or began >= since) and (until is None or began < until)
 
-    def _named(self, row: Row) -> bool:
+    def _named(self, row: RunRow) -> bool:
         names = " ".join((row.name, row.program, *row.models)).casefold()
         return all(word.casefold() in names for word in self.words)
 
 
 def found(
-    rows: Iterable[Row], wanted: Wanted, order: str = "began", rising: bool = False
-) -> list[Row]:
+    rows: Iterable[RunRow], wanted: RunFilter, order: str = "began", rising: bool = False
+) -> list[RunRow]:
     """The *rows* that are *wanted*, by *order*: largest and newest first unless *rising*."""
     chosen = [row for row in rows if wanted.has(row)]
     return sorted(chosen, key=lambda row: (ORDERS[order](row), row.name), reverse=not rising)

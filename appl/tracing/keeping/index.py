@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.tracing.format.store import make_folder
-from appl.tracing.keeping.row import Row, row_of
+from appl.tracing.keeping.row import RunRow, row_of
 from appl.tracing.reading import runs
 
 FILE = "runs.db"
@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS runs (
 _Known = dict[str, tuple[tuple[int, int, int], str]]
 
 
-def rows(home: Path) -> list[Row]:
+def rows(home: Path) -> list[RunRow]:
     """The rows of all runs of *home*, newest first; the index is brought up to date, if it can be.
 
     A run is read again when its file changed, and each time while it is running.
@@ -43,7 +43,7 @@ def rows(home: Path) -> list[Row]:
     with contextlib.ExitStack() as stack:
         connection = _opened(home, stack) if files or (home / FILE).exists() else None
         known = _stored(connection)
-        found: list[Row] = []
+        found: list[RunRow] = []
         fresh: list[tuple[str, int, int, int, str]] = []
         for place, (path, foreign) in files.items():
             stamp = _stamp(path)
@@ -59,7 +59,7 @@ def rows(home: Path) -> list[Row]:
     return sorted(found, key=lambda row: (row.began, row.name), reverse=True)
 
 
-def scan(home: Path) -> list[Row]:
+def scan(home: Path) -> list[RunRow]:
     """The rows of :func:`rows`, without any index: its naive twin."""
     found = [row_of(path, foreign) for path, foreign in dict(_files(home)).values()]
     return sorted(found, key=lambda row: (row.began, row.name), reverse=True)
@@ -82,12 +82,12 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 def _revived(
     stored: tuple[tuple[int, int, int], str] | None, stamp: tuple[int, int, int], path: Path
-) -> Row | None:
+) -> RunRow | None:
     if stored is None or stored[0] != stamp:
         return None
     try:
         data = json.loads(stored[1])
-        return Row.from_data(path, data) if isinstance(data, dict) else None
+        return RunRow.from_data(path, data) if isinstance(data, dict) else None
     except ValueError:
         return None
 

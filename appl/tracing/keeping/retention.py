@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from appl.tracing.keeping.row import Row
+from appl.tracing.keeping.row import RunRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,18 @@ class Retention:
 class Removal:
     """A run that goes, and why, in words."""
 
-    row: Row
+    row: RunRow
     reason: str
 
 
-def is_safe(row: Row, retention: Retention) -> bool:
+def is_safe(row: RunRow, retention: Retention) -> bool:
     """True if *row* stays whatever the limits are."""
     if row.imported or row.kept or row.state in ("running", "unreadable"):
         return True
     return retention.failed and (row.failed > 0 or row.state in ("failed", "crashed"))
 
 
-def removals(rows: Iterable[Row], retention: Retention, now: datetime) -> list[Removal]:
+def removals(rows: Iterable[RunRow], retention: Retention, now: datetime) -> list[Removal]:
     """The runs of *rows* to remove, oldest first; runs that are safe count for the size alone."""
     every = sorted(rows, key=lambda row: (row.began, row.name), reverse=True)
     taken = sum(row.size for row in every if is_safe(row, retention) and not row.imported)
@@ -65,7 +65,9 @@ def removals(rows: Iterable[Row], retention: Retention, now: datetime) -> list[R
     return gone[::-1]
 
 
-def _reason(row: Row, retention: Retention, now: datetime, newer: int, together: int) -> str | None:
+def _reason(
+    row: RunRow, retention: Retention, now: datetime, newer: int, together: int
+) -> str | None:
     if retention.age is not None and _older(row, now - retention.age):
         return f"older than {_words(retention.age)}"
     if retention.runs is not None and newer >= retention.runs:
@@ -75,7 +77,7 @@ def _reason(row: Row, retention: Retention, now: datetime, newer: int, together:
     return None
 
 
-def _older(row: Row, than: datetime) -> bool:
+def _older(row: RunRow, than: datetime) -> bool:
     try:
         return datetime.fromisoformat(row.began) < than
     except ValueError:

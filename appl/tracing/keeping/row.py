@@ -24,7 +24,7 @@ _KINDS: dict[str, Any] = {"cost": int | None, "seconds": int | float}
 
 
 @dataclass(slots=True)
-class Row:
+class RunRow:
     """A run: its file, its state and its sums. ``cost`` is in millionths; ``None`` is unknown.
 
     ``state`` is how it ended (``finished``, ``failed``, ``cancelled``, ``interrupted``),
@@ -71,7 +71,7 @@ class Row:
         return {**data, **more, "kept": self.kept}
 
     @classmethod
-    def from_data(cls, path: Path, data: Mapping[str, Any]) -> Row:
+    def from_data(cls, path: Path, data: Mapping[str, Any]) -> RunRow:
         """The row of ``as_data``. Raises ``ValueError`` for anything else."""
         row = cls(path)
         for name in cls.__slots__[1:]:
@@ -84,9 +84,9 @@ class Row:
         return row
 
 
-def row_of(path: Path, imported: bool = False) -> Row:
+def row_of(path: Path, imported: bool = False) -> RunRow:
     """The row of the trace at *path*; of one that cannot be read, with its error."""
-    row = Row(path, imported=imported)
+    row = RunRow(path, imported=imported)
     try:
         row.size = path.stat().st_size
         if row.size > WHOLE_BYTES:
@@ -102,7 +102,7 @@ def row_of(path: Path, imported: bool = False) -> Row:
     return row
 
 
-def _from_summary(row: Row, summary: runs.RunSummary) -> None:
+def _from_summary(row: RunRow, summary: runs.RunSummary) -> None:
     state = summary.reason if summary.state == "finished" else summary.state
     totals, head = summary.totals, summary.header
     _fill(row, state or "finished", head, totals)
@@ -112,7 +112,7 @@ def _from_summary(row: Row, summary: runs.RunSummary) -> None:
     row.models = [str(head["model"])] if head.get("model") else []
 
 
-def _from_trace(row: Row, trace: Trace) -> None:
+def _from_trace(row: RunRow, trace: Trace) -> None:
     state = (trace.reason or "finished") if trace.state == "finished" else trace.state
     _fill(row, state, trace.header, trace.totals().as_data())
     began, paid = trace.began(), costs.of(trace)
@@ -121,7 +121,7 @@ def _from_trace(row: Row, trace: Trace) -> None:
     row.models = sorted(name for name in paid.models if name)[:_MODELS]
 
 
-def _fill(row: Row, state: str, head: Mapping[str, Any], totals: dict[str, Any]) -> None:
+def _fill(row: RunRow, state: str, head: Mapping[str, Any], totals: dict[str, Any]) -> None:
     row.state, row.program = state, str(head.get("program") or "")
     parent = head.get("parent")
     row.parent = str(parent.get("run") or "") if isinstance(parent, dict) else str(parent or "")

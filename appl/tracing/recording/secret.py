@@ -15,7 +15,7 @@ from typing import Any
 
 from appl.prompt.key_shapes import FIRST, LONGEST, may_go_on, without_keys
 from appl.prompt.secret import LONG_ENOUGH as MIN_LENGTH
-from appl.prompt.secret import Known, as_bytes, concealed, from_bytes, values_in
+from appl.prompt.secret import SecretForms, as_bytes, concealed, from_bytes, values_in
 from appl.tracing.format import codec
 from appl.tracing.format.allowance import unlimited
 
@@ -56,7 +56,7 @@ def _literal(text: str) -> str:
     return "".join(c if c.isalnum() else rf"\x{{{ord(c):02x}}}" for c in seven)
 
 
-class _Secrets(Known):
+class _Secrets(SecretForms):
     """The secrets that are known at one time, and with *shapes* what looks like a key."""
 
     def __init__(self, names: Mapping[str, str], shapes: bool) -> None:

@@ -25,13 +25,13 @@ Used = tuple[int, int]
 
 
 @dataclass(slots=True)
-class _Node:
+class _TreeNode:
     text: str
     parent: int
     below: dict[str, int] = field(default_factory=dict)
 
 
-class Prefixes:
+class PrefixTree:
     """The tree of shared beginnings; calls are added as they are seen, each once.
 
     Nodes of less than *short* characters go into those below them.
@@ -39,7 +39,7 @@ class Prefixes:
 
     def __init__(self, rows: Rows, short: int = _SHORT) -> None:
         self._rows, self._short = rows, short
-        self._nodes: list[_Node] = [_Node("", -1)]
+        self._nodes: list[_TreeNode] = [_TreeNode("", -1)]
         self._ends: list[int] = []
         self._known: dict[str, dict[int, int]] = {}
 
@@ -97,7 +97,7 @@ class Prefixes:
         return at
 
     def _grow(self, parent: int, text: str) -> int:
-        self._nodes.append(_Node(text, parent))
+        self._nodes.append(_TreeNode(text, parent))
         number = len(self._nodes) - 1
         self._nodes[parent].below[text[0]] = number
         return number

@@ -23,7 +23,7 @@ from appl.tracing.recording.secret import Masker
 from appl.tracing.viewer.comparing import comparison
 from appl.tracing.viewer.critical import critical
 from appl.tracing.viewer.packing import as_json, exact
-from appl.tracing.viewer.prefixes import Prefixes
+from appl.tracing.viewer.prefixes import PrefixTree
 from appl.tracing.viewer.rows import OUTCOMES, Rows
 from appl.tracing.viewer.search import Search
 from appl.tracing.viewer.texts import Texts
@@ -55,7 +55,7 @@ class View:
         self.trace = self._following.trace
         self.rows = Rows(self.trace)
         self.texts = Texts(self.rows)
-        self._prefixes = Prefixes(self.rows)
+        self._prefixes = PrefixTree(self.rows)
         self._search = Search(self.rows, "")
         self.lock = threading.RLock()
         self._read = -_FRESH
