@@ -17,10 +17,25 @@ from appl.compiler.source import Module
 
 _ROLES = ("AIRole", "UserRole", "SystemRole", "ToolRole")
 _COMPOSITORS = (
-    "Compositor", "ApplStr", "LineSeparated", "DoubleLineSeparated", "NoIndent", "IndentedList",
-    "NumberedList", "LowerLetterList", "UpperLetterList", "LowerRomanList", "UpperRomanList",
-    "LetterList", "RomanList", "DashList", "StarList", "Logged", "Tagged", "InlineTagged",
-)  # fmt: skip
+    "Compositor",
+    "ApplStr",
+    "LineSeparated",
+    "DoubleLineSeparated",
+    "NoIndent",
+    "IndentedList",
+    "NumberedList",
+    "LowerLetterList",
+    "UpperLetterList",
+    "LowerRomanList",
+    "UpperRomanList",
+    "LetterList",
+    "RomanList",
+    "DashList",
+    "StarList",
+    "Logged",
+    "Tagged",
+    "InlineTagged",
+)
 _BY_ORIGIN = {
     **{name: name for name in ("gen", "select", "call", "map", "grow")},
     "gen_with_tools": "gen",

@@ -93,10 +93,17 @@ class Sketch:
         self._orders = itertools.count()
 
     def node(
-        self, op: str, place: Any, label: str, region: int, inputs: Iterable[int],
-        prompt: Iterable[int] = (), part: int = 0, parts: tuple[str | None, ...] = (),
+        self,
+        op: str,
+        place: Any,
+        label: str,
+        region: int,
+        inputs: Iterable[int],
+        prompt: Iterable[int] = (),
+        part: int = 0,
+        parts: tuple[str | None, ...] = (),
         role: str = "",
-    ) -> int:  # fmt: skip
+    ) -> int:
         """The id of the node for *op* at *place*; *part* tells apart several of one place."""
         key = id(place), op, part
         number = self._ids.setdefault(key, len(self.drafts))
@@ -170,6 +177,18 @@ class Sketch:
         region = used[draft.region]
         end = draft.place.end_lineno or line, draft.place.end_col_offset or column
         return Node(
-            places[number], draft.op, draft.label, line, column, inputs, prompt, region,
-            draft.parts, draft.role, end, draft.callee, draft.over, draft.ctx,
-        )  # fmt: skip
+            places[number],
+            draft.op,
+            draft.label,
+            line,
+            column,
+            inputs,
+            prompt,
+            region,
+            draft.parts,
+            draft.role,
+            end,
+            draft.callee,
+            draft.over,
+            draft.ctx,
+        )

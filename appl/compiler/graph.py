@@ -158,9 +158,15 @@ class _Builder:
         return any(self.callees.kind(call.func) in _SAID for call in calls)
 
     def _add(
-        self, op: str, place: Any, label: str, value: Provenance, part: int = 0, parts: Parts = (),
+        self,
+        op: str,
+        place: Any,
+        label: str,
+        value: Provenance,
+        part: int = 0,
+        parts: Parts = (),
         role: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         role = role or self.role
         number = self.node(op, place, label, value, True, part, parts, role)
         self.state.prompt = frozenset({number})

@@ -84,9 +84,15 @@ def check_text(
 def _refusal(file: str, error: SyntaxError, hint: str = "") -> LintFinding:
     line, column = error.lineno or 1, error.offset or 1
     return LintFinding(
-        REFUSED, file, line, column, error.end_lineno or line, error.end_offset or column,
-        error.msg or "invalid syntax", hint,
-    )  # fmt: skip
+        REFUSED,
+        file,
+        line,
+        column,
+        error.end_lineno or line,
+        error.end_offset or column,
+        error.msg or "invalid syntax",
+        hint,
+    )
 
 
 def _hint(lines: Sequence[str], error: SyntaxError) -> str:
@@ -165,9 +171,12 @@ def _of_function(
     try:
         _innermost(facts, found, decorator)
         fence_source(
-            found, names, ctx=str(options.get("ctx", "new")),
-            parallel=options.get("parallel") is True, generator=bindings.yields,
-        )  # fmt: skip
+            found,
+            names,
+            ctx=str(options.get("ctx", "new")),
+            parallel=options.get("parallel") is True,
+            generator=bindings.yields,
+        )
         lowered = lower(found, names, PlainValues(names, bindings), quiet_docstring=either)
         verify_lowered(lowered.node, found.node)
     except PromptSyntaxError as error:
@@ -222,9 +231,11 @@ def _about(file: str, comment: _Ignore) -> Iterator[LintFinding]:
     unknown = [name for name in comment.names if name not in ALL_RULES]
     for name in unknown:
         yield LintFinding(
-            UNKNOWN_IGNORE, *where, f"there is no rule {name!r}{nearest(name, ALL_RULES)}",
+            UNKNOWN_IGNORE,
+            *where,
+            f"there is no rule {name!r}{nearest(name, ALL_RULES)}",
             "`appl check --rules` lists them",
-        )  # fmt: skip
+        )
     idle = [name for name in comment.names if name not in comment.used and name not in unknown]
     if idle or (not comment.names and not comment.used):
         what = ", ".join(idle) or "any rule"

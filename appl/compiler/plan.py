@@ -164,10 +164,16 @@ class _Walker:
         loops, certain = self._loops(here, node)
         self.sites.append(
             CallSite(
-                here.path, node.label, here.graph.file, node.line, loops, pieces,
-                certain and here.certain, grows or here.grows,
+                here.path,
+                node.label,
+                here.graph.file,
+                node.line,
+                loops,
+                pieces,
+                certain and here.certain,
+                grows or here.grows,
             )
-        )  # fmt: skip
+        )
 
     def _call(self, here: _Activation, node: Node) -> None:
         found = self.find(node.callee)
@@ -189,10 +195,17 @@ class _Walker:
         known, passed = _handed_on(here, node, graph)
         self.enter(
             _Activation(
-                graph, f"{here.path}/{graph.name}", loops, before, known,
-                certain and here.certain, grows or here.grows, inside, passed,
+                graph,
+                f"{here.path}/{graph.name}",
+                loops,
+                before,
+                known,
+                certain and here.certain,
+                grows or here.grows,
+                inside,
+                passed,
             )
-        )  # fmt: skip
+        )
 
     def _loops(self, here: _Activation, node: Node) -> tuple[tuple[Factor, ...], bool]:
         """The repetitions around *node*, and whether it is sure to be reached."""
@@ -294,9 +307,17 @@ def _shared_part(graph: Graph, tips: list[int]) -> list[Node]:
     common = [each for each in ways[0] if all(each in way for way in ways[1:])]
     stand_in = graph.nodes[tips[-1]]
     unknown = Node(
-        -1 - tips[-1], "say", f"one of {len(tips)} branches", stand_in.line, stand_in.column, (),
-        (), 0, (), stand_in.role,
-    )  # fmt: skip
+        -1 - tips[-1],
+        "say",
+        f"one of {len(tips)} branches",
+        stand_in.line,
+        stand_in.column,
+        (),
+        (),
+        0,
+        (),
+        stand_in.role,
+    )
     return [unknown, *(graph.nodes[each] for each in common)]
 
 

@@ -147,10 +147,15 @@ class Subject:
 def finding_at(file: str, rule: str, node: Any, message: str, hint: str) -> LintFinding:
     """A finding at *node*, a node of the syntax tree of *file*."""
     return LintFinding(
-        rule, file, node.lineno, node.col_offset + 1,
-        node.end_lineno or node.lineno, (node.end_col_offset or node.col_offset) + 1,
-        message, hint,
-    )  # fmt: skip
+        rule,
+        file,
+        node.lineno,
+        node.col_offset + 1,
+        node.end_lineno or node.lineno,
+        (node.end_col_offset or node.col_offset) + 1,
+        message,
+        hint,
+    )
 
 
 # -- waits that make calls run one after another
@@ -163,11 +168,12 @@ def serial_wait(subject: Subject) -> Iterator[LintFinding]:
             continue
         for loop, call in _serialised(subject.graph, wait):
             yield subject.at_node(
-                "serial-wait", wait,
+                "serial-wait",
+                wait,
                 f"the wait for `{call.label}` ({_why(wait)}) stands inside `{loop.label}`, so its "
                 "calls run one after another, though none needs an earlier answer",
                 "start all calls first, in a list of their own, and use the answers afterwards",
-            )  # fmt: skip
+            )
             break
 
 
@@ -189,11 +195,12 @@ def region_wait(subject: Subject) -> Iterator[LintFinding]:
             call = graph.nodes[wait.inputs[0]]
             held = f"so `{later.label}` (line {later.line}) starts later than it could"
         yield subject.at_node(
-            "region-wait", wait,
+            "region-wait",
+            wait,
             f"leaving this `{word}` waits for `{call.label}`, which it protects, {held}",
             f"start the calls before the `{word}` and use their answers inside it, "
             'or collect failures with appl.map(f, items, on_error="collect")',
-        )  # fmt: skip
+        )
 
 
 def _serialised(graph: Graph, wait: Node) -> list[tuple[GraphRegion, Node]]:
@@ -273,12 +280,13 @@ def late_constant(subject: Subject) -> Iterator[LintFinding]:
             if size >= LONG_CONSTANT and size > before and node.id not in told:
                 told.add(node.id)
                 yield subject.at_node(
-                    "late-constant", node,
+                    "late-constant",
+                    node,
                     f"these {size:,} characters are the same in every call, but stand behind "
                     f"`{chain[varying].label}` (line {chain[varying].line}), which is not; calls "
                     f"share a cached prefix of {before:,} characters only",
                     "say the constant text first, or in a SystemMessage, which stands in front",
-                )  # fmt: skip
+                )
 
 
 def _chain(graph: Graph, call: Node) -> list[Node]:
@@ -322,11 +330,12 @@ def empty_prompt(subject: Subject) -> Iterator[LintFinding]:
     for call in subject.graph.nodes:
         if call.op in ("gen", "select") and not call.prompt and _asks_own_prompt(subject, call):
             yield subject.at_node(
-                "empty-prompt", call,
+                "empty-prompt",
+                call,
                 f"the prompt of {caller.name} is empty: {cause.what} "
                 f"(line {getattr(cause.node, 'lineno', 0)})",
                 cause.hint,
-            )  # fmt: skip
+            )
             return
 
 
@@ -355,18 +364,22 @@ def unsaid_text(subject: Subject) -> Iterator[LintFinding]:
     """A text or a message is made, but never said or used."""
     for statement, name in unread_texts(subject.found.node):
         yield subject.at(
-            "unsaid-text", statement, f"nothing says or reads `{name}`",
+            "unsaid-text",
+            statement,
+            f"nothing says or reads `{name}`",
             f"leave out `{name} =` to say it, or write `{name}` on a line of its own",
-        )  # fmt: skip
+        )
     for statement in own_statements(subject.found.node):
         call = statement.value if isinstance(statement, ast.Expr) else None
         name = getattr(call.func, "id", "") if isinstance(call, ast.Call) else ""
         helper = subject.facts.plain.get(name)
         if helper is not None and says_only(helper):
             yield subject.at(
-                "unsaid-text", call, f"the text in {name}() is said to nobody: it is no prompt "
-                "function", f'write @ppl(ctx="same") above `def {name}`',
-            )  # fmt: skip
+                "unsaid-text",
+                call,
+                f"the text in {name}() is said to nobody: it is no prompt function",
+                f'write @ppl(ctx="same") above `def {name}`',
+            )
 
 
 def unprompted(found: FunctionSource, callees: Callees) -> Iterator[LintFinding]:
@@ -379,10 +392,12 @@ def unprompted(found: FunctionSource, callees: Callees) -> Iterator[LintFinding]
     )
     if text is not None and asks:
         yield finding_at(
-            found.source.file, "unsaid-text", text,
+            found.source.file,
+            "unsaid-text",
+            text,
             f"this text is said to nobody: {found.node.name}() is no prompt function",
             f"write @ppl above `def {found.node.name}`",
-        )  # fmt: skip
+        )
 
 
 def not_text(subject: Subject) -> Iterator[LintFinding]:
@@ -448,18 +463,41 @@ def lost_answer(subject: Subject) -> Iterator[LintFinding]:
         return
     if _starts_empty(subject) and not hands_out(node):
         yield subject.at(
-            "lost-answer", call, f"{node.name}() returns nothing, so this answer is lost",
+            "lost-answer",
+            call,
+            f"{node.name}() returns nothing, so this answer is lost",
             f"write return {ast.unparse(call)[:60]}",
-        )  # fmt: skip
+        )
 
 
 # -- text that lands in the prompt, or nowhere
 
-_METHODS = frozenset({
-    "capitalize", "casefold", "format", "get", "join", "lower", "pop", "popleft", "read",
-    "readline", "readlines", "read_text", "recv", "replace", "rstrip", "lstrip", "setdefault",
-    "split", "splitlines", "strip", "title", "upper",
-})  # fmt: skip
+_METHODS = frozenset(
+    {
+        "capitalize",
+        "casefold",
+        "format",
+        "get",
+        "join",
+        "lower",
+        "pop",
+        "popleft",
+        "read",
+        "readline",
+        "readlines",
+        "read_text",
+        "recv",
+        "replace",
+        "rstrip",
+        "lstrip",
+        "setdefault",
+        "split",
+        "splitlines",
+        "strip",
+        "title",
+        "upper",
+    }
+)
 _FUNCTIONS = frozenset({"input", "next", "repr", "str", "format", "sorted", "min", "max"})
 
 
@@ -475,10 +513,11 @@ def accidental_text(subject: Subject) -> Iterator[LintFinding]:
         if why:
             shown = ast.unparse(call)
             yield subject.at(
-                "accidental-text", call,
+                "accidental-text",
+                call,
                 f"{why}, and what a statement returns as text goes into the prompt",
                 f"write `grow({shown})` to say it, or `_ = {shown}` to leave it out",
-            )  # fmt: skip
+            )
 
 
 def _returns_text(subject: Subject, func: ast.expr) -> str:
@@ -503,10 +542,11 @@ def unused_result(subject: Subject) -> Iterator[LintFinding]:
         kind = subject.callees.kind(value.func)
         if kind in ("gen", "select", "call", "map", "program"):
             yield subject.at(
-                "unused-result", value,
+                "unused-result",
+                value,
                 f"nothing reads `{target.id}`, so this call is paid for and its answer lost",
                 f"leave the call out, or write `_ = {ast.unparse(value)[:60]}` if it is meant",
-            )  # fmt: skip
+            )
 
 
 def _bound(statement: ast.stmt) -> tuple[ast.Name | None, ast.Call | None]:
@@ -524,14 +564,34 @@ def _bound(statement: ast.stmt) -> tuple[ast.Name | None, ast.Call | None]:
 # -- what a replay cannot repeat
 
 _UNDECLARED = {
-    **dict.fromkeys(("time.time", "time.time_ns", "datetime.datetime.now", "datetime.date.today",
-                     "datetime.datetime.today", "datetime.datetime.utcnow"), "appl.now()"),
-    **dict.fromkeys(("random.random", "random.randint", "random.choice", "random.choices",
-                     "random.sample", "random.shuffle", "random.uniform", "random.randrange",
-                     "random.gauss"), "appl.random()"),
+    **dict.fromkeys(
+        (
+            "time.time",
+            "time.time_ns",
+            "datetime.datetime.now",
+            "datetime.date.today",
+            "datetime.datetime.today",
+            "datetime.datetime.utcnow",
+        ),
+        "appl.now()",
+    ),
+    **dict.fromkeys(
+        (
+            "random.random",
+            "random.randint",
+            "random.choice",
+            "random.choices",
+            "random.sample",
+            "random.shuffle",
+            "random.uniform",
+            "random.randrange",
+            "random.gauss",
+        ),
+        "appl.random()",
+    ),
     **dict.fromkeys(("uuid.uuid1", "uuid.uuid4"), "appl.uuid()"),
     **dict.fromkeys(("os.getenv", "os.environ.get"), "appl.env()"),
-}  # fmt: skip
+}
 
 
 def undeclared_input(subject: Subject) -> Iterator[LintFinding]:
@@ -541,16 +601,19 @@ def undeclared_input(subject: Subject) -> Iterator[LintFinding]:
         path = _dotted(call.func, imported)
         if path in _UNDECLARED:
             yield subject.at(
-                "undeclared-input", call,
+                "undeclared-input",
+                call,
                 f"`{ast.unparse(call.func)}()` gives another value when the run is replayed, "
                 "which then diverges",
                 f"use {_UNDECLARED[path]}, whose value is recorded",
-            )  # fmt: skip
+            )
         elif path == "input" and subject.callees.names.is_builtin("input"):
             yield subject.at(
-                "undeclared-input", call,
-                "`input()` asks again when the run is replayed", "use appl.input()",
-            )  # fmt: skip
+                "undeclared-input",
+                call,
+                "`input()` asks again when the run is replayed",
+                "use appl.input()",
+            )
 
 
 _REQUESTS = ("get", "post", "put", "patch", "delete", "head", "request")
@@ -571,11 +634,12 @@ def blocking_call(subject: Subject) -> Iterator[LintFinding]:
         path = _dotted(call.func, subject.facts.imported)
         if path in _BLOCKING:
             yield subject.at(
-                "blocking-call", call,
+                "blocking-call",
+                call,
                 f"`{ast.unparse(call.func)}()` blocks its thread: every other program that waits "
                 "there stands still, not this one alone",
                 _unblocked(path, call, isinstance(subject.found.node, ast.AsyncFunctionDef)),
-            )  # fmt: skip
+            )
 
 
 def _unblocked(path: str, call: ast.Call, is_async: bool) -> str:
@@ -608,11 +672,12 @@ def set_order(subject: Subject) -> Iterator[LintFinding]:
     for node in ast.walk(subject.found.node):
         if isinstance(node, ast.For | ast.comprehension) and _is_set(subject, node.iter):
             yield subject.at(
-                "set-order", node.iter,
+                "set-order",
+                node.iter,
                 "the order of a set of strings differs from process to process, so a replay may "
                 "diverge",
                 f"iterate over sorted({ast.unparse(node.iter)[:60]})",
-            )  # fmt: skip
+            )
 
 
 def _is_set(subject: Subject, node: ast.expr) -> bool:

@@ -10,16 +10,29 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from appl.compiler.ir import OPS, Graph
-from appl.compiler.rules import LintFinding
+from appl.compiler.rules import LintFinding, finding_at
 
 NAME = "serial-calls"
 ABOUT = "A loop calls a prompt function that waits inside, although no call needs another result"
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)
 _EAGER = ("list", "tuple", "set", "sorted", "sum", "max", "min", "dict")
 _CHANGES = (
-    "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popleft", "put",
-    "remove", "send", "setdefault", "update", "write",
-)  # fmt: skip
+    "add",
+    "append",
+    "appendleft",
+    "clear",
+    "discard",
+    "extend",
+    "insert",
+    "pop",
+    "popleft",
+    "put",
+    "remove",
+    "send",
+    "setdefault",
+    "update",
+    "write",
+)
 _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -214,13 +227,14 @@ def _finding(
     assert isinstance(call.func, ast.Name)
     name, shown = call.func.id, ast.unparse(call)
     advice = _mapped(loop, call) or f"call({', '.join([name, *_arguments(call)])})"
-    return LintFinding(
-        NAME, file, call.lineno, call.col_offset + 1, call.end_lineno or call.lineno,
-        (call.end_col_offset or call.col_offset) + 1,
+    return finding_at(
+        file,
+        NAME,
+        call,
         f"{name} waits inside (line {names[name].line}), so the calls `{shown}` of this loop run "
         "one after another, though none needs the result of another",
         f"write `{advice}`, or @ppl(parallel=True) above {name}",
-    )  # fmt: skip
+    )
 
 
 def _mapped(loop: ast.AST, call: ast.Call) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Iterator, Mapping
 
-from appl.compiler.rules import LintFinding
+from appl.compiler.rules import LintFinding, finding_at
 from appl.compiler.serial import walk
 
 NAME = "late-failure"
@@ -49,13 +49,14 @@ def _findings(file: str, guard: ast.Try, late: Container[str]) -> Iterator[LintF
         if isinstance(statement, ast.Assign) and _read_again(statement, guard):
             continue
         shown = ast.unparse(call)
-        yield LintFinding(
-            NAME, file, call.lineno, call.col_offset + 1, call.end_lineno or call.lineno,
-            (call.end_col_offset or call.col_offset) + 1,
+        yield finding_at(
+            file,
+            NAME,
+            call,
             f"`{shown}` is a future here: its failure is raised where it is read, and the `try` on "
             f"line {guard.lineno} does not catch it",
             f"write `str({shown})` or `{shown}.result()`" + _annotated(call.func.id),
-        )  # fmt: skip
+        )
 
 
 def _annotated(name: str) -> str:

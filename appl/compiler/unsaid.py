@@ -101,10 +101,10 @@ def _assigned(caller: Caller) -> Iterator[Cause]:
         name = assigned_text(statement)
         if name is not None and not _said(node, name):
             yield Cause(
-                statement, f"its text is assigned to `{name}`, which says nothing",
-                f"write `{name}` on a line of its own before gen(), or the text without "
-                f"`{name} =`",
-            )  # fmt: skip
+                statement,
+                f"its text is assigned to `{name}`, which says nothing",
+                f"write `{name}` on a line of its own before gen(), or the text without `{name} =`",
+            )
 
 
 def assigned_text(statement: ast.stmt) -> str | None:
@@ -164,9 +164,10 @@ def _helper(caller: Caller) -> Iterator[Cause]:
         helper = caller.plain.get(name)
         if helper is not None and (text := bare_text(helper)) is not None:
             yield Cause(
-                text, f"its text stands in {name}(), which is no prompt function",
+                text,
+                f"its text stands in {name}(), which is no prompt function",
                 f'write @ppl(ctx="same") above `def {name}`',
-            )  # fmt: skip
+            )
 
 
 def bare_text(node: Def, *, docstring: bool = True) -> ast.expr | None:
@@ -283,9 +284,10 @@ def _printed(caller: Caller) -> Iterator[Cause]:
         call = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(call, ast.Call) and _is_print(call) and any(map(is_text, call.args)):
             yield Cause(
-                call, "its text is printed, which shows it to you and to no model",
+                call,
+                "its text is printed, which shows it to you and to no model",
                 f"write {_shown(call.args[0])} as a statement, without print()",
-            )  # fmt: skip
+            )
 
 
 def _yielded(caller: Caller) -> Iterator[Cause]:
@@ -295,9 +297,10 @@ def _yielded(caller: Caller) -> Iterator[Cause]:
             text = value.value
             assert text is not None
             yield Cause(
-                value, "its text is yielded, which hands it to the caller",
+                value,
+                "its text is yielded, which hands it to the caller",
                 f"write {_shown(text)} as a statement, without yield",
-            )  # fmt: skip
+            )
 
 
 def _shown(node: ast.expr) -> str:

@@ -52,9 +52,21 @@ class PromptNode:
     """
 
     __slots__ = (
-        "_folded", "_layout", "_ready", "_rendered", "apart", "hole", "length", "needs", "parent",
-        "part", "shared", "site", "starts", "voice",
-    )  # fmt: skip
+        "_folded",
+        "_layout",
+        "_ready",
+        "_rendered",
+        "apart",
+        "hole",
+        "length",
+        "needs",
+        "parent",
+        "part",
+        "shared",
+        "site",
+        "starts",
+        "voice",
+    )
 
     def __init__(
         self,
@@ -141,14 +153,22 @@ class PromptNode:
         return str(part) if isinstance(part, Image | Audio) else part.prompt_text()
 
     def after(
-        self, parent: PromptNode | None, *, voice: Voice | None = None, part: Part | None = None,
+        self,
+        parent: PromptNode | None,
+        *,
+        voice: Voice | None = None,
+        part: Part | None = None,
         apart: bool | None = None,
-    ) -> PromptNode:  # fmt: skip
+    ) -> PromptNode:
         """The same in another prompt, after *parent*; what is given may be another."""
         return PromptNode(
-            parent, self.voice if voice is None else voice, self.part if part is None else part,
-            starts=self.starts, apart=self.apart if apart is None else apart, site=self.site,
-        )  # fmt: skip
+            parent,
+            self.voice if voice is None else voice,
+            self.part if part is None else part,
+            starts=self.starts,
+            apart=self.apart if apart is None else apart,
+            site=self.site,
+        )
 
     def messages(self) -> Messages | None:
         """The rendered conversation up to here; every lazy part must be ready.

@@ -75,9 +75,17 @@ class Fold:
     """
 
     __slots__ = (
-        "base", "chain", "fresh", "glued", "length", "media", "name", "role", "spans",
+        "base",
+        "chain",
+        "fresh",
+        "glued",
+        "length",
+        "media",
+        "name",
+        "role",
+        "spans",
         "texts",
-    )  # fmt: skip
+    )
 
     def __init__(self, chain: Messages | None) -> None:
         self.chain = chain

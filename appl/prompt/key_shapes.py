@@ -32,12 +32,14 @@ SHAPES: Final = (
     KeyShape(
         "OpenAI, Anthropic or Stripe key",
         "platform.openai.com/docs/api-reference/authentication, docs.stripe.com/keys",
-        f"[rsp]k[-_]{_WORD}{{20}}", guard=_DIGIT,
+        f"[rsp]k[-_]{_WORD}{{20}}",
+        guard=_DIGIT,
     ),
     KeyShape(
         "key of a model provider",
         "console.groq.com/docs, docs.x.ai, build.nvidia.com, docs.perplexity.ai",
-        f"(?:gsk_|xai-|nvapi-|pplx-|csk-|tvly-|lsv2_){_WORD}{{20}}", guard=_DIGIT,
+        f"(?:gsk_|xai-|nvapi-|pplx-|csk-|tvly-|lsv2_){_WORD}{{20}}",
+        guard=_DIGIT,
     ),
     KeyShape("Replicate token", "replicate.com/docs/topics/security", "r8_[A-Za-z0-9]{30}"),
     KeyShape("Hugging Face token", "huggingface.co/docs/hub/security-tokens", "hf_[A-Za-z0-9]{20}"),
@@ -47,59 +49,74 @@ SHAPES: Final = (
         f"(?:gh[oprsu]_|github_pat_){_WORD}{{20}}",
     ),
     KeyShape(
-        "GitLab token", "docs.gitlab.com/security/tokens/#token-prefixes",
-        f"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat)-{_WORD}{{20}}", r"[\w.-]{0,512}",
+        "GitLab token",
+        "docs.gitlab.com/security/tokens/#token-prefixes",
+        f"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat)-{_WORD}{{20}}",
+        r"[\w.-]{0,512}",
     ),
     KeyShape(
-        "Slack token", "docs.slack.dev/authentication/tokens",
+        "Slack token",
+        "docs.slack.dev/authentication/tokens",
         f"(?:xox[abeoprs]|xapp)-{_WORD}{{12}}",
     ),
     KeyShape(
-        "webhook", "docs.slack.dev/messaging/sending-messages-using-incoming-webhooks",
+        "webhook",
+        "docs.slack.dev/messaging/sending-messages-using-incoming-webhooks",
         r"(?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks)/[A-Za-z0-9]{8}",
         r"[A-Za-z0-9/_-]{0,256}",
     ),
     KeyShape(
-        "AWS key", "docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html",
-        "(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}", "(?![A-Za-z0-9])", "(?![A-Z0-9]{9,13}EXAMPLE)",
+        "AWS key",
+        "docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html",
+        "(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",
+        "(?![A-Za-z0-9])",
+        "(?![A-Z0-9]{9,13}EXAMPLE)",
     ),
     KeyShape(
-        "Google key", "docs.cloud.google.com/docs/authentication/api-keys",
-        rf"(?:AIza{_WORD}{{30}}|ya29\.{_WORD}{{16}}|GOCSPX-{_WORD}{{20}})", rf"{_WORD}{{0,2048}}",
+        "Google key",
+        "docs.cloud.google.com/docs/authentication/api-keys",
+        rf"(?:AIza{_WORD}{{30}}|ya29\.{_WORD}{{16}}|GOCSPX-{_WORD}{{20}})",
+        rf"{_WORD}{{0,2048}}",
     ),
     KeyShape(
-        "token of a package registry", "docs.npmjs.com/about-access-tokens, pypi.org/help",
+        "token of a package registry",
+        "docs.npmjs.com/about-access-tokens, pypi.org/help",
         f"(?:npm_[A-Za-z0-9]{{30}}|pypi-AgE{_WORD}{{30}}|dckr_pat_{_WORD}{{20}})",
     ),
     KeyShape(
-        "SendGrid key", "www.twilio.com/docs/sendgrid/ui/account-and-settings/api-keys",
+        "SendGrid key",
+        "www.twilio.com/docs/sendgrid/ui/account-and-settings/api-keys",
         rf"SG\.{_WORD}{{22}}\.{_WORD}{{16}}",
     ),
     KeyShape(
         "token of a service",
         "docs.digitalocean.com/reference/api, shopify.dev/docs/apps/build",
-        "(?:do[opr]_v1_|shp(?:at|ca|pa|ss)_|dapi)[a-f0-9]{32}", "[a-f0-9]{0,64}",
+        "(?:do[opr]_v1_|shp(?:at|ca|pa|ss)_|dapi)[a-f0-9]{32}",
+        "[a-f0-9]{0,64}",
     ),
     KeyShape("age key", "age-encryption.org/v1", "AGE-SECRET-KEY-1[A-Z0-9]{40}", "[A-Z0-9]{0,40}"),
     KeyShape(
-        "JWT", "www.rfc-editor.org/rfc/rfc7519",
+        "JWT",
+        "www.rfc-editor.org/rfc/rfc7519",
         rf"eyJ{_WORD}{{8,4096}}\.{_WORD}{{8,8192}}\.{_WORD}{{16}}",
         rf"{_WORD}{{0,8192}}(?:\.{_WORD}{{1,8192}}){{0,2}}",
     ),
     KeyShape(
-        "private key", "www.rfc-editor.org/rfc/rfc7468",
+        "private key",
+        "www.rfc-editor.org/rfc/rfc7468",
         "-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
         rf"{_LINE_END}{{1,80}}(?:(?:Proc-Type|DEK-Info|Version|Comment)[^\n\\]{{0,99}}{_LINE_END}{{1,9}}){{0,4}}"
         r"[A-Za-z0-9+/]{16}(?:[A-Za-z0-9+/=\s\\\"'`,:.>|()*]|-(?!----)){0,16384}"
         r"(?:-----END [A-Z0-9 ]{0,60}-----)?",
     ),
     KeyShape(
-        "private key", "www.rfc-editor.org/rfc/rfc7468",  # such a file in base64
+        "private key",
+        "www.rfc-editor.org/rfc/rfc7468",  # such a file in base64
         "LS0tLS1CRUdJTi[A-Za-z0-9+/]{30}",
         r"[A-Za-z0-9+/]{0,16384}(?:(?:\s|\\[nr]){1,40}[A-Za-z0-9+/]{1,1024}){0,400}={0,2}",
         r"(?!LS0tLS1CRUdJTiB(?:DRVJU|QVUJM))",
     ),
-)  # fmt: skip
+)
 
 
 def _cased(*words: str) -> str:
@@ -109,10 +126,11 @@ def _cased(*words: str) -> str:
 
 _KEY, _TOKEN = _cased("key"), _cased("token")
 _TELLING = (
-    "(?:" + _cased("password", "passwd", "passphrase", "pwd", "secret", "credential")
+    "(?:"
+    + _cased("password", "passwd", "passphrase", "pwd", "secret", "credential")
     + f"|{_cased('api', 'private')}[_ -]?{_KEY}|{_cased('access')}[_ -]?(?:{_KEY}|{_TOKEN})"
     + f"|{_cased('auth', 'refresh')}[_ -]?{_TOKEN}|{_cased('authorization')})"
-)  # fmt: skip
+)
 """The words before which a text of high entropy is taken for a secret."""
 _BETWEEN = (
     r"[\\\"'`)\]]{0,6}\s{0,4}(?:[:=]{1,2}>?|is)\s{0,4}[\\\"'`]{0,6}"
@@ -124,9 +142,12 @@ _PASSWORD = r"://[^/\s:@\"'<>]{0,256}:"
 
 _FIRST = [each.first.replace("{8,4096}", "+").replace("{8,8192}", "+") for each in SHAPES]
 FIRST: Final = (
-    "|".join(_FIRST[:4]), "|".join(_FIRST[4:8]), "|".join(_FIRST[8:]),
-    rf"{_PASSWORD}[^/\s@\"'<>]+@", _BEFORE + _RANDOM,
-)  # fmt: skip
+    "|".join(_FIRST[:4]),
+    "|".join(_FIRST[4:8]),
+    "|".join(_FIRST[8:]),
+    rf"{_PASSWORD}[^/\s@\"'<>]+@",
+    _BEFORE + _RANDOM,
+)
 """Patterns for an engine that is linear in time. Each key in a text fits one of them; there are
 some, because that engine looks for a few beginnings at once and not for a hundred."""
 

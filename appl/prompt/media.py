@@ -22,21 +22,42 @@ from appl.prompt.digest import digest_of
 Kind = Literal["image", "audio"]
 
 _SIGNS: tuple[tuple[int, bytes, str], ...] = (
-    (0, b"\x89PNG\r\n\x1a\n", "image/png"), (0, b"\xff\xd8\xff", "image/jpeg"),
-    (0, b"GIF8", "image/gif"), (8, b"WEBP", "image/webp"), (0, b"BM", "image/bmp"),
-    (8, b"WAVE", "audio/wav"), (0, b"ID3", "audio/mpeg"), (0, b"\xff\xfb", "audio/mpeg"),
-    (0, b"\xff\xf3", "audio/mpeg"), (0, b"\xff\xf2", "audio/mpeg"), (0, b"OggS", "audio/ogg"),
-    (0, b"fLaC", "audio/flac"), (4, b"ftypM4A", "audio/mp4"),
-)  # fmt: skip
+    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
+    (0, b"\xff\xd8\xff", "image/jpeg"),
+    (0, b"GIF8", "image/gif"),
+    (8, b"WEBP", "image/webp"),
+    (0, b"BM", "image/bmp"),
+    (8, b"WAVE", "audio/wav"),
+    (0, b"ID3", "audio/mpeg"),
+    (0, b"\xff\xfb", "audio/mpeg"),
+    (0, b"\xff\xf3", "audio/mpeg"),
+    (0, b"\xff\xf2", "audio/mpeg"),
+    (0, b"OggS", "audio/ogg"),
+    (0, b"fLaC", "audio/flac"),
+    (4, b"ftypM4A", "audio/mp4"),
+)
 """Where in a file, and with which bytes, its type can be recognised."""
 
 _SUFFIXES = {
-    "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif",
-    "webp": "image/webp", "bmp": "image/bmp", "tif": "image/tiff", "tiff": "image/tiff",
-    "svg": "image/svg+xml", "avif": "image/avif", "heic": "image/heic",
-    "wav": "audio/wav", "mp3": "audio/mpeg", "ogg": "audio/ogg", "opus": "audio/ogg",
-    "flac": "audio/flac", "m4a": "audio/mp4", "aac": "audio/aac",
-}  # fmt: skip
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "gif": "image/gif",
+    "webp": "image/webp",
+    "bmp": "image/bmp",
+    "tif": "image/tiff",
+    "tiff": "image/tiff",
+    "svg": "image/svg+xml",
+    "avif": "image/avif",
+    "heic": "image/heic",
+    "wav": "audio/wav",
+    "mp3": "audio/mpeg",
+    "ogg": "audio/ogg",
+    "opus": "audio/ogg",
+    "flac": "audio/flac",
+    "m4a": "audio/mp4",
+    "aac": "audio/aac",
+}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _FORMATS = {"audio/mpeg": "mp3", "audio/x-wav": "wav", "audio/wave": "wav"}
 
@@ -148,9 +169,13 @@ class Image(_Media):
     kind = "image"
 
     def __init__(
-        self, url: str | None = None, detail: str | None = None, *, data: bytes = b"",
+        self,
+        url: str | None = None,
+        detail: str | None = None,
+        *,
+        data: bytes = b"",
         mime: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._check(url, data, mime, detail)
 
     @classmethod

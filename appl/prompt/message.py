@@ -163,9 +163,14 @@ class Message(OlderMessage):
 
     def _values(self) -> tuple[Any, ...]:
         return (
-            self.role, self.content, self.media, self.tool_calls, self.tool_call_id, self.name,
+            self.role,
+            self.content,
+            self.media,
+            self.tool_calls,
+            self.tool_call_id,
+            self.name,
             self.has_error,
-        )  # fmt: skip
+        )
 
     def __eq__(self, other: object) -> bool:
         return self._values() == other._values() if isinstance(other, Message) else NotImplemented
@@ -371,6 +376,10 @@ def as_message(value: Message | Mapping[str, Any]) -> Message:
             f"got {dict(value)!r:.200}"
         )
     return Message(
-        cast(RoleName, role), text, media, calls, value.get("tool_call_id") or None,
+        cast(RoleName, role),
+        text,
+        media,
+        calls,
+        value.get("tool_call_id") or None,
         value.get("name") or None,
-    )  # fmt: skip
+    )

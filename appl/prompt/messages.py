@@ -34,9 +34,20 @@ class Messages:
     """
 
     __slots__ = (
-        "_digest", "_held", "_kept", "_rope", "_spans", "_trail", "cache", "closed", "length",
-        "needs", "noted", "outline", "parent",
-    )  # fmt: skip
+        "_digest",
+        "_held",
+        "_kept",
+        "_rope",
+        "_spans",
+        "_trail",
+        "cache",
+        "closed",
+        "length",
+        "needs",
+        "noted",
+        "outline",
+        "parent",
+    )
 
     def __init__(
         self,

@@ -26,9 +26,11 @@ class Voice(NamedTuple):
 
 USER = Voice("user")
 VOICES: dict[RoleName, Voice] = {
-    "system": Voice("system"), "user": USER, "assistant": Voice("assistant"),
+    "system": Voice("system"),
+    "user": USER,
+    "assistant": Voice("assistant"),
     "tool": Voice("tool"),
-}  # fmt: skip
+}
 """The voices without a name and without a format."""
 
 

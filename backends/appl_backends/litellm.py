@@ -49,9 +49,19 @@ from appl_backends.openai.answer import Assembly, response_of_data
 from appl_backends.openai.body import OPTIONS, asks_for_any_object, strictly
 
 FEATURES = frozenset(
-    {"audio", "images", "logprobs", "prefix_cache", "reasoning", "schema", "schema_object", "seed",
-     "stream", "tools"}
-)  # fmt: skip
+    {
+        "audio",
+        "images",
+        "logprobs",
+        "prefix_cache",
+        "reasoning",
+        "schema",
+        "schema_object",
+        "seed",
+        "stream",
+        "tools",
+    }
+)
 _MILLION = 1_000_000
 MARKS = 4
 """The most places at which Anthropic's interface lets a cached prefix end."""
@@ -91,9 +101,12 @@ class LiteLLM:
         conceal(f"api_key of {name}", api_key)
         check_url(base_url, "base_url")
         common = {
-            "api_key": api_key, "base_url": base_url, "api_version": api_version,
-            "extra_headers": dict(headers) if headers else None, **(parameters or {}),
-        }  # fmt: skip
+            "api_key": api_key,
+            "base_url": base_url,
+            "api_version": api_version,
+            "extra_headers": dict(headers) if headers else None,
+            **(parameters or {}),
+        }
         self._common = {key: value for key, value in common.items() if value is not None}
         self._url, self._cache_marks = base_url or "", cache_marks
         self._paid = _Payees({**(parameters or {}), **({"base_url": base_url} if base_url else {})})
@@ -347,9 +360,21 @@ def _cut(what: str) -> MalformedResponse:
 
 
 _OWN_INTERFACE = frozenset(
-    {"anthropic", "anthropic_text", "bedrock", "bedrock_converse", "cohere", "cohere_chat",
-     "databricks", "gemini", "sagemaker", "vertex_ai", "vertex_ai_beta", "watsonx"}
-)  # fmt: skip
+    {
+        "anthropic",
+        "anthropic_text",
+        "bedrock",
+        "bedrock_converse",
+        "cohere",
+        "cohere_chat",
+        "databricks",
+        "gemini",
+        "sagemaker",
+        "vertex_ai",
+        "vertex_ai_beta",
+        "watsonx",
+    }
+)
 """Providers that do not speak OpenAI's interface: what answers as they do is a way to them."""
 
 
@@ -436,10 +461,11 @@ def _stream_cost(litellm: Any, response: Response, model: str) -> float | None:
         return None
     try:
         prompt, answer = litellm.cost_per_token(
-            model=model, prompt_tokens=usage.prompt_tokens,
+            model=model,
+            prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
             cache_read_input_tokens=usage.cached_tokens or 0,
-        )  # fmt: skip
+        )
     except Exception:  # a model that its table does not have
         return None
     return float(prompt + answer)
@@ -493,8 +519,10 @@ def _said(error: Exception) -> str:
 
 
 def _headers(error: Exception) -> Mapping[str, str]:
-    for held in (getattr(error, "litellm_response_headers", None),
-                 getattr(getattr(error, "response", None), "headers", None)):  # fmt: skip
+    for held in (
+        getattr(error, "litellm_response_headers", None),
+        getattr(getattr(error, "response", None), "headers", None),
+    ):
         if held:
             return dict(held)
     return {}

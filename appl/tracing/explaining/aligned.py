@@ -51,9 +51,12 @@ def aligned(a: Sequence[Call], b: Sequence[Call]) -> list[Pair]:
 
 
 def _claim(
-    a: Sequence[Call], b: Sequence[Call], left: dict[int, None], partner: dict[int, int],
+    a: Sequence[Call],
+    b: Sequence[Call],
+    left: dict[int, None],
+    partner: dict[int, int],
     key: Callable[[Call], Hashable],
-) -> None:  # fmt: skip
+) -> None:
     """Pair what has the same *key* and is not paired yet, in the order of both runs."""
     known = _by_key(a, left, key)
     for i, call in enumerate(b):

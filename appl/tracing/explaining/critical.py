@@ -75,20 +75,26 @@ class Critical:
             "segments_count": len(self.segments),
             "segments": [
                 {
-                    "kind": each.kind, "start_us": each.start, "took_us": each.took,
-                    "address": each.address or None, "where": each.where or None,
+                    "kind": each.kind,
+                    "start_us": each.start,
+                    "took_us": each.took,
+                    "address": each.address or None,
+                    "where": each.where or None,
                 }
                 for each in kept
             ],
             "order_waits": [
                 {
-                    "address": each.address, "where": each.where, "after": each.after,
-                    "after_where": each.after_where, "predicted_us": each.predicted,
+                    "address": each.address,
+                    "where": each.where,
+                    "after": each.after,
+                    "after_where": each.after_where,
+                    "predicted_us": each.predicted,
                     "gain_us": self.duration - each.predicted,
                 }
                 for each in self.waits
             ],
-        }  # fmt: skip
+        }
 
 
 def longest(segments: list[Segment], most: int | None) -> list[Segment]:

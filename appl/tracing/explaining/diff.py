@@ -76,10 +76,16 @@ class Difference:
     def as_data(self, whole: bool = False) -> dict[str, Any]:
         """The difference as JSON-ready data."""
         return {
-            "kind": self.kind, "how": self.how, "address": self.address, "where": self.where,
-            "was": self.was or None, "causes": self.causes, "through": self.through or None,
-            "perhaps": self.perhaps, "parts": [part.as_data(whole) for part in self.parts],
-        }  # fmt: skip
+            "kind": self.kind,
+            "how": self.how,
+            "address": self.address,
+            "where": self.where,
+            "was": self.was or None,
+            "causes": self.causes,
+            "through": self.through or None,
+            "perhaps": self.perhaps,
+            "parts": [part.as_data(whole) for part in self.parts],
+        }
 
 
 @dataclass(slots=True)
@@ -119,14 +125,17 @@ class Diff:
         """The comparison as JSON-ready data, with at most *most* causes and consequences each."""
         causes, consequences = self.causes(), self.consequences()
         return {
-            "a": str(self.a.path), "b": str(self.b.path), "same": not self.differences,
-            "calls_same": self.same, "causes_count": len(causes),
+            "a": str(self.a.path),
+            "b": str(self.b.path),
+            "same": not self.differences,
+            "calls_same": self.same,
+            "causes_count": len(causes),
             "consequences_count": len(consequences),
             "causes": [each.as_data(whole) for each in causes[:most]],
             "consequences": [
                 {**each.as_data(whole), "root": self.root(each)} for each in consequences[:most]
             ],
-        }  # fmt: skip
+        }
 
 
 def compare(a: Trace | Passes, b: Trace | Passes, ignore: Collection[str] = ()) -> Diff:
@@ -253,9 +262,10 @@ class _Comparison:
         found = Difference("tool", "changed", address, used.where, parts=parts)
         if asked:
             callers = [
-                name for name, (before, after) in self._texts.items()
+                name
+                for name, (before, after) in self._texts.items()
                 if calls_tool(before, a) and calls_tool(after, b)
-            ]  # fmt: skip
+            ]
             if callers:
                 found.causes, found.through = callers[:1], "prompt"
             else:
@@ -363,9 +373,13 @@ class _Comparison:
         return list(used)
 
     def _is_of_answers(
-        self, old: Message, was: Sequence[Span], new: Message, now: Sequence[Span],
+        self,
+        old: Message,
+        was: Sequence[Span],
+        new: Message,
+        now: Sequence[Span],
         used: dict[str, None],
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """True if two messages are the same but where they hold answers that differ."""
         if not was or not now or old.tool_calls != new.tool_calls:
             return False

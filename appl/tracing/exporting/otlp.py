@@ -67,9 +67,10 @@ def requests(spans: Spans) -> Iterator[dict[str, Any]]:
 def request(spans: Spans, batch: Iterable[EncodedSpan]) -> dict[str, Any]:
     """The export request for a *batch* of *spans* in OTLP's JSON form."""
     scope = {
-        "scope": {"name": "appl"}, "spans": [span.data for span in batch],
+        "scope": {"name": "appl"},
+        "spans": [span.data for span in batch],
         "schemaUrl": names.SCHEMA,
-    }  # fmt: skip
+    }
     service = os.environ.get("OTEL_SERVICE_NAME") or spans.service
     resource = {"attributes": _attributes({names.SERVICE: service})}
     return {

@@ -144,9 +144,15 @@ class _Maker:
             names.WORKFLOW: program,
         }
         span = ExportSpan(
-            self._identity("run", ""), None, f"run {program}", "internal", began, began, about,
+            self._identity("run", ""),
+            None,
+            f"run {program}",
+            "internal",
+            began,
+            began,
+            about,
             whole=False,
-        )  # fmt: skip
+        )
         self._fail(span, trace.error)
         if self._inference:
             span.attributes[names.KIND] = names.CHAIN
@@ -162,9 +168,15 @@ class _Maker:
             about[names.KIND] = names.CHAIN
         above = self._above(scope.address, root).identity
         span = ExportSpan(
-            self._identity("scope", scope.address), above, scope.name, "internal", at, at, about,
+            self._identity("scope", scope.address),
+            above,
+            scope.name,
+            "internal",
+            at,
+            at,
+            about,
             whole=False,
-        )  # fmt: skip
+        )
         self._known[scope.address] = span
         return span
 
@@ -195,10 +207,15 @@ class _Maker:
         if self._inference:
             about |= openinference.tool(used, self._content)
         span = ExportSpan(
-            self._identity("tool", used.address), self._above(used.address, root).identity,
-            f"{names.EXECUTE_TOOL} {used.name}", "internal", start, end, about,
+            self._identity("tool", used.address),
+            self._above(used.address, root).identity,
+            f"{names.EXECUTE_TOOL} {used.name}",
+            "internal",
+            start,
+            end,
+            about,
             whole=used.outcome is not None,
-        )  # fmt: skip
+        )
         self._fail(span, used.error)
         if used.message is not None and used.message.has_error:
             span.error = "the tool reported an error"
@@ -215,12 +232,20 @@ class _Maker:
         if self._inference:
             about |= openinference.call(call, self._content, self._paid(call))
         span = ExportSpan(
-            self._identity("call", call.address), self._above(call.address, root).identity,
-            f"{names.CHAT} {call.model}".strip(), "client", start, end, about,
-            links=[self._identity("call", edge) for edge in call.edges
-                   if edge in self._trace.by_address],
+            self._identity("call", call.address),
+            self._above(call.address, root).identity,
+            f"{names.CHAT} {call.model}".strip(),
+            "client",
+            start,
+            end,
+            about,
+            links=[
+                self._identity("call", edge)
+                for edge in call.edges
+                if edge in self._trace.by_address
+            ],
             whole=call.outcome is not None,
-        )  # fmt: skip
+        )
         span.events = list(self._attempts(call))
         self._fail(span, call.error)
         return span

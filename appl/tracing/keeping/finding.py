@@ -15,8 +15,14 @@ from typing import Any
 from appl.tracing.keeping.row import RunRow
 
 STATES = (
-    "finished", "failed", "cancelled", "interrupted", "running", "crashed", "unreadable",
-)  # fmt: skip
+    "finished",
+    "failed",
+    "cancelled",
+    "interrupted",
+    "running",
+    "crashed",
+    "unreadable",
+)
 ORDERS: dict[str, Callable[[RunRow], Any]] = {
     "began": lambda row: row.began,
     "cost": lambda row: -1 if row.cost is None else row.cost,

@@ -35,18 +35,20 @@ def _digest(text: str) -> str:
 
 def policy(connect: str) -> str:
     """The content security policy; *connect* is ``'self'`` for a served page, else ``'none'``."""
-    return "; ".join([
-        "default-src 'none'",
-        f"script-src '{_digest(_built('viewer.js'))}'",
-        f"style-src '{_digest(_built('viewer.css'))}'",
-        f"connect-src {connect}",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    ])  # fmt: skip
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src '{_digest(_built('viewer.js'))}'",
+            f"style-src '{_digest(_built('viewer.css'))}'",
+            f"connect-src {connect}",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        ]
+    )
 
 
 def page() -> str:

@@ -17,9 +17,25 @@ PAGE = 20_000
 SAID = 80
 OUTCOMES = ("in flight", "answered", "failed", "cancelled")
 NUMBERS = (
-    "kind", "model", "file", "line", "outcome", "started", "asked", "ended", "attempts", "failed",
-    "prompt", "completion", "cached", "cost", "samples", "reused", "ordinal", "source",
-)  # fmt: skip
+    "kind",
+    "model",
+    "file",
+    "line",
+    "outcome",
+    "started",
+    "asked",
+    "ended",
+    "attempts",
+    "failed",
+    "prompt",
+    "completion",
+    "cached",
+    "cost",
+    "samples",
+    "reused",
+    "ordinal",
+    "source",
+)
 """The columns of numbers. ``kind``, ``model``, ``file`` and ``source`` are numbers of strings;
 times are microseconds since the run began; -1 stands for what is not known."""
 
@@ -96,15 +112,25 @@ class Rows:
         asked = next((each.at for each in call.attempts if each.at is not None), None)
         begun = self._beginning(call.incarnation)
         return (
-            self.string(call.kind), self.string(call.model), self._file(call.file),
-            _known(call.line), _outcome(call.ended_as), _since(begun, call.started),
-            _since(begun, asked), _since(begun, call.ended), len(call.attempts),
+            self.string(call.kind),
+            self.string(call.model),
+            self._file(call.file),
+            _known(call.line),
+            _outcome(call.ended_as),
+            _since(begun, call.started),
+            _since(begun, asked),
+            _since(begun, call.ended),
+            len(call.attempts),
             sum([each.error is not None for each in call.attempts]),
-            _known(used.prompt_tokens), _known(used.completion_tokens),
-            _known(used.cached_tokens), _known(response.cost if response else None),
-            len(response.samples) if response else 0, response.reused if response else 0,
-            call.ordinal, self._file(call.source),
-        )  # fmt: skip
+            _known(used.prompt_tokens),
+            _known(used.completion_tokens),
+            _known(used.cached_tokens),
+            _known(response.cost if response else None),
+            len(response.samples) if response else 0,
+            response.reused if response else 0,
+            call.ordinal,
+            self._file(call.source),
+        )
 
     def _tool(self, used: ToolUse) -> tuple[int, ...]:
         failed = used.message is not None and used.message.has_error
@@ -112,9 +138,25 @@ class Rows:
         begun = self._beginning(used.incarnation)
         started, ended = _since(begun, used.started), _since(begun, used.ended)
         return (
-            self.string("tool"), self.string(used.name), self._file(used.file), _known(used.line),
-            outcome, started, started, ended, 1, 0, -1, -1, -1, -1, 1, 0, 0, -1,
-        )  # fmt: skip
+            self.string("tool"),
+            self.string(used.name),
+            self._file(used.file),
+            _known(used.line),
+            outcome,
+            started,
+            started,
+            ended,
+            1,
+            0,
+            -1,
+            -1,
+            -1,
+            -1,
+            1,
+            0,
+            0,
+            -1,
+        )
 
     def _beginning(self, incarnation: int) -> int:
         """When a process began to write, in microseconds since the run began."""

@@ -242,9 +242,12 @@ class Embedded:
     def _prompt(self, request: Request, begun: bool = True) -> Encoded:
         sampling = request.sampling
         return self.tokenizer.prompt(
-            request.messages, self.engine.context - 1, heal=sampling.grammar is None,
-            tools=announced(sampling.tools) if sampling.tools else "", begun=begun,
-        )  # fmt: skip
+            request.messages,
+            self.engine.context - 1,
+            heal=sampling.grammar is None,
+            tools=announced(sampling.tools) if sampling.tools else "",
+            begun=begun,
+        )
 
     def _draws(self, request: Request) -> list[Draw]:
         sampling, default = request.sampling, self.defaults

@@ -29,9 +29,16 @@ _CHARACTER = re.compile(
 )
 _ESCAPES = {
     **{each: each for each in "\\\"'[]-^/?"},
-    "n": "\n", "t": "\t", "r": "\r", "0": "\0", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "0": "\0",
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "v": "\v",
     "e": "\x1b",
-}  # fmt: skip
+}
 _EMPTY = '""'
 _ANY = r"/[\u{0}-\u{10FFFF}]/"
 _LAST = 0x10FFFF

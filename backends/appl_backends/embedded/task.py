@@ -79,9 +79,22 @@ class Run:
     """One sequence of a task: its ids, and while it runs its row and its place in the cache."""
 
     __slots__ = (
-        "behind", "cached", "called", "constraint", "finish", "hold", "ids", "index", "logprobs",
-        "probed", "row", "score", "task", "tokens", "writer",
-    )  # fmt: skip
+        "behind",
+        "cached",
+        "called",
+        "constraint",
+        "finish",
+        "hold",
+        "ids",
+        "index",
+        "logprobs",
+        "probed",
+        "row",
+        "score",
+        "task",
+        "tokens",
+        "writer",
+    )
 
     def __init__(self, task: Task, index: int) -> None:
         self.task, self.index = task, index

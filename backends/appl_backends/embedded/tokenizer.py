@@ -70,9 +70,14 @@ class Tokenizer:
         return ids
 
     def prompt(
-        self, messages: Messages | None, limit: int, *, heal: bool = True, tools: str = "",
+        self,
+        messages: Messages | None,
+        limit: int,
+        *,
+        heal: bool = True,
+        tools: str = "",
         begun: bool = True,
-    ) -> Encoded:  # fmt: skip
+    ) -> Encoded:
         """The ids that ask for the next assistant message, or continue the one at the end.
 
         Without *begun*, one at the end is complete as well. *tools* is said at the end of the

@@ -69,9 +69,16 @@ class OpenAI:
         check_url(base_url, "base_url")
         check_url(azure_endpoint, "azure_endpoint")
         self._address = Address(
-            base_url, api_key, organization, project, dict(headers or {}), azure_endpoint,
-            azure_ad_token, api_version, connect,
-        )  # fmt: skip
+            base_url,
+            api_key,
+            organization,
+            project,
+            dict(headers or {}),
+            azure_endpoint,
+            azure_ad_token,
+            api_version,
+            connect,
+        )
         kind = server or ("azure" if self._address.is_azure else None)
         self._server = server_for(kind, base_url or azure_endpoint, features, without)
         self.prices = Prices(prices or {}, self._address.seller)

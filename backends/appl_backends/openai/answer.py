@@ -20,9 +20,13 @@ from appl.price import millionths
 from appl.prompt import ToolCall
 
 _FINISH = {
-    "eos": "stop", "end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length",
-    "tool_use": "tool_calls", "function_call": "tool_calls",
-}  # fmt: skip
+    "eos": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+}
 
 
 def response_of(
@@ -148,10 +152,11 @@ def _logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
         return None
     return tuple(
         TokenLogprob(
-            *_token(each), tuple(_token(top) for top in each.get("top_logprobs") or ()),
+            *_token(each),
+            tuple(_token(top) for top in each.get("top_logprobs") or ()),
         )
         for each in content
-    )  # fmt: skip
+    )
 
 
 def _token(found: dict[str, Any]) -> tuple[str, float]:
@@ -174,11 +179,13 @@ def usage_of(usage: Any) -> tuple[Usage, int | None]:
         cached = usage.get("prompt_cache_hit_tokens", usage.get("cached_tokens"))
     cost = usage.get("cost")
     return (
-        Usage(count_in(usage.get("prompt_tokens"), "prompt_tokens"),
-              count_in(usage.get("completion_tokens"), "completion_tokens"),
-              count_in(cached, "cached_tokens")),
+        Usage(
+            count_in(usage.get("prompt_tokens"), "prompt_tokens"),
+            count_in(usage.get("completion_tokens"), "completion_tokens"),
+            count_in(cached, "cached_tokens"),
+        ),
         None if cost is None else _cost(cost),
-    )  # fmt: skip
+    )
 
 
 def _cost(cost: Any) -> int | None:
@@ -290,8 +297,9 @@ class Assembly:
             begun = sum(len(each.text) for each in self._samples.values())
             raise MalformedResponse(
                 f"{self._who} ended its stream without a finish reason, after {begun} pieces of "
-                "text: the answer was cut off", status=200,
-            )  # fmt: skip
+                "text: the answer was cut off",
+                status=200,
+            )
         choices = [sample.choice() for sample in self._samples.values()]
         return response_of_data(
             {**self._data, "choices": choices}, self._request, self._who, self._secrets
@@ -302,8 +310,15 @@ class _Growing:
     """One sample of a stream."""
 
     __slots__ = (
-        "calls", "finish", "index", "logprobs", "reasoning", "refusal", "text", "unseen",
-    )  # fmt: skip
+        "calls",
+        "finish",
+        "index",
+        "logprobs",
+        "reasoning",
+        "refusal",
+        "text",
+        "unseen",
+    )
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -354,10 +369,15 @@ class _Growing:
     def choice(self) -> dict[str, Any]:
         """It as an answer that was not streamed has it."""
         message = {
-            "content": "".join(self.text), "refusal": "".join(self.refusal),
+            "content": "".join(self.text),
+            "refusal": "".join(self.refusal),
             "reasoning_content": "".join(self.reasoning),
             "tool_calls": [self.calls[at] for at in sorted(self.calls)],
-        }  # fmt: skip
+        }
         logprobs = None if self.logprobs is None else {"content": self.logprobs}
-        return {"index": self.index, "message": message, "finish_reason": self.finish,
-                "logprobs": logprobs}  # fmt: skip
+        return {
+            "index": self.index,
+            "message": message,
+            "finish_reason": self.finish,
+            "logprobs": logprobs,
+        }

@@ -19,12 +19,27 @@ from appl_backends.openai.servers import Server
 
 OPTIONS = frozenset(
     {
-        "chat_template_kwargs", "extra_body", "frequency_penalty", "logit_bias", "metadata",
-        "min_p", "modalities", "parallel_tool_calls", "prediction", "presence_penalty",
-        "prompt_cache_key", "reasoning_effort", "repetition_penalty", "safety_identifier",
-        "service_tier", "store", "top_k", "user", "verbosity",
+        "chat_template_kwargs",
+        "extra_body",
+        "frequency_penalty",
+        "logit_bias",
+        "metadata",
+        "min_p",
+        "modalities",
+        "parallel_tool_calls",
+        "prediction",
+        "presence_penalty",
+        "prompt_cache_key",
+        "reasoning_effort",
+        "repetition_penalty",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "top_k",
+        "user",
+        "verbosity",
     }
-)  # fmt: skip
+)
 """The further options of ``gen``; ``extra_body`` is a table of fields that are sent as they are."""
 
 _KEY = "openai.message"
@@ -181,8 +196,19 @@ def _with_types(schema: Any) -> Any:
     return found
 
 
-_LOOSE = frozenset({"allOf", "if", "maxLength", "maxProperties", "minLength", "minProperties",
-                    "not", "patternProperties", "prefixItems"})  # fmt: skip
+_LOOSE = frozenset(
+    {
+        "allOf",
+        "if",
+        "maxLength",
+        "maxProperties",
+        "minLength",
+        "minProperties",
+        "not",
+        "patternProperties",
+        "prefixItems",
+    }
+)
 _NAMED = ("properties", "$defs", "definitions")
 
 

@@ -69,8 +69,11 @@ class Address:
         parts = urlsplit(self.base_url or "")
         asked = (value for _, value in parse_qsl(parts.query))
         found = (
-            self.api_key, self.azure_ad_token, *self.headers.values(), *asked,
-        )  # fmt: skip
+            self.api_key,
+            self.azure_ad_token,
+            *self.headers.values(),
+            *asked,
+        )
         return tuple(secret for secret in found if secret and len(secret) > 3)
 
 
@@ -120,9 +123,13 @@ class Connection:
         try:
             with question(who):
                 response = await client.sdk.post(
-                    path, cast_to=client.response, content=body, options=client.options,
-                    stream=True, stream_cls=client.stream,
-                )  # fmt: skip
+                    path,
+                    cast_to=client.response,
+                    content=body,
+                    options=client.options,
+                    stream=True,
+                    stream_cls=client.stream,
+                )
             yield response.headers.get("content-type", ""), response.aiter_bytes()
         except Exception as error:
             failed = self._typed(error, who, begun=response is not None)
@@ -276,9 +283,12 @@ def _client(openai: Any, address: Address) -> _Client:
     if address.is_azure:
         where = {"azure_endpoint": address.azure_endpoint} if address.azure_endpoint else {}
         sdk = openai.AsyncAzureOpenAI(
-            **where, api_version=address.api_version, api_key=address.api_key,
-            azure_ad_token=address.azure_ad_token, **common,
-        )  # fmt: skip
+            **where,
+            api_version=address.api_version,
+            api_key=address.api_key,
+            azure_ad_token=address.azure_ad_token,
+            **common,
+        )
     elif address.base_url is not None and address.api_key is None:
         # The key in the environment is for api.openai.com, and goes to no other server.
         headers["Authorization"] = openai.Omit()

@@ -16,13 +16,37 @@ from appl.errors import ConfigError, nearest
 Kind = Literal["openai", "azure", "vllm", "sglang", "llama.cpp", "ollama", "other"]
 
 _HOSTED = frozenset(
-    {"n", "seed", "logprobs", "schema", "schema_object", "stream", "tools", "images", "audio",
-     "reasoning", "prefix_cache"}
-)  # fmt: skip
+    {
+        "n",
+        "seed",
+        "logprobs",
+        "schema",
+        "schema_object",
+        "stream",
+        "tools",
+        "images",
+        "audio",
+        "reasoning",
+        "prefix_cache",
+    }
+)
 _LOCAL = frozenset(
-    {"n", "seed", "logprobs", "schema", "regex", "grammar", "stream", "tools", "images",
-     "reasoning", "prefix_cache", "stop_tokens", "prefill"}
-)  # fmt: skip
+    {
+        "n",
+        "seed",
+        "logprobs",
+        "schema",
+        "regex",
+        "grammar",
+        "stream",
+        "tools",
+        "images",
+        "reasoning",
+        "prefix_cache",
+        "stop_tokens",
+        "prefill",
+    }
+)
 FEATURES: dict[str, frozenset[str]] = {
     "openai": _HOSTED,
     "azure": _HOSTED,
@@ -30,9 +54,10 @@ FEATURES: dict[str, frozenset[str]] = {
     "sglang": _LOCAL,
     "llama.cpp": _LOCAL - {"n", "regex", "prefill", "stop_tokens"},
     "ollama": frozenset({"seed", "schema", "stream", "tools", "images", "reasoning"}),
-    "other": frozenset({"seed", "schema", "schema_object", "stream", "tools", "images",
-                        "reasoning"}),
-}  # fmt: skip
+    "other": frozenset(
+        {"seed", "schema", "schema_object", "stream", "tools", "images", "reasoning"}
+    ),
+}
 _KNOWN = frozenset().union(*FEATURES.values())
 
 

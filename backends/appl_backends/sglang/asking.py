@@ -17,11 +17,17 @@ from appl_backends.sglang.tokens import clean
 from appl_backends.sglang.tools import Offer
 
 SAMPLED: Mapping[str, str] = {
-    "frequency_penalty": "frequency_penalty", "ignore_eos": "ignore_eos",
-    "logit_bias": "logit_bias", "min_p": "min_p", "min_tokens": "min_new_tokens",
-    "presence_penalty": "presence_penalty", "repetition_penalty": "repetition_penalty",
-    "stop_regex": "stop_regex", "structural_tag": "structural_tag", "top_k": "top_k",
-}  # fmt: skip
+    "frequency_penalty": "frequency_penalty",
+    "ignore_eos": "ignore_eos",
+    "logit_bias": "logit_bias",
+    "min_p": "min_p",
+    "min_tokens": "min_new_tokens",
+    "presence_penalty": "presence_penalty",
+    "repetition_penalty": "repetition_penalty",
+    "stop_regex": "stop_regex",
+    "structural_tag": "structural_tag",
+    "top_k": "top_k",
+}
 """Options of ``gen`` that are sampling parameters of the server, by their names there."""
 
 ROUTED: Mapping[str, str] = {"lora": "lora_path", "routing_key": "routing_key"}
@@ -138,10 +144,21 @@ def ask(
     """
     inner, around = parameters
     several = b',"n":%d' % request.n if request.n > 1 else b""
-    return b"".join([
-        b"{", prompt, b',"sampling_params":{', inner, several, b'},"rid":"', rid.encode("ascii"),
-        b'"', more, b"," + around if around else b"", b"}",
-    ])  # fmt: skip
+    return b"".join(
+        [
+            b"{",
+            prompt,
+            b',"sampling_params":{',
+            inner,
+            several,
+            b'},"rid":"',
+            rid.encode("ascii"),
+            b'"',
+            more,
+            b"," + around if around else b"",
+            b"}",
+        ]
+    )
 
 
 def ask_each(
@@ -157,10 +174,20 @@ def ask_each(
     prompts = b",".join([b"[" + ids + b"]"] * request.n)
     seeds = range(seed, seed + request.n)
     given = b",".join(b'{%b,"sampling_seed":%d}' % (inner, each) for each in seeds)
-    return b"".join([
-        b'{"input_ids":[', prompts, b'],"sampling_params":[', given, b'],"rid":"',
-        rid.encode("ascii"), b'"', more, b"," + around if around else b"", b"}",
-    ])  # fmt: skip
+    return b"".join(
+        [
+            b'{"input_ids":[',
+            prompts,
+            b'],"sampling_params":[',
+            given,
+            b'],"rid":"',
+            rid.encode("ascii"),
+            b'"',
+            more,
+            b"," + around if around else b"",
+            b"}",
+        ]
+    )
 
 
 def of_ids(ids: bytes) -> bytes:
@@ -176,19 +203,28 @@ def of_images(text: str, messages: Messages) -> bytes:
 
 def ask_scores(whole: Sequence[Sequence[int]], start: int, sampling: Sampling, rid: str) -> bytes:
     """The body that asks for the log-probabilities of several texts from token *start* on."""
-    return canonical({
-        **routed(sampling), "input_ids": [list(ids) for ids in whole], "rid": rid,
-        "sampling_params": {"max_new_tokens": 0, "temperature": 0},
-        "return_logprob": True, "logprob_start_len": max(0, start - 1),
-    }).encode("ascii")  # fmt: skip
+    return canonical(
+        {
+            **routed(sampling),
+            "input_ids": [list(ids) for ids in whole],
+            "rid": rid,
+            "sampling_params": {"max_new_tokens": 0, "temperature": 0},
+            "return_logprob": True,
+            "logprob_start_len": max(0, start - 1),
+        }
+    ).encode("ascii")
 
 
 def ask_nothing(ids: Sequence[int], sampling: Sampling, rid: str) -> bytes:
     """The body that has *ids* computed and kept, and nothing generated."""
-    return canonical({
-        **routed(sampling), "input_ids": list(ids), "rid": rid,
-        "sampling_params": {"max_new_tokens": 0, "temperature": 0},
-    }).encode("ascii")  # fmt: skip
+    return canonical(
+        {
+            **routed(sampling),
+            "input_ids": list(ids),
+            "rid": rid,
+            "sampling_params": {"max_new_tokens": 0, "temperature": 0},
+        }
+    ).encode("ascii")
 
 
 def ask_to_stop(rid: str) -> bytes:

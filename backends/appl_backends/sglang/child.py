@@ -51,9 +51,13 @@ class Child:
         """Start it; its output goes to the log."""
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                start_new_session=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
-            )  # fmt: skip
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
 
     def ended(self) -> int | None:
         """Its exit code, when it has ended by itself."""

@@ -236,9 +236,15 @@ class Pool:
     """
 
     def __init__(
-        self, host: str, port: int, secure: ssl.SSLContext | None, *,
-        limit: int, connect: float, keep: float,
-    ) -> None:  # fmt: skip
+        self,
+        host: str,
+        port: int,
+        secure: ssl.SSLContext | None,
+        *,
+        limit: int,
+        connect: float,
+        keep: float,
+    ) -> None:
         self._host, self._port, self._secure = host, port, secure
         self._limit, self._connect, self._keep = limit, connect, keep
         self._open = 0
@@ -299,9 +305,12 @@ class Pool:
         try:
             async with asyncio.timeout(self._connect):
                 _, made = await asyncio.get_running_loop().create_connection(
-                    Connection, self._host, self._port, ssl=self._secure,
+                    Connection,
+                    self._host,
+                    self._port,
+                    ssl=self._secure,
                     happy_eyeballs_delay=0.25,
-                )  # fmt: skip
+                )
         except BaseException:
             self._pass_on(None)
             raise

@@ -130,10 +130,20 @@ class Launch:
         port = self.plan.port or free_port()
         urls = [f"http://127.0.0.1:{each}" for each in ports]
         command = [
-            self.plan.python, "-m", "sglang_router.launch_router", "--host", "127.0.0.1",
-            "--port", str(port), "--policy", "cache_aware", "--prometheus-port",
-            str(free_port()), "--worker-urls", *urls,
-        ]  # fmt: skip
+            self.plan.python,
+            "-m",
+            "sglang_router.launch_router",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--policy",
+            "cache_aware",
+            "--prometheus-port",
+            str(free_port()),
+            "--worker-urls",
+            *urls,
+        ]
         return Child(
             "the router", command, port, self._log(-1), self.api_key, self.tell, self.stopping
         )
@@ -166,15 +176,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     options, more = _parser().parse_known_args(argv)
     stopping, again = threading.Event(), threading.Event()
     for number, event in (
-        (signal.SIGTERM, stopping), (signal.SIGINT, stopping), (signal.SIGHUP, again)
-    ):  # fmt: skip
+        (signal.SIGTERM, stopping),
+        (signal.SIGINT, stopping),
+        (signal.SIGHUP, again),
+    ):
         signal.signal(number, lambda *_, event=event: event.set())
     try:
         plan = Plan(
-            options.model, options.python, options.port, options.tp, options.dp, options.replicas,
-            options.server_priority, tuple(each for each in more if each != "--"), options.timeout,
-            options.restarts, options.log,
-        )  # fmt: skip
+            options.model,
+            options.python,
+            options.port,
+            options.tp,
+            options.dp,
+            options.replicas,
+            options.server_priority,
+            tuple(each for each in more if each != "--"),
+            options.timeout,
+            options.restarts,
+            options.log,
+        )
         with launched(plan, stopping=stopping) as launch:
             print(_announced(launch, as_json=options.json), flush=True)
             launch.look_after(again)
@@ -212,9 +232,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dp", type=int, default=1, help="copies inside one server")
     parser.add_argument("--replicas", type=int, default=1, help="servers behind SGLang's router")
     parser.add_argument(
-        "--server-priority", action="store_true",
+        "--server-priority",
+        action="store_true",
         help="the server orders requests by priority instead of by prefix",
-    )  # fmt: skip
+    )
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has sglang")
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds to start (1800)")
     parser.add_argument("--restarts", type=int, default=3, help="when it ends by itself (3)")

@@ -85,10 +85,20 @@ class Plan:
             for part in ((name,) if value is None else (name, value))
         ]
         return [
-            self.python, "-m", "sglang.launch_server", "--model-path", self.model,
-            "--host", "127.0.0.1", "--port", str(port), "--config", str(config),
-            *settings, *self.more,
-        ]  # fmt: skip
+            self.python,
+            "-m",
+            "sglang.launch_server",
+            "--model-path",
+            self.model,
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--config",
+            str(config),
+            *settings,
+            *self.more,
+        ]
 
 
 def _not_installed(python: str) -> str:

@@ -140,8 +140,12 @@ class Growing:
         ids = [*before.get("output_ids", ()), *event.get("output_ids", ())]
         if len(before["text"]) + len(event["text"]) > TEXT or len(ids) > PARTS:
             raise too_long(self._who)
-        return {**event, "text": before["text"] + event["text"], "output_ids": ids,
-                "meta_info": meta}  # fmt: skip
+        return {
+            **event,
+            "text": before["text"] + event["text"],
+            "output_ids": ids,
+            "meta_info": meta,
+        }
 
 
 def _adds(event: Mapping[str, Any]) -> bool:

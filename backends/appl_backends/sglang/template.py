@@ -53,9 +53,11 @@ class ChatTemplate:
         template = self._tools if tools else self._plain
         try:
             return template.render(
-                messages=messages, tools=list(tools) or None, add_generation_prompt=answering,
+                messages=messages,
+                tools=list(tools) or None,
+                add_generation_prompt=answering,
                 **self.tokens,
-            )  # fmt: skip
+            )
         except Exception as error:
             raise Unsupported(
                 f"the model's chat template does not take this conversation: {error}"

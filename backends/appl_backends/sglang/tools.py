@@ -76,9 +76,11 @@ class Style:
     def _schema(self, tool: Mapping[str, Any]) -> dict[str, Any]:
         names = {"name": {"const": tool["name"]}, self.arguments: tool["parameters"]}
         return {
-            "type": "object", "properties": names, "required": list(names),
+            "type": "object",
+            "properties": names,
+            "required": list(names),
             "additionalProperties": False,
-        }  # fmt: skip
+        }
 
 
 STYLES = (

@@ -68,9 +68,13 @@ class Wire:
         self._around = _around(url, key), _around(url, admin or key)
         self._heads: dict[tuple[str, str], bytes] = {}
         self._pool = Pool(
-            host, port, ssl.create_default_context() if secure else None,
-            limit=connections, connect=connect, keep=KEEP_S,
-        )  # fmt: skip
+            host,
+            port,
+            ssl.create_default_context() if secure else None,
+            limit=connections,
+            connect=connect,
+            keep=KEEP_S,
+        )
 
     def names(self, model: str) -> None:
         """Say *model* in errors from now on."""

@@ -31,9 +31,16 @@ from appl_backends.embedded.task import Run, Task
 DEFAULT_TOKENS = 16
 _MOST_TOP = 5
 _SAME = (
-    "temperature", "top_p", "n", "stop", "stop_token_ids", "regex", "ebnf", "json_schema",
+    "temperature",
+    "top_p",
+    "n",
+    "stop",
+    "stop_token_ids",
+    "regex",
+    "ebnf",
+    "json_schema",
     "ignore_eos",
-)  # fmt: skip
+)
 _PROMPTS = "text, a list of token ids, or a list of these"
 
 

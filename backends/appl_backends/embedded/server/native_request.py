@@ -22,9 +22,14 @@ from appl_backends.embedded.server.words import Words
 from appl_backends.embedded.task import Task
 
 _UNSUPPORTED = (
-    "input_embeds", "image_data", "video_data", "audio_data", "session_params", "lora_path",
+    "input_embeds",
+    "image_data",
+    "video_data",
+    "audio_data",
+    "session_params",
+    "lora_path",
     "custom_logit_processor",
-)  # fmt: skip
+)
 _OWN: dict[str, Any] = {
     "sampling_params": {},
     "return_logprob": False,

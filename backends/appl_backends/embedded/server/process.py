@@ -58,15 +58,25 @@ async def serve(
     """
     over = asyncio.Event()
     server = Server(
-        backend, keys, over.set, queue=queue, most_bytes=most_bytes, incremental=incremental,
-        hosts=[host, *hosts], arrival=arrival,
-    )  # fmt: skip
+        backend,
+        keys,
+        over.set,
+        queue=queue,
+        most_bytes=most_bytes,
+        incremental=incremental,
+        hosts=[host, *hosts],
+        arrival=arrival,
+    )
     log = logging.getLogger("appl.serve.http")
     log.addFilter(OneLine())
     runner = web.AppRunner(
-        server.app, handler_cancellation=True, access_log=None, shutdown_timeout=GRACE,
-        auto_decompress=False, logger=log,
-    )  # fmt: skip
+        server.app,
+        handler_cancellation=True,
+        access_log=None,
+        shutdown_timeout=GRACE,
+        auto_decompress=False,
+        logger=log,
+    )
     await runner.setup()
     assert runner.server is not None, "it is set up"
     watch = asyncio.create_task(server.arrivals.watch(runner.server))

@@ -24,13 +24,34 @@ SEEDS = 2**63 - 1
 HOTTEST = 1000.0
 _KNOWN = frozenset(
     {
-        "max_new_tokens", "min_new_tokens", "stop", "stop_token_ids", "stop_regex", "temperature",
-        "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty",
-        "n", "beam_width", "json_schema", "regex", "ebnf", "structural_tag", "ignore_eos",
-        "skip_special_tokens", "spaces_between_special_tokens", "no_stop_trim", "stream_interval",
-        "logit_bias", "sampling_seed", "custom_params",
+        "max_new_tokens",
+        "min_new_tokens",
+        "stop",
+        "stop_token_ids",
+        "stop_regex",
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "frequency_penalty",
+        "presence_penalty",
+        "repetition_penalty",
+        "n",
+        "beam_width",
+        "json_schema",
+        "regex",
+        "ebnf",
+        "structural_tag",
+        "ignore_eos",
+        "skip_special_tokens",
+        "spaces_between_special_tokens",
+        "no_stop_trim",
+        "stream_interval",
+        "logit_bias",
+        "sampling_seed",
+        "custom_params",
     }
-)  # fmt: skip
+)
 _NEUTRAL: dict[str, tuple[object, ...]] = {
     "top_k": (-1,),
     "min_p": (0,),
