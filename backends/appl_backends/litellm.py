@@ -162,6 +162,8 @@ class LiteLLM:
         """Nothing: litellm's connections are the process's, and it closes them at its end."""
 
     async def _ready(self) -> Any:
+        # The import takes seconds: it runs on a thread, once, and a request that is cancelled
+        # meanwhile does not cancel it for the others.
         if self._library is None:
             self._library = asyncio.ensure_future(asyncio.to_thread(_imported))
         return await asyncio.shield(self._library)
@@ -281,6 +283,8 @@ _importing = threading.Lock()
 
 
 def _imported() -> Any:
+    # The environment belongs to the process: a second import on another thread would restore it
+    # while the first still reads it.
     with _importing, _environment(_IMPORT), needed_by_backend("litellm"):
         litellm: Any = importlib.import_module("litellm")
     _guard(litellm)

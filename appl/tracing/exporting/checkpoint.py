@@ -74,5 +74,6 @@ class Checkpoint:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(path, flags, 0o600), "r+b") as file:
             end = file.seek(0, os.SEEK_END)
-            file.seek(end - end % MARK)  # an end that was torn off
+            # A crash may have torn the last mark: it is overwritten, as marks are read by position.
+            file.seek(end - end % MARK)
             file.write(data)

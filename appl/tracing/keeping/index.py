@@ -93,7 +93,7 @@ def _revived(
 
 
 def _opened(home: Path, stack: contextlib.ExitStack) -> Any:
-    """A connection to the index, a new one where the old one is none; ``None`` if it cannot be."""
+    """Opens the index, made anew if it is damaged; ``None`` if it cannot be opened or made."""
     sqlite = importlib.import_module("sqlite3")
     path = home / FILE
     for _ in range(2):
@@ -116,6 +116,7 @@ def _connect(sqlite: Any, path: Path) -> Any:
     connection = sqlite.connect(path, timeout=_BUSY_S, isolation_level=None)
     try:
         connection.execute("PRAGMA secure_delete=ON")
+        # Two processes may make the index at once: the second waits here, and finds it made.
         connection.execute("BEGIN IMMEDIATE")
         (own,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()

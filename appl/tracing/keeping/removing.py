@@ -64,6 +64,9 @@ def _take(path: Path, overwrite: bool) -> None:
     except OSError as error:
         raise NotATrace(f"cannot remove {path}: {error.strerror}") from error
     try:
+        # The check locks the open file, and the lock is held to the end: no run can begin to write
+        # or resume it between check and removal. The mark goes last, so that a crash between the
+        # two leaves a mark without a trace, never a trace without its mark.
         _check(fd, path)
         if overwrite:
             _overwrite(fd)
@@ -98,7 +101,7 @@ def _overwrite(fd: int) -> None:
     left = size
     while left > 0:
         left -= os.write(fd, secrets.token_bytes(min(left, _PIECE)))
-    os.fsync(fd)
+    os.fsync(fd)  # random bytes on the disk first: truncating may give the old blocks back
     os.ftruncate(fd, 0)
     os.fsync(fd)
 

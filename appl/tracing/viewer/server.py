@@ -43,6 +43,8 @@ class Server:
         self.port: int = self._http.server_address[1]
         self._http.hosts = {f"{name}:{self.port}" for name in (LOOPBACK, "localhost")}
         self.url = f"http://{LOOPBACK}:{self.port}/{self.token}/"
+        # This thread accepts connections; each request is answered on a thread of its own, which
+        # may end later than ``close``. The views hold the locks that this needs.
         self._thread = threading.Thread(
             target=self._http.serve_forever, args=(0.1,), name="appl-view", daemon=True
         )
@@ -54,6 +56,7 @@ class Server:
 
     def close(self) -> None:
         """Stop serving."""
+        # ``shutdown`` returns when the accepting loop has ended; only then may its socket go.
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()

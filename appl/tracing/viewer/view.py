@@ -98,6 +98,7 @@ class View:
 
     def _read_on(self) -> None:
         """Read to the end of the file; between two pieces others have their turn."""
+        # The lock is free during the sleep: requests on other threads are answered between pieces.
         while not self._at_end():
             time.sleep(_TURN)
 
@@ -203,6 +204,8 @@ class Views:
 
     def _diff(self) -> dict[str, Any]:
         a, b = self.runs["a"], self.runs["b"]
+        # Both locks are held here, in this order; everything else holds one at a time, so two
+        # requests cannot wait for each other.
         a.read()
         b.read()
         with a.lock, b.lock:

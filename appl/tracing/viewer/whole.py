@@ -33,6 +33,8 @@ class Whole:
 
     def document(self) -> Any:
         """The document; who asks while somebody makes it waits for that one."""
+        # ``_making`` is taken first and held throughout: a second request waits for the document
+        # instead of making it again. The run's lock is held only while its data is taken.
         with self._making:
             with self._lock:
                 records = self._records()

@@ -62,6 +62,7 @@ class Engine:
         self.model, self.tokenizer, self.cache = model, tokenizer, cache
         self.max_batch, self.chunk = max_batch, chunk
         self.rows = Rows(model.shape, row_tokens)
+        # Other threads change nothing but this: ``append`` and ``popleft`` of a deque are atomic.
         self.inbox: deque[tuple[Task, int | None]] = deque()
         self.waiting: list[Run] = []
         self.running: list[Run] = []
@@ -88,7 +89,7 @@ class Engine:
         self.inbox.append((task, self.counters.steps))
 
     def flush(self) -> bool:
-        """Empty the cache if there is nothing to do; may be called by who submits the tasks."""
+        """Empty the cache if there is nothing to do; called by the thread that submits tasks."""
         if self.idle:
             self.cache.clear()
             return True

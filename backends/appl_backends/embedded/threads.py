@@ -41,6 +41,8 @@ class BlasThreads:
     def __enter__(self) -> None:
         if self._library is not None:
             get, put = self._library
+            # The setting belongs to the process, and several engines may step at the same time. The
+            # lock keeps the second from taking the first one's count for the user's.
             with BlasThreads._lock:
                 if BlasThreads._inside == 0:
                     BlasThreads._before = get()

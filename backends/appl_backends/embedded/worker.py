@@ -34,6 +34,8 @@ class Worker:
 
     def __init__(self, engine: Engine, threads: BlasThreads) -> None:
         self._engine, self._threads = engine, threads
+        # The loops add callers and the engine's thread removes them without a lock: each access is
+        # one operation on the dictionary, which no other thread can interrupt.
         self._callers: dict[Task, _Caller] = {}
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -50,6 +52,8 @@ class Worker:
         try:
             return await caller.future
         finally:
+            # The engine's thread removes the caller when it delivers the final outcome. If it is
+            # still here, this coroutine was cancelled first, and the task must not go on unheard.
             if self._callers.pop(task, None) is not None:
                 self._engine.abort(task)
                 self._notify()
@@ -64,15 +68,20 @@ class Worker:
         with self._wake:
             self._closed = True
             self._wake.notify()
+        # The lock is free again: the thread needs it to wake up; it fails the open tasks and ends.
         if self._thread is not None:
             self._thread.join()
 
     def _submit(self, task: Task, caller: _Caller) -> None:
+        # ``_sleep`` looks for work under the same lock. Without it, the thread could find nothing,
+        # miss the notification that follows, and sleep with a task in its inbox. The caller comes
+        # before the task, as an outcome without a caller is dropped.
         with self._wake:
             if self._closed:
                 raise BackendError("the embedded backend is closed")
             self._callers[task] = caller
             self._engine.submit(task)
+            # In a process made by fork, the thread object exists, but its thread does not run.
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threads.start(self._work, "appl-embedded")
             self._wake.notify()
@@ -83,6 +92,8 @@ class Worker:
 
     def _work(self) -> None:
         while self._sleep():
+            # The lock is free during a step: loops submit and abort through the engine's inbox,
+            # which the next step empties first.
             try:
                 with self._threads:
                     outcomes = self._engine.step()
@@ -100,7 +111,10 @@ class Worker:
             return not self._closed
 
     def _deliver(self, outcomes: list[Outcome]) -> None:
-        """Hand outcomes over, one crossing a loop."""
+        """Hand *outcomes* to their callers, in one call for each loop.
+
+        A call from another thread wakes the loop, which costs more than the outcomes themselves.
+        """
         by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Caller, Outcome]]] = defaultdict(list)
         for outcome in outcomes:
             caller = self._callers.get(outcome.task)
@@ -119,6 +133,7 @@ class Worker:
 def _settle(outcomes: list[tuple[_Caller, Outcome]]) -> None:
     """On the loop: pass on text and set results, unless the caller has gone."""
     for caller, outcome in outcomes:
+        # The caller may have been cancelled after the step and before the loop ran this.
         if caller.future.done():
             continue
         if isinstance(outcome, Piece):

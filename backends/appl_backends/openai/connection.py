@@ -166,13 +166,17 @@ class Connection:
     async def _ready(self, who: str) -> _Client:
         if self._closed:
             raise BackendUnavailable(f"{who}: the backend is closed", worked=False)
+        # All requests wait for one client. The shield keeps a request that is cancelled from
+        # cancelling it for the others.
         task = self._client
         if task is None:
             task = self._client = asyncio.ensure_future(_made(self._address, who))
         try:
             return await asyncio.shield(task)
         except BackendError:
-            if self._client is task:  # with another environment it may be made
+            # The next request tries again, as the environment may have a key by then; but only the
+            # first of those that waited drops the failed client, or it would drop a newer one.
+            if self._client is task:
                 self._client = None
             raise
 

@@ -49,6 +49,8 @@ class Child:
 
     def start(self) -> None:
         """Start it; its output goes to the log."""
+        # A session of its own: signals reach the server's own processes too, and Ctrl-C in the
+        # terminal does not, so that everything can be ended in order.
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
                 self.command,
@@ -113,6 +115,7 @@ class Child:
             return
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE_S)
+        # The group can outlive the process that leads it: its workers would keep the GPU.
         self._signal(signal.SIGKILL)
         process.wait()
         self._process = None

@@ -184,6 +184,8 @@ class SGLang:
 
     async def aclose(self) -> None:
         """Close the connections, after what was cancelled has been told to stop."""
+        # In this order: refuse new requests, end the attempt to connect, let the aborts reach the
+        # server (they need the connections), and close the connections last.
         self._closed, self._ready = True, None
         if self._connecting is not None:
             self._connecting.cancel()
@@ -196,6 +198,8 @@ class SGLang:
     async def _connected(self) -> Ready:
         if self._closed:
             raise BackendUnavailable(f"the connections to {self._wire.who} are closed")
+        # All requests that come meanwhile wait for one attempt. The shield keeps one of them that
+        # is cancelled from cancelling the attempt of the others.
         if self._connecting is None:
             self._connecting = asyncio.ensure_future(self._connect())
             self._connecting.add_done_callback(self._connect_over)
@@ -237,6 +241,7 @@ class SGLang:
         """The tokens of the prompt; long texts are encoded off the loop."""
         messages, tools = request.messages, request.sampling.tools
         if messages is not None and messages.size > _LONG:
+            # Encoding takes tens of milliseconds from here on, which other requests need not wait.
             prompt = await asyncio.to_thread(ready.prompts.of, messages, tools)
         else:
             prompt = ready.prompts.of(messages, tools)
@@ -331,6 +336,8 @@ class SGLang:
         try:
             return await answer
         except asyncio.CancelledError:
+            # The server would generate to the end for nobody. The abort is a task of its own,
+            # because this one is being cancelled and must not wait.
             self._abort(rid)
             raise
         except BackendUnavailable:
@@ -344,7 +351,7 @@ class SGLang:
             path = "/abort_request"
             stopping = wire.within(STOP_S, wire.post(path, asking.ask_to_stop(rid)), path)
             task = asyncio.ensure_future(stopping)
-            self._aborts.add(task)
+            self._aborts.add(task)  # the loop itself keeps no strong reference to a task
             task.add_done_callback(self._abort_over)
 
     def _abort_over(self, task: asyncio.Task[None]) -> None:

@@ -125,7 +125,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self._busy:
-            self.close()  # nobody asked
+            # No request is open: these bytes would be taken for the answer to the next one.
+            self.close()
             return
         try:
             piece = self.answer.feed(data)
@@ -210,6 +211,8 @@ class Connection(asyncio.Protocol):
 
     async def _news(self) -> None:
         """Wait until something has come. Raises ``Broken`` or ``NotHttp``."""
+        # The callers look for data and then call this without an ``await`` between. The loop calls
+        # ``data_received`` at an ``await`` only, so nothing is missed before the waiter is set.
         if self._failed is None:
             self._waiter = asyncio.get_running_loop().create_future()
             try:
@@ -253,6 +256,8 @@ class Pool:
 
     async def take(self) -> Connection:
         """A connection, to be given back. Raises ``OSError``, and ``TimeoutError``."""
+        # The last connection that was given back comes first, so that the others grow old and are
+        # closed when there are more than needed. A closed one gives back its place.
         while self._idle:
             found = self._idle.pop()
             if found.is_open and time.monotonic() - found.idle_since < self._keep:
@@ -270,6 +275,8 @@ class Pool:
     def give(self, connection: Connection) -> None:
         """*connection* is free: the next who waits gets it, or its place."""
         usable = connection.over()
+        # A waiter gets the connection, or ``None``: the place, to make one of its own. ``_open``
+        # does not change then. A waiter that is done was cancelled, and is passed over.
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():
@@ -297,7 +304,9 @@ class Pool:
         try:
             return await waiter
         except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():  # it was just handed over
+            # A connection or a place may have been handed over before the cancellation arrived;
+            # it would be lost with this task.
+            if waiter.done() and not waiter.cancelled():
                 self._pass_on(waiter.result())
             raise
 

@@ -101,6 +101,8 @@ class Launch:
         self._folder.cleanup()
 
     def _stop_children(self) -> None:
+        # The router, which was started last, goes first. All are asked before any is waited for,
+        # so that they end at the same time.
         for child in reversed(self._children):
             child.interrupt()
         for child in reversed(self._children):
@@ -180,6 +182,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         (signal.SIGINT, stopping),
         (signal.SIGHUP, again),
     ):
+        # A handler may interrupt any line, so it sets an event and does nothing else.
         signal.signal(number, lambda *_, event=event: event.set())
     try:
         plan = Plan(

@@ -90,6 +90,8 @@ class Jobs:
             try:
                 yield self._updates(updates, len(running))
             finally:
+                # The client may have left early. Cancelling a task aborts its job; the jobs keep
+                # their names until every task has ended, so that no name is used twice.
                 for task in running:
                     task.cancel()
                 await asyncio.gather(*running, return_exceptions=True)
@@ -115,6 +117,7 @@ class Jobs:
 
     @contextmanager
     def _named(self, jobs: Sequence[Job]) -> Iterator[None]:
+        # Nothing is awaited between the check and the entry, so no other request comes between.
         self._admit(jobs)
         self._open |= {job.rid: job for job in jobs}
         try:
@@ -146,6 +149,8 @@ class Jobs:
 
     async def _follow(self, at: int, job: Job, updates: asyncio.Queue[Update]) -> None:
         try:
+            # The worker calls this on the server's loop: the queue needs no lock, and the pieces of
+            # a job come before its end.
             await self.backend.worker.run(
                 job.task, lambda piece: updates.put_nowait(Update(at, piece))
             )

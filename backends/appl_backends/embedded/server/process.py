@@ -86,12 +86,14 @@ async def serve(
             await site.start()
             ready(Address(_url(host, runner.addresses[0][1]), keys))
             await over.wait()
+            # First no new connections, then the open jobs end with what they have; ``cleanup``
+            # waits until their answers are sent, for GRACE seconds at most.
             await site.stop()
             server.jobs.close()
     finally:
         watch.cancel()
         await runner.cleanup()
-        await backend.aclose()
+        await backend.aclose()  # last: handlers use it until cleanup has ended them
 
 
 @contextlib.contextmanager
@@ -109,7 +111,11 @@ def _stopping(over: asyncio.Event, until_eof: bool) -> Iterator[None]:
 
 
 def _read_on(loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
-    """On a thread, since not every kind of input can be waited for by a loop."""
+    """Set *over* at the end of standard input; runs on a thread of its own.
+
+    A loop cannot wait for every kind of input: files, for example. The thread is a daemon, as
+    nothing can end its ``read``.
+    """
     while os.read(sys.stdin.fileno(), 4096):
         continue
     with contextlib.suppress(RuntimeError):  # the loop has ended by itself
