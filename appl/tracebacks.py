@@ -82,7 +82,7 @@ def _late(error: BaseException) -> str:
     if not notes:
         return ""
     files = {_file(entry) for entry in _entries(error.__traceback__)}
-    late = importlib.import_module("appl.compiler.late")  # only when an error is shown
+    late = importlib.import_module("appl.compiler.late_failure")  # only when an error is shown
     return str(late.passed_by(notes, [file for file in files if not is_library(file)]))
 
 

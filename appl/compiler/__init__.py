@@ -1,6 +1,5 @@
 """The compiler: from a decorated ``def`` to a call graph and to code over the runtime's hooks."""
 
-from appl.compiler.fence import require_function
 from appl.compiler.ir import Graph, Hooks
 from appl.compiler.names import program_of
 from appl.compiler.passes import (
@@ -12,6 +11,7 @@ from appl.compiler.passes import (
     rebuild,
     translate,
 )
+from appl.compiler.refusals import require_function
 
 __all__ = [
     "CompilerOptions",

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from types import CodeType, FunctionType
 from typing import Any
 
-from appl.compiler.history import FUTURES
+from appl.compiler.interactive_source import FUTURES
 from appl.compiler.ir import HOOK_NAMES, PLACEHOLDER, Hooks
 from appl.compiler.lower import Lowered
 from appl.compiler.nodes import at, copied

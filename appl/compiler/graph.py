@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from appl.compiler.bindings import survey
 from appl.compiler.callee import Callees
 from appl.compiler.dedent import parts_of, text_of
 from appl.compiler.flow import NOTHING, FlowState, Provenance, Sketch
@@ -18,7 +19,6 @@ from appl.compiler.lower import docstring_of
 from appl.compiler.names import is_ppl
 from appl.compiler.nodes import TEMPLATES
 from appl.compiler.source import Def, FunctionSource
-from appl.compiler.survey import survey
 
 _OWN = frozenset(
     {

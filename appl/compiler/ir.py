@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from appl.compiler import show
+from appl.compiler import graph_formats
 
 HOOKS_NAME = "@appl"  # how printed code names the hooks; no identifier, so no user name can clash
 PLACEHOLDER = "\0@appl\0"  # the constant of lowered code in whose place the hooks are put
@@ -216,15 +216,15 @@ class Graph:
 
     def text(self) -> str:
         """The graph for reading in a terminal."""
-        return show.text(self)
+        return graph_formats.text(self)
 
     def mermaid(self) -> str:
         """The graph as a Mermaid flowchart."""
-        return show.mermaid(self)
+        return graph_formats.mermaid(self)
 
     def dot(self) -> str:
         """The graph in the language of Graphviz."""
-        return show.dot(self)
+        return graph_formats.dot(self)
 
     def as_dict(self) -> dict[str, Any]:
         """The graph as plain dictionaries and lists, for JSON."""

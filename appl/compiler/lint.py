@@ -13,17 +13,17 @@ import tokenize
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from appl.compiler import rules, serial, unprotected
+from appl.compiler import rules, serial_calls, unprotected_calls
+from appl.compiler.bindings import survey
 from appl.compiler.callee import Callees, constant_options, static_names
-from appl.compiler.fence import fence_source, refuse_wrapper, swapped
 from appl.compiler.graph import build
 from appl.compiler.ir import Graph
 from appl.compiler.lower import lower
 from appl.compiler.names import Names, is_ppl
-from appl.compiler.plain import PlainValues
+from appl.compiler.plain_values import PlainValues
+from appl.compiler.refusals import fence_source, refuse_wrapper, swapped
 from appl.compiler.rules import RULES, Facts, LintFinding, Subject
 from appl.compiler.source import FunctionSource, Module, parse
-from appl.compiler.survey import survey
 from appl.compiler.verify import verify_lowered
 from appl.errors import PromptSyntaxError, nearest
 
@@ -31,8 +31,8 @@ REFUSED, UNKNOWN_IGNORE, UNUSED_IGNORE = "refused", "unknown-ignore", "unused-ig
 ALL_RULES = {
     REFUSED: "the compiler refuses the function, or Python the file",
     **RULES,
-    serial.NAME: serial.ABOUT,
-    unprotected.NAME: unprotected.ABOUT,
+    serial_calls.NAME: serial_calls.ABOUT,
+    unprotected_calls.NAME: unprotected_calls.ABOUT,
     UNKNOWN_IGNORE: "an `# appl: ignore[...]` comment names a rule that does not exist",
     UNUSED_IGNORE: "an `# appl: ignore` comment silences nothing",
 }
@@ -129,11 +129,11 @@ def _findings(module: Module) -> Iterator[LintFinding]:
             methods, programs = (near, ()) if found.owner else ((), near)
             callees = Callees(names, programs, methods)
             yield from _of_function(facts, found, callees, decorator, graphs)
-    waiting = serial.waiters(graphs)
+    waiting = serial_calls.waiters(graphs)
     file, tree = module.source.file, module.tree
-    yield from serial.serial_calls(file, tree, waiting, facts.imported)
+    yield from serial_calls.findings(file, tree, waiting, facts.imported)
     asked = {name: node for name, (node, _) in graphs.items()}
-    yield from unprotected.unprotected(file, tree, asked, facts.imported)
+    yield from unprotected_calls.findings(file, tree, asked, facts.imported)
 
 
 def _innermost(facts: Facts, found: FunctionSource, decorator: ast.expr) -> None:

@@ -18,7 +18,7 @@ from appl.compiler.dedent import cleaned, is_triple_quoted, parts_of, text_of
 from appl.compiler.ir import PLACEHOLDER
 from appl.compiler.names import Names, is_ppl
 from appl.compiler.nodes import LEAVES, TEMPLATES, at, constant, copied
-from appl.compiler.plain import PlainValues
+from appl.compiler.plain_values import PlainValues
 from appl.compiler.source import Def, FunctionSource, SourceFile
 
 _N = TypeVar("_N", bound=ast.AST)

@@ -18,16 +18,16 @@ from types import CodeType, FunctionType
 from typing import Any, Literal
 
 from appl.compiler import code as coding
+from appl.compiler.bindings import survey
 from appl.compiler.callee import Callees, lasting_names, static_names
-from appl.compiler.fence import fence, require_function
 from appl.compiler.graph import build
 from appl.compiler.ir import HOOKS_NAME, PLACEHOLDER, Graph, Hooks
+from appl.compiler.lost_text import notes_of
 from appl.compiler.lower import Lowered, docstring_of, lower
 from appl.compiler.names import Names, is_ppl, outer_names, program_of
-from appl.compiler.plain import PlainValues
+from appl.compiler.plain_values import PlainValues
+from appl.compiler.refusals import fence, require_function
 from appl.compiler.source import FunctionSource, find, parse, peers
-from appl.compiler.survey import survey
-from appl.compiler.unsaid import notes_of
 from appl.compiler.verify import verify_lowered
 from appl.errors import SourceUnavailable, nearest
 

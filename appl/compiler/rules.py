@@ -10,13 +10,10 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from appl.compiler.bindings import survey
 from appl.compiler.callee import Callees, constant_options
 from appl.compiler.ir import OPS, Graph, GraphRegion, Node
-from appl.compiler.names import is_ppl
-from appl.compiler.nodes import TEMPLATES, own_statements
-from appl.compiler.source import Def, FunctionSource, Module
-from appl.compiler.survey import survey
-from appl.compiler.unsaid import (
+from appl.compiler.lost_text import (
     Caller,
     bare_text,
     cause_of,
@@ -28,6 +25,9 @@ from appl.compiler.unsaid import (
     textless_names,
     unread_texts,
 )
+from appl.compiler.names import is_ppl
+from appl.compiler.nodes import TEMPLATES, own_statements
+from appl.compiler.source import Def, FunctionSource, Module
 
 LONG_CONSTANT = 200
 """Characters of constant text (about fifty tokens) from which sharing it is worth a word."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
-from appl.compiler import history
+from appl.compiler import interactive_source
 from appl.compiler.trees import module_tree
 from appl.errors import PromptSyntaxError, SourceUnavailable
 
@@ -218,8 +218,8 @@ def _lines_of(code: CodeType, namespace: dict[str, Any]) -> Sequence[str]:
     linecache.checkcache(file)
     lines: Sequence[str] = linecache.getlines(file, namespace)
     if file == "<string>":  # the name that exec() gives to whatever it runs
-        known = history.contains("".join(lines), "exec", code)
-        return lines if known else history.program_of(code)
+        known = interactive_source.contains("".join(lines), "exec", code)
+        return lines if known else interactive_source.program_of(code)
     if file == "<stdin>" and not lines:
-        return history.statement_of(code)
+        return interactive_source.statement_of(code)
     return lines

@@ -6,13 +6,13 @@ import ast
 import textwrap
 from typing import Any
 
+from appl.compiler.bindings import survey
 from appl.compiler.callee import Callees, static_names
 from appl.compiler.graph import build
 from appl.compiler.ir import Graph
 from appl.compiler.names import Names
 from appl.compiler.plan import PlanTotals, PrefixPlan, make_plan, totals
 from appl.compiler.source import parse
-from appl.compiler.survey import survey
 
 HEAD = "from appl import AIRole, SystemMessage, call, gen, map as pmap, ppl, select\n"
 

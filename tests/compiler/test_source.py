@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from appl.compiler import graph_of, history, source, translate
+from appl.compiler import graph_of, interactive_source, source, translate
 from appl.errors import SourceUnavailable
 
 from .support import NOTES, define, module, ppl, said
@@ -299,7 +299,7 @@ def test_files_in_other_encodings(tmp_path: Path) -> None:
     ],
 )
 def test_the_program_in_a_command_line(argv: list[str], found: str) -> None:
-    assert history.command(argv) == found
+    assert interactive_source.command(argv) == found
 
 
 def test_the_graph_of_a_file_does_not_import_it(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from appl.compiler.unsaid import Caller, bare_text, caller_at, cause_of
+from appl.compiler.lost_text import Caller, bare_text, caller_at, cause_of
 from appl.errors import InvalidOption
 from appl.runtime.frame import Frame
 

@@ -9,8 +9,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from appl.compiler.bindings import Survey, element_of
 from appl.compiler.names import Names
-from appl.compiler.survey import Survey, element_of
 
 _ALWAYS = (ast.Constant, ast.JoinedStr, ast.Compare, ast.Lambda)
 _FINISHED = frozenset(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from appl.compiler.lint import check_text
 from appl.compiler.rules import LintFinding
-from appl.compiler.unprotected import NAME
+from appl.compiler.unprotected_calls import NAME
 
 _CALL = re.compile(r"in call (/\S+?)(?:, (.+):\d+)?")
 

@@ -92,7 +92,7 @@ def _callers(
     return more
 
 
-def serial_calls(
+def findings(
     file: str, tree: ast.Module, found: Mapping[str, WaitingFunction], imported: Mapping[str, str]
 ) -> Iterator[LintFinding]:
     """The loops of a file that call one of the functions in *found*."""

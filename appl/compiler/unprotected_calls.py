@@ -9,7 +9,7 @@ import ast
 from collections.abc import Container, Iterator, Mapping
 
 from appl.compiler.rules import LintFinding, finding_at
-from appl.compiler.serial import walk
+from appl.compiler.serial_calls import walk
 
 NAME = "late-failure"
 ABOUT = (
@@ -19,7 +19,7 @@ _STORING = ("append", "appendleft", "add", "insert", "put", "put_nowait")
 _INNER = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def unprotected(
+def findings(
     file: str, tree: ast.Module, prompted: Mapping[str, ast.AST], imported: Mapping[str, str]
 ) -> Iterator[LintFinding]:
     """The calls of a file that its plain functions, and its top level, do not protect."""
