@@ -1,6 +1,15 @@
 """Prompts as values: messages, and the persistent chain that programs build."""
 
-from appl.prompt.chain import Heard, Part, Prompt, PromptNode, PromptSlot, moved, nodes_of, parts_of
+from appl.prompt.chain import (
+    ObservedPrompt,
+    Part,
+    Prompt,
+    PromptNode,
+    PromptSlot,
+    moved,
+    nodes_of,
+    parts_of,
+)
 from appl.prompt.definition import BracketedDefinition, Definition, define, define_bracketed
 from appl.prompt.digest import digest_of, tagged
 from appl.prompt.layout import UNFORMATTED, Format, Indexing, Level
@@ -25,7 +34,7 @@ from appl.prompt.origin import NOWHERE, Origin, Spans, joined, line_of
 from appl.prompt.promptable import Promptable
 from appl.prompt.rope import Rope
 from appl.prompt.secret import Secret
-from appl.prompt.telling import Teller
+from appl.prompt.text_stream import TextStream
 from appl.prompt.voice import USER, VOICES, Voice
 
 __all__ = [
@@ -42,7 +51,6 @@ __all__ = [
     "Filled",
     "Format",
     "Formatted",
-    "Heard",
     "Image",
     "Indexing",
     "Lazy",
@@ -50,6 +58,7 @@ __all__ = [
     "Media",
     "Message",
     "Messages",
+    "ObservedPrompt",
     "Origin",
     "Part",
     "Prompt",
@@ -61,7 +70,7 @@ __all__ = [
     "Secret",
     "Spans",
     "SystemMessage",
-    "Teller",
+    "TextStream",
     "ToolCall",
     "ToolMessage",
     "UserMessage",

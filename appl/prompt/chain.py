@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from appl.prompt.fold import fold
 from appl.prompt.layout import UNFORMATTED, Layout
 from appl.prompt.lazy import Lazy
 from appl.prompt.media import Audio, Image, Media
 from appl.prompt.message import Message, RoleName
 from appl.prompt.messages import Messages
 from appl.prompt.origin import Origin
+from appl.prompt.renderer import render
 from appl.prompt.voice import VOICES, Moved, Voice
 
 Part = str | Lazy | Image | Audio | Message
@@ -52,7 +52,7 @@ class PromptNode:
     """
 
     __slots__ = (
-        "_folded",
+        "_is_rendered",
         "_layout",
         "_ready",
         "_rendered",
@@ -82,7 +82,7 @@ class PromptNode:
         self.starts, self.apart = starts, apart
         self._rendered: Messages | None = None
         self._layout: Layout | None = None
-        self._folded = self.shared = False
+        self._is_rendered = self.shared = False
         self.hole: PromptNode | None
         self.needs: frozenset[str]
         if parent is None:
@@ -101,7 +101,7 @@ class PromptNode:
         """The lazy parts, nearest first, that no rendering has read yet."""
         found: list[Lazy] = []
         node: PromptNode | None = self
-        while node is not None and not node._folded:
+        while node is not None and not node._is_rendered:
             if node.lazy is not None:
                 found.append(node.lazy)
             node = node.parent
@@ -176,25 +176,25 @@ class PromptNode:
         Adjacent items of one speaker form one message; system text moves to the front. ``None``
         when all parts are places that stayed empty.
         """
-        if not self._folded:
+        if not self._is_rendered:
             fresh: list[PromptNode] = []
             node: PromptNode | None = self
-            while node is not None and not node._folded:
+            while node is not None and not node._is_rendered:
                 fresh.append(node)
                 node = node.parent
             fresh.reverse()
             for start, stop in _stretches(fresh):
-                fresh[stop - 1]._fold(node, fresh[start:stop])
+                fresh[stop - 1]._render(node, fresh[start:stop])
                 node = fresh[stop - 1]
         return self._rendered
 
-    def _fold(self, before: PromptNode | None, fresh: list[PromptNode]) -> None:
+    def _render(self, before: PromptNode | None, fresh: list[PromptNode]) -> None:
         """Render the *fresh* nodes that end here, after what was rendered *before*."""
         layout = before._layout.copy() if before and before._layout else Layout()
         said = before._rendered if before else None
-        self._rendered = fold(said, layout, _unfolded(fresh))
+        self._rendered = render(said, layout, _with_slots_filled(fresh))
         self._layout = None if layout.fresh else layout
-        self._folded = True
+        self._is_rendered = True
 
     def since(self, start: PromptNode | None) -> list[PromptNode]:
         """The nodes after *start* up to this one, oldest first."""
@@ -244,7 +244,7 @@ def _stretches(fresh: list[PromptNode]) -> Iterator[tuple[int, int]]:
             start = stop
 
 
-def _unfolded(nodes: list[PromptNode]) -> list[PromptNode]:
+def _with_slots_filled(nodes: list[PromptNode]) -> list[PromptNode]:
     """*nodes* with what stands in the places that were kept for others."""
     found: list[PromptNode] = []
     stack = nodes[::-1]
@@ -306,7 +306,7 @@ class Prompt:
         return Prompt(self.tip)
 
 
-class Heard(Prompt):
+class ObservedPrompt(Prompt):
     """The prompt *of* a function, which calls *listener* whenever something is said through this.
 
     Its copies do not.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from appl.prompt import USER, Heard, Prompt, PromptNode
+from appl.prompt import USER, ObservedPrompt, Prompt, PromptNode
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.held import unheld
 from appl.runtime.concurrency.pending import Pending
@@ -60,7 +60,7 @@ def enter(
     frame.shares = state is not None or prompt is around.prompt
     frame.model, frame.block = manner.model, manner.block
     if manner.listener is not None:
-        frame.prompt, frame.streams = Heard(prompt, manner.listener), True
+        frame.prompt, frame.streams = ObservedPrompt(prompt, manner.listener), True
     turn = state.turn(caller, frame) if state is not None else None
     if run.watched:
         at = time.monotonic_ns()

@@ -179,7 +179,7 @@ MUTANTS = (
     ),
     Mutant(
         "the lines of an item after the first are not indented",
-        "prompt/fold.py",
+        "prompt/renderer.py",
         'text.replace("\\n", "\\n" + mark.indent)',
         "text",
     ),
@@ -217,13 +217,13 @@ MUTANTS = (
     ),
     Mutant(
         "speakers of one role are one speaker",
-        "prompt/fold.py",
+        "prompt/renderer.py",
         "if not apart and role == self.role and name == self.name:",
         "if not apart and role == self.role:",
     ),
     Mutant(
         "images stand at the beginning of their message",
-        "prompt/fold.py",
+        "prompt/renderer.py",
         "self.media.append((self.length, part))",
         "self.media.append((0, part))",
     ),
@@ -243,7 +243,7 @@ MUTANTS = (
     ),
     Mutant(
         "an answer goes on after its calls of tools",
-        "prompt/fold.py",
+        "prompt/renderer.py",
         "self.chain = Messages(self.chain, message, bool(calls), tuple(self.spans))",
         "self.chain = Messages(self.chain, message, False, tuple(self.spans))",
     ),
@@ -263,8 +263,8 @@ MUTANTS = (
     Mutant(
         "a loop of tools says what its last step says",
         "runtime/tools/toolloop.py",
-        "    return [*said, Node(",
-        "    return [Node(",
+        "    return [*said, PromptNode(",
+        "    return [PromptNode(",
     ),
     # -- answers in several calls
     Mutant(

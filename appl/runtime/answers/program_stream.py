@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from appl.errors import InvalidOption, RunError
-from appl.prompt import USER, Lazy, PromptNode, PromptSlot, RoleName, Teller, message_of
+from appl.prompt import USER, Lazy, PromptNode, PromptSlot, RoleName, TextStream, message_of
 from appl.prompt.chain import moved
 from appl.prompt.voice import Moved
 from appl.runtime.answers.stream import END, Reading, Stream
@@ -98,7 +98,7 @@ class ProgramStream(Generic[R]):
     def _steps(self, hub: Hub) -> Iterator[ProgramPiece | Pending]:
         """The pieces, and between them what has to be waited for."""
         frame, task = self._task.frame, self._task
-        teller, last = _Telling(hub), frame.origin
+        text_stream, last = _Telling(hub), frame.origin
         move = Moved(frame.base, USER) if frame.base is not USER else None
         while True:
             growth, over, tip = self._growth(), frame.ended or task.done, frame.tip()
@@ -106,7 +106,7 @@ class ProgramStream(Generic[R]):
             for node in fresh:
                 voice = node.voice if move is None else move(node.voice)
                 try:
-                    yield from teller.tell(node.after(None, voice=voice))
+                    yield from text_stream.tell(node.after(None, voice=voice))
                 except Exception:
                     yield task
                     if isinstance(task.outcome, Error):
@@ -142,7 +142,7 @@ class _Telling:
     """Turns the parts of a prompt into pieces, for a reader on *hub*."""
 
     def __init__(self, hub: Hub) -> None:
-        self._hub, self._teller = hub, Teller()
+        self._hub, self._text_stream = hub, TextStream()
 
     def tell(self, node: PromptNode) -> Iterator[ProgramPiece | Pending]:
         """The pieces of *node*, and what has to be waited for before each."""
@@ -163,7 +163,7 @@ class _Telling:
 
     def _said(self, node: PromptNode, generated: bool = False) -> Iterator[ProgramPiece]:
         """A part that is there."""
-        text = self._teller.tell(node)
+        text = self._text_stream.added(node)
         if text:
             yield ProgramPiece.of(text, node.role, generated)
 

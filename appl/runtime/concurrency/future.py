@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from appl.compat.answers import MISSING, of_answer, of_tool_calls
-from appl.prompt.shown import Bundle, block
+from appl.prompt.notebook import Bundle, block
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency import clock
 from appl.runtime.concurrency.fiber import arrive, in_coroutine, wait

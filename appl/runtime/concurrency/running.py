@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
-from appl.prompt.shown import block
+from appl.prompt.notebook import block
 
 R = TypeVar("R")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from appl.errors import RunError
 from appl.prompt import USER, Lazy, Messages, Prompt, PromptNode, moved
-from appl.prompt.shown import Bundle, dialogue
+from appl.prompt.notebook import Bundle, dialogue
 from appl.runtime.concurrency.fiber import wait
 from appl.runtime.concurrency.pending import Error, Pending
 from appl.runtime.frame import FRAME, Frame, Scribe

@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex, overload
 
 from appl.errors import InvalidOption
 from appl.prompt import Message, Messages, Prompt, parts_of
-from appl.prompt.shown import Bundle, dialogue
+from appl.prompt.notebook import Bundle, dialogue
 from appl.runtime.prompts.messages import settled
 
 Given = Message | Mapping[str, Any]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from appl.prompt import Prompt
-from appl.prompt.shown import Bundle
+from appl.prompt.notebook import Bundle
 from appl.runtime.body import marked
 from appl.runtime.frame import FRAME, Scribe
 from appl.runtime.prompts.context import PromptRecords, conversation_of, shown

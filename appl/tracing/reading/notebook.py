@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from appl.prompt.shown import Bundle, table
+from appl.prompt.notebook import Bundle, table
 
 if TYPE_CHECKING:
     from appl.tracing.reading.trace import Call, Trace

@@ -31,7 +31,7 @@ from appl.prompt import (
     Spans,
     tagged,
 )
-from appl.prompt.shown import Bundle
+from appl.prompt.notebook import Bundle
 from appl.tracing.format import block, codec, keys, record, store
 from appl.tracing.format.allowance import RECORD, Allowance, of_file
 from appl.tracing.format.chunks import Texts, check, rebuilt, texts_of

@@ -15,7 +15,7 @@ from aiohttp import web
 from appl.errors import ApplError
 from appl_backends.embedded.server.fields import parsed
 from appl_backends.embedded.server.jobs import Job, Jobs
-from appl_backends.embedded.server.native_answer import Extent, Teller
+from appl_backends.embedded.server.native_answer import AnswerWriter, Extent
 from appl_backends.embedded.server.native_request import Asked, Batch, Reader
 from appl_backends.embedded.server.refusal import Refusal, refusal_of, streamed
 from appl_backends.embedded.server.sse import Events
@@ -29,7 +29,7 @@ class Generate:
     def __init__(self, jobs: Jobs, words: Words, *, incremental: bool = False) -> None:
         self._jobs, self._incremental = jobs, incremental
         most = jobs.limit + jobs.backend.engine.max_batch
-        self._reader, self._teller = Reader(jobs.backend, words, most), Teller(words)
+        self._reader, self._writer = Reader(jobs.backend, words, most), AnswerWriter(words)
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
@@ -46,7 +46,7 @@ class Generate:
             return await self._stream(request, jobs, batch)
         await self._jobs.answer(jobs)
         found = [
-            self._teller.whole(job, run, asked)
+            self._writer.whole(job, run, asked)
             for job, asked in zip(jobs, batch.asked, strict=True)
             for run in job.task.live
         ]
@@ -77,7 +77,7 @@ class Generate:
         extent = Extent(sent.tokens if self._incremental else 0, piece.tokens, piece.finish)
         text = sent.text[sent.chars if self._incremental else 0 :]
         sent.tokens, sent.chars = piece.tokens, len(sent.text)
-        return self._teller.part(job, job.task.live[piece.sample], asked, text, extent)
+        return self._writer.part(job, job.task.live[piece.sample], asked, text, extent)
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ class Extent:
     finish: str
 
 
-class Teller:
+class AnswerWriter:
     """Says what a sequence has generated."""
 
     def __init__(self, words: Words) -> None:

@@ -1,6 +1,6 @@
-"""Folding: parts of a prompt become messages.
+"""Rendering: parts of a prompt become messages.
 
-Invariant: folding in steps gives what folding at once gives; only what is new is looked at.
+Invariant: rendering in steps gives the same as rendering at once; only new parts are looked at.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Marked = tuple["PromptNode", Mark | None]
 """A part, and what its format puts around it, if it has one."""
 
 
-def fold(before: Messages | None, layout: Layout, nodes: list[PromptNode]) -> Messages | None:
-    """*before* with what *nodes* say; system text moves to the front."""
+def render(before: Messages | None, layout: Layout, nodes: list[PromptNode]) -> Messages | None:
+    """The chain *before* with the parts of *nodes* added; system text moves to the front."""
     marked = [(node, layout.mark(level_of(node), node.starts)) for node in nodes]
     if not any(_joins_front(node) for node in nodes):
         return _said(before, marked)
@@ -61,14 +61,14 @@ def _front(chain: Messages | None, system: list[Marked]) -> Messages | None:
 
 
 def _said(chain: Messages | None, marked: list[Marked]) -> Messages | None:
-    fold = Fold(chain)
+    renderer = Renderer(chain)
     for node, mark in marked:
-        fold.add(node, mark)
-    return fold.end()
+        renderer.add(node, mark)
+    return renderer.end()
 
 
-class Fold:
-    """Parts on their way to become messages: the chain so far, and the message that is open.
+class Renderer:
+    """Makes messages of parts: the chain so far, and the message that is open.
 
     The open message goes on from ``base``, if that is given. ``glued`` is true where no separator
     belongs: at the beginning, and after an image or a sound; ``fresh`` at the beginning of a line.

@@ -1,4 +1,4 @@
-"""Telling a prompt while it grows: the same text as a rendering gives, part by part.
+"""The text of a prompt while it grows: the same as a rendering gives, part by part.
 
 Invariant: the texts of all parts, one after the other, are those of the rendered messages in the
 order in which they were said, with a new line between two messages.
@@ -7,35 +7,35 @@ order in which they were said, with a new line between two messages.
 from __future__ import annotations
 
 from appl.prompt.chain import PromptNode
-from appl.prompt.fold import Fold, is_apart, level_of
 from appl.prompt.layout import Layout
 from appl.prompt.lazy import message_of
 from appl.prompt.media import Audio, Image
 from appl.prompt.message import Message, ToolCall
 from appl.prompt.origin import Origin
+from appl.prompt.renderer import Renderer, is_apart, level_of
 from appl.prompt.voice import Voice
 
 
-class Teller(Fold):
-    """Says what each part adds to the text of a prompt, separators and numbers included."""
+class TextStream(Renderer):
+    """Gives the text that each part adds to a prompt, separators and numbers included."""
 
-    __slots__ = ("_begins", "_layout", "_told", "_was_told")
+    __slots__ = ("_begins", "_has_text", "_layout", "_new")
 
     def __init__(self) -> None:
-        self._told: list[str] = []
-        self._was_told = False
+        self._new: list[str] = []
+        self._has_text = False
         self._layout = Layout()
         super().__init__(None)
 
-    def tell(self, node: PromptNode) -> str:
+    def added(self, node: PromptNode) -> str:
         """The text that *node* adds; a lazy part has to be ready."""
         whole = _whole(node)
         if whole is not None:
             self._parted()
-            self._told.append(whole.shown)
+            self._new.append(whole.shown)
         self.add(node, self._layout.mark(level_of(node), node.starts))
         if isinstance(node.part, Image | Audio):
-            self._told.append(str(node.part))
+            self._new.append(str(node.part))
         return self._taken()
 
     def _begin(self) -> None:
@@ -50,23 +50,23 @@ class Teller(Fold):
 
     def _parted(self) -> None:
         """A message begins."""
-        if self._was_told:
-            self._told.append("\n")
-        self._was_told = True
+        if self._has_text:
+            self._new.append("\n")
+        self._has_text = True
 
     def _put(self, text: str, origin: Origin) -> None:
         super()._put(text, origin)
-        self._told.append(text)
+        self._new.append(text)
 
     def _close(self, calls: tuple[ToolCall, ...]) -> None:
         if calls:
             text = "\n" if self.length or self.media else ""
-            self._told.append(text + "\n".join(map(str, calls)))
+            self._new.append(text + "\n".join(map(str, calls)))
         super()._close(calls)
 
     def _taken(self) -> str:
-        told, self._told = "".join(self._told), []
-        return told
+        text, self._new = "".join(self._new), []
+        return text
 
 
 def _whole(node: PromptNode) -> Message | None:
