@@ -143,7 +143,7 @@ class Session:
             telling = importlib.import_module("appl.session.telling")
             telling.send_spans(self.path, self.config.otel, self.config.home, self.run.tell)
         if self.config.gc and self.path is not None:
-            importlib.import_module("appl.tracing.keeping.tidying").tidy(self.config)
+            importlib.import_module("appl.tracing.keeping.automatic_removal").tidy(self.config)
 
     def _tell_lost(self) -> None:
         """Say at the end of a program if it lost much by calls that waited one after the other."""

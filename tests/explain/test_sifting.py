@@ -9,7 +9,7 @@ import pytest
 
 from appl.tracing import Trace
 from appl.tracing.explaining.diff import compare
-from appl.tracing.explaining.sifting import sifted
+from appl.tracing.explaining.difference_filter import sifted
 from appl.tracing.reading.passes import Passes
 
 from .support import recorded

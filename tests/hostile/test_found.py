@@ -16,7 +16,7 @@ from appl.tracing.format import codec
 from appl.tracing.format.sampling import UNREADABLE, parameters
 from appl.tracing.replaying.causes import changed
 from appl.tracing.replaying.explain import Site, divergence
-from appl.tracing.viewer.packing import as_json
+from appl.tracing.viewer.page_data import as_json
 from appl.tracing.viewer.view import View
 
 from .damage import changed_value

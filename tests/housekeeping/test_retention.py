@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from appl.config import Config
 from appl.tracing import Recorder
-from appl.tracing.keeping import index, marks, tidying
-from appl.tracing.keeping.finding import STATES, RunFilter, found, length, moment, size
+from appl.tracing.keeping import automatic_removal, index, keep_marks
 from appl.tracing.keeping.retention import Retention, removals
 from appl.tracing.keeping.row import RunRow
+from appl.tracing.keeping.run_filter import STATES, RunFilter, found, length, moment, size
 
 from .conftest import Project, made
 
@@ -101,7 +101,7 @@ def test_gc_leaves_marked_and_running_runs(project: Project) -> None:
         live.close()
     assert [path.stem for path in project.traces] == [live.path.stem, paths[0].stem, paths[3].stem]
     project.appl("trace", "keep", "--off", paths[0].stem)
-    assert not marks.is_kept(paths[0])
+    assert not keep_marks.is_kept(paths[0])
 
 
 def test_gc_needs_a_limit_and_takes_it_from_the_settings(project: Project) -> None:
@@ -165,12 +165,12 @@ def test_tidying_leaves_the_files_of_marked_and_running_runs(
         home = Path(folder) / ".appl"
         paths = [made(home, number) for number in range(len(kept))]
         for path, wanted in zip(paths, kept, strict=True):
-            marks.keep(path, wanted)
+            keep_marks.keep(path, wanted)
         for number in range(crashed):
             made(home, 10 + number, ended=False)
         live = Recorder(home / "runs" / "20251231T000000.000Z-live-0001.trace", {"program": "p"})
         try:
-            tidying.tidy(
+            automatic_removal.tidy(
                 Config(
                     home=home,
                     keep_age=None

@@ -23,7 +23,7 @@ from appl.runtime.event import (
 )
 from appl.tracing import Recorder, Trace
 from appl.tracing.format import block, codec
-from appl.tracing.keeping.sharing import share
+from appl.tracing.keeping.shared_copy import share
 from tests.privacy.conftest import raw
 from tests.traces.make import recorded
 from tests.traces.programs import PROGRAMS

@@ -14,8 +14,8 @@ from appl.errors import TraceError
 from appl.tracing import Trace
 from appl.tracing.format import block, codec, keys
 from appl.tracing.format.sealing import Sealer
-from appl.tracing.keeping.sharing import share
-from appl.tracing.keeping.verifying import verify
+from appl.tracing.keeping.shared_copy import share
+from appl.tracing.keeping.verification import verify
 
 HEADER = {"format": 1, "program": "p"}
 INCARNATION = ("I", 0, 1, "h", "run", 10**18, 1)

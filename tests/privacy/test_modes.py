@@ -13,7 +13,7 @@ from appl.errors import SecretInRecord, TraceCorrupt, TraceWriteError
 from appl.prompt import Message
 from appl.runtime.run import Run
 from appl.tracing import Recorder, Replayer, Trace
-from appl.tracing.keeping.verifying import verify
+from appl.tracing.keeping.verification import verify
 from tests.traces.make import plain, recorded
 from tests.traces.programs import PROGRAMS
 

@@ -23,7 +23,7 @@ from appl.runtime.scheduling.policy import Retries
 from appl.tracing import Recorder, Trace, profile_data
 from appl.tracing.format import block, codec, keys, record
 from appl.tracing.format.sealing import SEALED
-from appl.tracing.keeping.sharing import share
+from appl.tracing.keeping.shared_copy import share
 from appl.tracing.reading.trace import records
 from appl.tracing.recording.secret import MASKED
 from appl.tracing.replaying.rerunner import Rerunner

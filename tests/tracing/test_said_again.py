@@ -15,7 +15,7 @@ from appl.errors import TraceCorrupt, TraceWriteError
 from appl.prompt import Message, Messages
 from appl.tracing import Recorder, Trace
 from appl.tracing.format import codec
-from appl.tracing.keeping.sharing import share
+from appl.tracing.keeping.shared_copy import share
 from appl.tracing.reading.passes import Passes
 from appl.tracing.reading.trace import records
 

@@ -14,7 +14,7 @@ from appl.tracing import Recorder, Trace
 from appl.tracing.format import block, codec
 from appl.tracing.format.keys import RunKey
 from appl.tracing.format.sealing import REDACTED
-from appl.tracing.keeping.sharing import share
+from appl.tracing.keeping.shared_copy import share
 from appl.tracing.recording.privacy import SHARED, Veil
 from appl.tracing.recording.secret import MASKED
 from tests.canaries.cage import asked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from appl.tracing.viewer.packing import as_json
+from appl.tracing.viewer.page_data import as_json
 from appl.tracing.viewer.rows import NUMBERS, OUTCOMES, PAGE
 
 

@@ -23,7 +23,7 @@ from appl.runtime.run import Run
 from appl.testing import Scripted
 from appl.tracing import Recorder, Trace
 from appl.tracing.viewer import View, Views
-from appl.tracing.viewer.packing import as_json
+from appl.tracing.viewer.page_data import as_json
 from appl.tracing.viewer.prefixes import PrefixTree
 from appl.tracing.viewer.rows import NUMBERS, OUTCOMES, Rows
 

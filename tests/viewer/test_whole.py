@@ -17,7 +17,7 @@ from appl.tracing.explaining.steps import Steps
 from appl.tracing.viewer import View
 from appl.tracing.viewer.critical import critical
 from appl.tracing.viewer.prefixes import PrefixTree
-from appl.tracing.viewer.whole import Whole
+from appl.tracing.viewer.run_documents import Whole
 
 
 class Slow:

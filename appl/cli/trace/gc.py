@@ -18,7 +18,7 @@ from appl.cli.terminal import as_json, columns, out, say
 from appl.cli.trace.several import bytes_shown, counted, run_paths
 from appl.config import load
 from appl.errors import TraceError
-from appl.tracing.keeping import finding, index, marks, tidying
+from appl.tracing.keeping import automatic_removal, index, keep_marks, run_filter
 from appl.tracing.keeping.retention import Removal, Retention, removals
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ def gc(given: Options) -> int:
     """
     with guarded(given.json) as failure:
         config = load()
-        retention = _retention(given, tidying.retention_of(config))
+        retention = _retention(given, automatic_removal.retention_of(config))
         if not retention.limits:
             raise UsageError(
                 "nothing says how much is to be kept; give --age, --runs or --size, or set "
@@ -57,9 +57,9 @@ def _retention(given: Options, usual: Retention) -> Retention:
     if given.runs is not None and given.runs < 0:
         raise UsageError(f"--runs must be a number of at least 0, got {given.runs}")
     return Retention(
-        usual.age if given.age is None else _read("--age", finding.length, given.age),
+        usual.age if given.age is None else _read("--age", run_filter.length, given.age),
         usual.runs if given.runs is None else given.runs,
-        usual.size if given.size is None else _read("--size", finding.size, given.size),
+        usual.size if given.size is None else _read("--size", run_filter.size, given.size),
         usual.failed or given.keep_failed,
     )
 
@@ -73,7 +73,7 @@ def _read(option: str, reader: Callable[[str], T], text: str) -> T:
 
 def _gone(removal: Removal) -> bool:
     try:
-        return tidying.take_away(removal)
+        return automatic_removal.take_away(removal)
     except TraceError as error:
         say(f"appl: {error}")
         return False
@@ -100,7 +100,7 @@ def keep(given: Options) -> int:
     with guarded(given.json) as failure:
         paths = run_paths(given.runs)
         for path in paths:
-            marks.keep(path, not given.off)
+            keep_marks.keep(path, not given.off)
         if given.json:
             out(as_json({"runs": [str(path) for path in paths], "kept": not given.off}))
         else:

@@ -14,7 +14,7 @@ from appl.cli.terminal import as_json, out, say
 from appl.cli.trace.named import need_trace
 from appl.config import load
 from appl.session.ownership import new_owner
-from appl.tracing.keeping.importing import take_in
+from appl.tracing.keeping.run_import import take_in
 
 
 @appl_command("import", example="appl trace import colleague.trace")

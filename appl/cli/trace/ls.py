@@ -18,8 +18,8 @@ from appl.cli.trace.several import bytes_shown
 from appl.config import load
 from appl.price import total
 from appl.tracing.keeping import index
-from appl.tracing.keeping.finding import ORDERS, STATES, RunFilter, found, moment
 from appl.tracing.keeping.row import RunRow
+from appl.tracing.keeping.run_filter import ORDERS, STATES, RunFilter, found, moment
 
 _WIDTH = 60
 T = TypeVar("T")

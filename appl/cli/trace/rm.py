@@ -15,7 +15,7 @@ from appl.cli.terminal import as_json, say
 from appl.cli.terminal import out as print_out
 from appl.cli.trace.several import confirmed, counted, run_paths
 from appl.config import load
-from appl.tracing.keeping import index, leavings
+from appl.tracing.keeping import index, side_files
 
 
 @appl_command("rm", example="appl trace rm 20260131T1200")
@@ -44,11 +44,11 @@ def shred(given: Options) -> int:
 
 
 def _removed(path: Path) -> list[str]:
-    return leavings.remove(path, load().home)
+    return side_files.remove(path, load().home)
 
 
 def _shredded(path: Path) -> list[str]:
-    return leavings.remove(path, load().home, overwrite=True)
+    return side_files.remove(path, load().home, overwrite=True)
 
 
 def _each(given: Options, what: str, act: Callable[[Path], list[str]]) -> int:

@@ -16,7 +16,7 @@ from appl.cli.trace.named import run_path
 from appl.cli.trace.several import bytes_shown, counted
 from appl.config import load
 from appl.session.redacting import function_named
-from appl.tracing.keeping.sharing import share
+from appl.tracing.keeping.shared_copy import share
 
 
 @appl_command("share", example="appl trace share last -o for-you.trace")

@@ -20,7 +20,7 @@ from appl.errors import TraceError
 from appl.session.ownership import is_own, owner
 from appl.tracing import salvage
 from appl.tracing.keeping.trust import end_here
-from appl.tracing.keeping.verifying import Verdict, compare, verify
+from appl.tracing.keeping.verification import Verdict, compare, verify
 
 _SHOWN = 20
 _REPLAYS = {

@@ -18,7 +18,8 @@ from itertools import zip_longest
 from typing import Any, Literal
 
 from appl.prompt import Message
-from appl.tracing.explaining.aligned import Pair, aligned
+from appl.tracing.explaining.alignment import Pair, aligned
+from appl.tracing.explaining.difference_filter import Sifted, sifted
 from appl.tracing.explaining.parts import (
     Part,
     calls_tool,
@@ -34,7 +35,6 @@ from appl.tracing.explaining.parts import (
     text_of,
     value_shown,
 )
-from appl.tracing.explaining.sifting import Sifted, sifted
 from appl.tracing.reading import inputs
 from appl.tracing.reading.passes import Passes
 from appl.tracing.reading.spans import Span

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from appl.tracing.exporting.otlp import MARK
 from appl.tracing.format.store import make_folder
-from appl.tracing.keeping.leavings import EXPORTS, note_of_export
+from appl.tracing.keeping.side_files import EXPORTS, note_of_export
 
 _MOST_BYTES = 64 << 20
 

@@ -18,7 +18,7 @@ from appl.tracing.exporting import conventions as names
 from appl.tracing.exporting import openinference
 from appl.tracing.exporting.texts import output_data, said_data
 from appl.tracing.format import sampling
-from appl.tracing.keeping import leavings
+from appl.tracing.keeping import side_files
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Call, Scope, Trace, jsonable
 from appl.tracing.recording.secret import Masker
@@ -74,7 +74,7 @@ def trace_id(trace: Trace) -> bytes:
     """16 bytes that are the run's own, from when and where it began."""
     first = trace.incarnations[0] if trace.incarnations else None
     began = (first.wall, first.monotonic, first.host, first.pid) if first else (trace.path.stem,)
-    return leavings.identity(trace.header.get("program"), *began)
+    return side_files.identity(trace.header.get("program"), *began)
 
 
 class _Maker:

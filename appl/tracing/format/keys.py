@@ -17,7 +17,7 @@ from typing import Any
 from appl.errors import TraceError, TraceWriteError
 from appl.tracing.format import block, codec
 from appl.tracing.format.store import make_folder, regular_file
-from appl.tracing.keeping.removing import shred_file
+from appl.tracing.keeping.removal import shred_file
 
 FOLDER = "keys"
 _SIZE = 32

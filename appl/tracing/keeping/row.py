@@ -12,7 +12,7 @@ from typing import Any
 
 from appl.errors import TraceError
 from appl.tracing.explaining import costs
-from appl.tracing.keeping.marks import is_kept
+from appl.tracing.keeping.keep_marks import is_kept
 from appl.tracing.reading import runs
 from appl.tracing.reading.trace import Trace, jsonable
 

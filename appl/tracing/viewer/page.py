@@ -17,7 +17,7 @@ from pathlib import Path
 
 from appl.collecting import no_collection
 from appl.errors import TraceWriteError
-from appl.tracing.viewer.packing import packed
+from appl.tracing.viewer.page_data import packed
 from appl.tracing.viewer.view import Views
 
 PAGE = 500

@@ -16,7 +16,7 @@ from appl.tracing.format.sampling import parameters
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Attempt, Call
 from appl.tracing.viewer.origins import origins
-from appl.tracing.viewer.packing import exact
+from appl.tracing.viewer.page_data import exact
 from appl.tracing.viewer.rows import OUTCOMES, Rows
 
 

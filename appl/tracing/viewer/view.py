@@ -20,14 +20,14 @@ from appl.tracing.explaining.steps import Steps
 from appl.tracing.reading.following import Following
 from appl.tracing.reading.trace import jsonable
 from appl.tracing.recording.secret import Masker
-from appl.tracing.viewer.comparing import comparison
+from appl.tracing.viewer.comparison import comparison
 from appl.tracing.viewer.critical import critical
-from appl.tracing.viewer.packing import as_json, exact
+from appl.tracing.viewer.page_data import as_json, exact
 from appl.tracing.viewer.prefixes import PrefixTree
 from appl.tracing.viewer.rows import OUTCOMES, Rows
+from appl.tracing.viewer.run_documents import Whole
 from appl.tracing.viewer.search import Search
 from appl.tracing.viewer.texts import Texts
-from appl.tracing.viewer.whole import Whole
 
 Asked = Mapping[str, str]
 _FRESH, _PATIENCE = 0.2, 0.3

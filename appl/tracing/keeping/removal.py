@@ -15,7 +15,7 @@ from pathlib import Path
 
 from appl.errors import NotATrace, TraceLocked
 from appl.tracing.format import block
-from appl.tracing.keeping.marks import SUFFIX
+from appl.tracing.keeping.keep_marks import SUFFIX
 
 _PIECE = 1 << 20
 _COPYING = {

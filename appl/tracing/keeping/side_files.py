@@ -9,7 +9,7 @@ from pathlib import Path
 
 from appl.prompt import digest_of
 from appl.tracing.format import keys
-from appl.tracing.keeping import removing
+from appl.tracing.keeping import removal
 
 EXPORTS = "exports"
 """The folder of the notes, below the home of the runs."""
@@ -33,9 +33,9 @@ def remove(path: Path, home: Path, *, overwrite: bool = False) -> list[str]:
     key, notes = keys.identity(path), _notes(path, home)
     told = list[str]()
     if overwrite:
-        told = removing.shred(path)
+        told = removal.shred(path)
     else:
-        removing.remove(path)
+        removal.remove(path)
     if key is not None:
         keys.forget(home, key)
     for note in notes:

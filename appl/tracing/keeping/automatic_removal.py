@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from appl.errors import TraceError
-from appl.tracing.keeping import finding, index, leavings, marks
+from appl.tracing.keeping import index, keep_marks, run_filter, side_files
 from appl.tracing.keeping.retention import Removal, Retention, removals
 
 
@@ -34,9 +34,9 @@ def retention_of(config: Settings) -> Retention:
     """The limits that the settings name."""
     age, size = config.keep_age, config.keep_size
     return Retention(
-        None if age is None else finding.length(age),
+        None if age is None else run_filter.length(age),
         config.keep_runs,
-        None if size is None else finding.size(size),
+        None if size is None else run_filter.size(size),
         config.keep_failed,
     )
 
@@ -44,9 +44,9 @@ def retention_of(config: Settings) -> Retention:
 def take_away(removal: Removal) -> bool:
     """Remove one run, unless it was marked meanwhile. Raises ``TraceError``."""
     path = removal.row.path
-    if marks.is_kept(path):
+    if keep_marks.is_kept(path):
         return False
-    leavings.remove(path, path.parent.parent)
+    side_files.remove(path, path.parent.parent)
     return True
 
 

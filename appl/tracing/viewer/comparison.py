@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from appl.tracing.explaining.aligned import aligned
+from appl.tracing.explaining.alignment import aligned
 from appl.tracing.explaining.diff import Diff, compare
 from appl.tracing.reading.tooluse import ToolUse
 from appl.tracing.reading.trace import Call
