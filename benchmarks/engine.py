@@ -22,12 +22,12 @@ import numpy as np
 
 from appl.prompt import AIMessage, Message, Messages, UserMessage
 from appl_backends.embedded import WEIGHTS
+from appl_backends.embedded.blas_threads import BlasThreads
 from appl_backends.embedded.engine import Engine
 from appl_backends.embedded.model import Llama
 from appl_backends.embedded.radix import RadixCache
 from appl_backends.embedded.sampler import Draw
 from appl_backends.embedded.task import Task
-from appl_backends.embedded.threads import BlasThreads
 from appl_backends.embedded.tokenizer import Tokenizer
 
 CONTEXT, STEPS, ROUNDS = 256, 32, 9

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from appl_backends.embedded import WEIGHTS
+from appl_backends.embedded.blas_threads import BlasThreads
 from appl_backends.embedded.cache import Cache
 from appl_backends.embedded.engine import Engine
 from appl_backends.embedded.model import F32, Llama
@@ -25,7 +26,6 @@ from appl_backends.embedded.naive import NaiveCache
 from appl_backends.embedded.radix import RadixCache
 from appl_backends.embedded.sampler import Draw
 from appl_backends.embedded.task import Finished, Run, Task
-from appl_backends.embedded.threads import BlasThreads
 from appl_backends.embedded.tokenizer import Tokenizer
 
 BRANCHES, DECODED = 16, 8

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from appl_backends.embedded import Embedded
+from appl_backends.embedded.blas_threads import BlasThreads
 from appl_backends.embedded.cache import Cache
 from appl_backends.embedded.engine import Engine
 from appl_backends.embedded.model import Llama
 from appl_backends.embedded.naive import NaiveCache
 from appl_backends.embedded.radix import RadixCache
 from appl_backends.embedded.task import Finished, Task
-from appl_backends.embedded.threads import BlasThreads
 from appl_backends.embedded.tokenizer import Tokenizer
 
 from .tiny import make_model

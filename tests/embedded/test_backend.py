@@ -24,8 +24,8 @@ from appl.errors import (
     Unsupported,
 )
 from appl.prompt import AIMessage, Image, Messages, UserMessage
-from appl_backends.choosing import scored
 from appl_backends.embedded import WEIGHTS, Embedded
+from appl_backends.option_scores import scored
 from tests.embedded.reference import logits
 
 shipped = pytest.mark.skipif(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from appl_backends.embedded.threads import BlasThreads, _openblas
+from appl_backends.embedded.blas_threads import BlasThreads, _openblas
 
 
 def test_the_setting_of_the_process_comes_back_also_when_limits_overlap() -> None:

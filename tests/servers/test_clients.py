@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from appl.testing import FaultServer
-from appl_backends.sglang.child import Child, LaunchFailed
+from appl_backends.sglang.server_process import Child, LaunchFailed
 from tests.test_imports import ROOT, sources
 
 LIBRARIES = frozenset(
@@ -25,7 +25,7 @@ KNOWN = {
     "appl/tracing/exporting/collector.py": "an opener that stays; tests/exports",
     "backends/appl_backends/litellm.py": "guard_clients; test_providers_of_litellm.py",
     "backends/appl_backends/openai/connection.py": "guarded_send; test_hostile_servers.py",
-    "backends/appl_backends/sglang/child.py": "http.client, which follows nothing; here",
+    "backends/appl_backends/sglang/server_process.py": "http.client, which follows nothing; here",
     "backends/appl_backends/sglang/http.py": "a client of its own; test_hostile_servers.py",
 }
 """Who asks, and what holds it to the rule."""

@@ -8,13 +8,13 @@ import pytest
 from appl.backend import Request, Sampling
 from appl.errors import InvalidOption
 from appl.prompt import Image, Message, Messages
-from appl_backends.sglang import asking
+from appl_backends.sglang import request_bodies
 
 
 def body(sampling: Sampling, n: int = 1, **defaults: Any) -> Any:
     request = Request("/x", 0, "", None, sampling, n=n)
-    parameters = asking.Parameters(defaults, seeded=True).of(sampling)
-    return json.loads(asking.ask(request, asking.of_ids(b"1,2"), parameters, "r-1"))
+    parameters = request_bodies.Parameters(defaults, seeded=True).of(sampling)
+    return json.loads(request_bodies.ask(request, request_bodies.of_ids(b"1,2"), parameters, "r-1"))
 
 
 def test_a_plain_request() -> None:
@@ -63,15 +63,15 @@ def test_a_salt_and_a_key_keep_requests_apart_together() -> None:
 
 
 def test_equal_samplings_are_written_once() -> None:
-    parameters = asking.Parameters({})
+    parameters = request_bodies.Parameters({})
     assert parameters.of(Sampling(top_p=0.5)) is parameters.of(Sampling(top_p=0.5))
 
 
 def test_samples_with_seeds_are_asked_for_one_by_one() -> None:
     sampling = Sampling(seed=9)
     request = Request("/x", 0, "", None, sampling, n=2)
-    parameters = asking.Parameters({}, seeded=True).of(sampling)
-    found = json.loads(asking.ask_each(request, b"1,2", parameters, "r", 9))
+    parameters = request_bodies.Parameters({}, seeded=True).of(sampling)
+    found = json.loads(request_bodies.ask_each(request, b"1,2", parameters, "r", 9))
     assert found["input_ids"] == [[1, 2], [1, 2]]
     assert [each["sampling_seed"] for each in found["sampling_params"]] == [9, 10]
 
@@ -80,11 +80,13 @@ def test_images_go_with_the_text_around_them() -> None:
     seen = Message("user", "What?", ((0, Image("https://e.org/a.png")),))
     chain = Messages.of([seen])
     assert chain is not None
-    found = json.loads(b"{" + asking.of_images("<image>What?", chain) + b"}")
+    found = json.loads(b"{" + request_bodies.of_images("<image>What?", chain) + b"}")
     assert found == {"text": "<image>What?", "image_data": ["https://e.org/a.png"]}
 
 
 def test_scores_are_asked_for_from_the_last_token_of_the_prompt() -> None:
-    found = json.loads(asking.ask_scores([[1, 2, 3]], 2, Sampling(extra=(("lora", "x"),)), "r"))
+    found = json.loads(
+        request_bodies.ask_scores([[1, 2, 3]], 2, Sampling(extra=(("lora", "x"),)), "r")
+    )
     assert (found["logprob_start_len"], found["lora_path"]) == (1, "x")
     assert found["sampling_params"] == {"max_new_tokens": 0, "temperature": 0}

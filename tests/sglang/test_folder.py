@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from appl_backends.sglang.folder import defaults_of, folder_of
+from appl_backends.sglang.model_folder import defaults_of, folder_of
 
 
 def test_a_path_is_a_folder(tmp_path: Path) -> None:

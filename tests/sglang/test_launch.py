@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from appl.errors import MissingExtra, Unsupported
-from appl_backends.sglang.child import LaunchFailed
 from appl_backends.sglang.launch import launched
 from appl_backends.sglang.plan import Plan, check_installed
+from appl_backends.sglang.server_process import LaunchFailed
 
 FAKE = """
 import json, os, signal, sys, threading

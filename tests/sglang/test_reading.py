@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from appl.backend import Sampling
 from appl.errors import BackendUnavailable, MalformedResponse
 from appl_backends.sglang import answers
-from appl_backends.sglang.reading import Growing, Reader, Thinking
+from appl_backends.sglang.answer_text import Growing, Reader, Thinking
 from appl_backends.sglang.tools import STYLES, Offer, offer_of
 
 TOOL = json.dumps({"name": "f", "description": "", "parameters": {"type": "object"}})

@@ -59,7 +59,7 @@ if __name__ == "__main__":
     print(main())
 """
 OURS = ("openai", "litellm", "sglang", "embedded")
-_MODULES = ("openai.body:OPTIONS", "litellm:_OPTIONS", "sglang.asking:OPTIONS")
+_MODULES = ("openai.body:OPTIONS", "litellm:_OPTIONS", "sglang.request_bodies:OPTIONS")
 
 
 def signature(backend: str) -> set[str]:

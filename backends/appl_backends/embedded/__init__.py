@@ -33,7 +33,7 @@ from appl.errors import (
 )
 from appl.price import Free
 from appl.threads import start as start_thread
-from appl_backends.choosing import scored
+from appl_backends.embedded.blas_threads import BlasThreads
 from appl_backends.embedded.cache import Cache
 from appl_backends.embedded.constraint import Constraints, Wanted
 from appl_backends.embedded.engine import Engine
@@ -42,10 +42,10 @@ from appl_backends.embedded.naive import NaiveCache
 from appl_backends.embedded.radix import BLOCK, RadixCache
 from appl_backends.embedded.sampler import TOLERANCE, Draw, fresh_seed
 from appl_backends.embedded.task import Piece, Task
-from appl_backends.embedded.threads import BlasThreads
 from appl_backends.embedded.tokenizer import Encoded, Tokenizer, is_begun, too_long
 from appl_backends.embedded.tools import announced, offer
 from appl_backends.embedded.worker import Worker
+from appl_backends.option_scores import scored
 
 MODEL = "embedded"
 WEIGHTS = Path(__file__).parent / "weights"

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from appl import threads
 from appl.backend import Response
 from appl.errors import BackendError
+from appl_backends.embedded.blas_threads import BlasThreads
 from appl_backends.embedded.engine import Engine
 from appl_backends.embedded.task import Failed, Outcome, Piece, Task
-from appl_backends.embedded.threads import BlasThreads
 
 
 @dataclass(slots=True, eq=False)

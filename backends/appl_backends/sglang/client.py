@@ -41,12 +41,12 @@ from appl.errors import (
 )
 from appl.price import Free
 from appl.prompt.secret import conceal
-from appl_backends.choosing import scored
-from appl_backends.sglang import answers, asking
+from appl_backends.option_scores import scored
+from appl_backends.sglang import answers, request_bodies
+from appl_backends.sglang.answer_text import Growing, Reader
 from appl_backends.sglang.heads import Head
 from appl_backends.sglang.probe import Server, probe
-from appl_backends.sglang.reading import Growing, Reader
-from appl_backends.sglang.ready import Ready, check_tokenizer, load
+from appl_backends.sglang.server_setup import Ready, check_tokenizer, load
 from appl_backends.sglang.tokens import Run, begun
 from appl_backends.sglang.tools import Offer, offer_of
 from appl_backends.sglang.wire import STOP_S, Wire
@@ -128,7 +128,7 @@ class SGLang:
         self._aborts: set[asyncio.Task[None]] = set()
         self._closed = False
         self.profile = Profile(
-            "sglang", FEATURES, asking.OPTIONS, default_model=model, concurrency=connections
+            "sglang", FEATURES, request_bodies.OPTIONS, default_model=model, concurrency=connections
         )
 
     # -- what it offers
@@ -159,7 +159,7 @@ class SGLang:
         ready = self._ready or await self._connected()
         prompt = await self._prompt(ready, request)
         rid = self._rid()
-        body = asking.ask_nothing(prompt[:tokens], request.sampling, rid)
+        body = request_bodies.ask_nothing(prompt[:tokens], request.sampling, rid)
         await self._asked(rid, self._wire.post("/generate", body))
         prompt.computed(tokens)
 
@@ -282,11 +282,13 @@ class SGLang:
         messages, seed = request.messages, request.sampling.seed
         if messages is not None and messages.needs:
             text = ready.prompts.text(messages, request.sampling.tools)
-            return asking.ask(request, asking.of_images(text, messages), parameters, rid, more)
+            return request_bodies.ask(
+                request, request_bodies.of_images(text, messages), parameters, rid, more
+            )
         ids = prompt.all_text()
         if seed is not None and request.n > 1 and ready.server.deterministic:
-            return asking.ask_each(request, ids, parameters, rid, seed, more)
-        return asking.ask(request, asking.of_ids(ids), parameters, rid, more)
+            return request_bodies.ask_each(request, ids, parameters, rid, seed, more)
+        return request_bodies.ask(request, request_bodies.of_ids(ids), parameters, rid, more)
 
     async def _generated(self, ready: Ready, request: Request, prompt: Run) -> Any:
         rid = self._rid()
@@ -349,7 +351,7 @@ class SGLang:
             return
         for wire in self._workers or (self._wire,):
             path = "/abort_request"
-            stopping = wire.within(STOP_S, wire.post(path, asking.ask_to_stop(rid)), path)
+            stopping = wire.within(STOP_S, wire.post(path, request_bodies.ask_to_stop(rid)), path)
             task = asyncio.ensure_future(stopping)
             self._aborts.add(task)  # the loop itself keeps no strong reference to a task
             task.add_done_callback(self._abort_over)
@@ -409,7 +411,7 @@ class SGLang:
         if prompt.cold() * (len(choices) - 1) > _COLD:
             await self.warm(request, start)
         rid = self._rid()
-        body = asking.ask_scores(whole, start, sampling, rid)
+        body = request_bodies.ask_scores(whole, start, sampling, rid)
         found = await self._asked(rid, self._wire.post("/generate", body))
         prompt.computed(start)
         listed = answers.answers(found, len(choices), self._wire.who)
@@ -433,7 +435,7 @@ class SGLang:
     ) -> list[list[float]]:
         """The log-probabilities of the tokens of *choices* without a prompt; 0 for each first."""
         rid = self._rid()
-        body = asking.ask_scores(choices, 0, sampling, rid)
+        body = request_bodies.ask_scores(choices, 0, sampling, rid)
         found = await self._asked(rid, self._wire.post("/generate", body))
         listed = answers.answers(found, len(choices), self._wire.who)
         return [[0.0, *answers.scores(each, 1, self._wire.who)] for each in listed]

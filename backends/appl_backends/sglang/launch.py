@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from appl.errors import BackendError
-from appl_backends.sglang.child import POLL_S, Child, LaunchFailed, Tell, free_port
 from appl_backends.sglang.plan import Plan, check_installed
+from appl_backends.sglang.server_process import POLL_S, Child, LaunchFailed, Tell, free_port
 
 
 @dataclass(slots=True)

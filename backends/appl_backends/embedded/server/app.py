@@ -26,7 +26,7 @@ from appl_backends.embedded.server.jobs import Jobs
 from appl_backends.embedded.server.keys import Keys
 from appl_backends.embedded.server.native import Generate
 from appl_backends.embedded.server.refusal import Refusal, refusal_of
-from appl_backends.embedded.server.words import Words
+from appl_backends.embedded.server.special_tokens import Words
 from appl_backends.embedded.task import Task
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

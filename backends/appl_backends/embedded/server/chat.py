@@ -38,8 +38,8 @@ from appl_backends.embedded.server.shapes import (
     usage,
     wants_usage,
 )
+from appl_backends.embedded.server.special_tokens import Words
 from appl_backends.embedded.server.sse import Events
-from appl_backends.embedded.server.words import Words
 from appl_backends.embedded.task import Piece, Run, Task
 
 _FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id")

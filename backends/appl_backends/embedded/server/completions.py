@@ -24,8 +24,8 @@ from appl_backends.embedded.server.shapes import (
     usage,
     wants_usage,
 )
+from appl_backends.embedded.server.special_tokens import Words
 from appl_backends.embedded.server.sse import Events
-from appl_backends.embedded.server.words import Words
 from appl_backends.embedded.task import Run, Task
 
 DEFAULT_TOKENS = 16

@@ -18,8 +18,8 @@ from appl_backends.embedded.server.jobs import Job, Jobs
 from appl_backends.embedded.server.native_answer import AnswerWriter, Extent
 from appl_backends.embedded.server.native_request import Asked, Batch, Reader
 from appl_backends.embedded.server.refusal import Refusal, refusal_of, streamed
+from appl_backends.embedded.server.special_tokens import Words
 from appl_backends.embedded.server.sse import Events
-from appl_backends.embedded.server.words import Words
 from appl_backends.embedded.task import Piece
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from appl_backends.embedded.probe import Entry, Probe, Scored
 from appl_backends.embedded.server.jobs import Job
 from appl_backends.embedded.server.native_request import Asked
-from appl_backends.embedded.server.words import Words
+from appl_backends.embedded.server.special_tokens import Words
 from appl_backends.embedded.task import Run
 
 

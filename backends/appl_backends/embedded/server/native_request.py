@@ -18,7 +18,7 @@ from appl_backends.embedded.server.fields import Fields, are_tokens
 from appl_backends.embedded.server.jobs import Job
 from appl_backends.embedded.server.refusal import Refusal
 from appl_backends.embedded.server.sampling import MOST_PRIORITY, Params, params
-from appl_backends.embedded.server.words import Words
+from appl_backends.embedded.server.special_tokens import Words
 from appl_backends.embedded.task import Task
 
 _UNSUPPORTED = (

@@ -11,7 +11,7 @@ from appl_backends.embedded import MODEL
 from appl_backends.embedded.probe import Entry
 from appl_backends.embedded.server.fields import Fields
 from appl_backends.embedded.server.refusal import Refusal
-from appl_backends.embedded.server.words import Words
+from appl_backends.embedded.server.special_tokens import Words
 from appl_backends.embedded.task import Run, Task
 
 _NAMES = ("", MODEL, "default")

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appl.errors import ConfigError
-from appl_backends.sglang.asking import Parameters
-from appl_backends.sglang.folder import defaults_of, folder_of
+from appl_backends.sglang.answer_text import THINK, THOUGHT, Thinking
 from appl_backends.sglang.heads import Heads
+from appl_backends.sglang.model_folder import defaults_of, folder_of
 from appl_backends.sglang.probe import Server, tokens_of
-from appl_backends.sglang.reading import THINK, THOUGHT, Thinking
+from appl_backends.sglang.request_bodies import Parameters
 from appl_backends.sglang.template import ChatTemplate, load_template
 from appl_backends.sglang.tokens import Prompts, Tokenizer
 from appl_backends.sglang.tools import Style, style_of
