@@ -60,7 +60,7 @@ class Callees:
     nested: set[str] = field(default_factory=set)
 
     def kind(self, func: ast.expr) -> str:
-        """``gen``, ``program``, ``role``, …, ``keeps`` for what does not wait, ``plain``."""
+        """The kind of a callee: ``gen``, ``program``, ``role``, …; ``keeps`` if it never waits."""
         value = self.names.object_of(func)
         if value is UNKNOWN:
             return self._by_name(func)
@@ -72,7 +72,7 @@ class Callees:
         return "keeps" if name in _KEEPS or name in _HOLDERS else "plain"
 
     def name(self, func: ast.expr) -> str:
-        """The name under which appl publishes what is called, else the one that is written."""
+        """The name under which appl publishes the callee, else the name in the source."""
         published = origin(self.names.object_of(func))
         return published or str(getattr(func, "attr", getattr(func, "id", "")))
 

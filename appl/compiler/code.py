@@ -49,10 +49,10 @@ def assemble(lowered: Lowered, found: FunctionSource, user: CodeType) -> CodeTyp
 
 
 def place(code: CodeType, hooks: Hooks) -> CodeType:
-    """*code* with the hooks in place; also in the functions inside it, used there or not.
+    """*code* with the hooks in place of the placeholder, also in the functions inside it.
 
-    So compiled code is known by its last constant. Classes and ``@ppl`` functions inside it are
-    not compiled with it.
+    The hooks become its last constant even where nothing uses them: by that, compiled code is
+    recognised. Classes and ``@ppl`` functions inside it are compiled by themselves.
     """
     constants: list[Any] = []
     for constant in code.co_consts:
@@ -112,7 +112,7 @@ def _module(lowered: Lowered, found: FunctionSource, user: CodeType) -> ast.Modu
 
 
 def _bare(node: Def) -> Def:
-    """The ``def`` without what is evaluated outside it: only its code is wanted.
+    """The ``def`` without the parts that are evaluated outside it: only its code is needed.
 
     Code begins at the line of the first decorator, so a constant keeps that line.
     """
@@ -148,7 +148,7 @@ def _inside(code: CodeType, name: str) -> CodeType:
 
 
 def _renamed(code: CodeType, prefix: str, wanted: str) -> CodeType:
-    """*code* and what is inside it with qualified names as if there had been no factory."""
+    """*code* and its nested code with the qualified names that they had without the factory."""
     constants = tuple(
         _renamed(each, prefix, wanted) if isinstance(each, CodeType) else each
         for each in code.co_consts
@@ -173,7 +173,7 @@ def _check_same(code: CodeType, user: CodeType) -> None:
 
 
 def _remember_nested(code: CodeType, lowered: Lowered, found: FunctionSource) -> None:
-    """The ``@ppl`` functions inside are found again by their code, without the file."""
+    """Remembers the ``@ppl`` functions inside *code*, to find their source without the file."""
     wanted = {(first_line(each.node), each.node.name): each for each in lowered.nested}
     todo = [code] if wanted else []
     while todo:

@@ -44,7 +44,7 @@ class FlowState:
     dead: bool = False
 
     def copy(self) -> FlowState:
-        """A state that goes its own way."""
+        """An independent copy."""
         return FlowState(dict(self.names), self.prompt, self.waited, self.dead)
 
     def joined(self, other: FlowState) -> FlowState:
@@ -58,7 +58,7 @@ class FlowState:
         return FlowState(names, self.prompt | other.prompt, self.waited & other.waited)
 
     def finish(self, ids: frozenset[int], by: int) -> None:
-        """The values of *ids* are there from now on; node *by* waited for them."""
+        """Note that the values of *ids* exist from now on, as node *by* has waited for them."""
         self.waited |= ids
         for name, value in self.names.items():
             if value.ids & ids:
@@ -124,7 +124,7 @@ class Sketch:
         return number
 
     def escape(self, region: int | None, *, every: bool) -> None:
-        """The nearest loop around *region* may end early; with *every*, all loops around it."""
+        """Note that the nearest loop around *region* may end early; with *every*, all of them."""
         while region is not None:
             here = self.regions[region]
             if here.kind == "function":

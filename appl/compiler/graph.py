@@ -134,7 +134,7 @@ class _Builder:
         return role, ()
 
     def _template(self, node: Any) -> None:
-        """An f-string: what stands before a call that sees the prompt is a node of its own."""
+        """Add an f-string; the part before a call that sees the prompt is a node of its own."""
         text, value, part = "", NOTHING, 0
         parts: list[str | None] = []
         for piece in parts_of(node, self.source):
@@ -189,7 +189,7 @@ class _Builder:
             self._hold(node.target, value)
 
     def bind(self, target: ast.expr, value: Provenance) -> None:
-        """Give *target* a value; one that is taken apart is waited for."""
+        """Bind *target* to *value*; a value that is unpacked is waited for."""
         if isinstance(target, ast.Name):
             self.state.names[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
@@ -202,7 +202,7 @@ class _Builder:
             self._hold(target, value)
 
     def _hold(self, target: ast.expr, value: Provenance) -> None:
-        """An attribute or item of a name is set: the name now holds the value as well."""
+        """Note that the object of a name holds *value* too, as an attribute or an item."""
         while isinstance(target, ast.Attribute | ast.Subscript):
             if isinstance(target, ast.Subscript):
                 self.value(target.slice)
@@ -313,7 +313,7 @@ class _Builder:
             self._leaving(node, "with")
 
     def _leaving(self, node: ast.stmt, word: str) -> None:
-        """Behind a try, or a with that is not ours, everything started inside is finished."""
+        """Add the wait at the end of a ``try`` or foreign ``with`` for all that it started."""
         region = self.sketch.region(word, node, "", self.region)
         started = frozenset(
             number
@@ -369,7 +369,7 @@ class _Builder:
         return handle(self, node) if handle is not None else self._parts(node)
 
     def _parts(self, node: ast.AST) -> Provenance:
-        """An operator: it waits for what it works on."""
+        """The value of an operator, which waits for its operands."""
         result = NOTHING
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
@@ -384,7 +384,7 @@ class _Builder:
         return self.wait(value, node, why) if value.direct else value
 
     def wait(self, value: Provenance, place: Any, why: str) -> Provenance:
-        """*value* when it is there."""
+        """*value* after a wait, if it may not exist yet."""
         late = frozenset(
             each for each in value.ids - self.state.waited if self.sketch.is_future(each)
         )
@@ -513,7 +513,7 @@ class _Builder:
         return Provenance(frozenset({number}), kind != "map")
 
     def _ordinary(self, node: ast.Call, values: list[ast.expr]) -> Provenance:
-        """Any other function: it gets finished values."""
+        """The value of a call of any other function, which gets finished values."""
         func = node.func
         base = self.value(func) if isinstance(func, ast.Attribute) else NOTHING
         arguments = self.wait(self._union(values), node, f"argument of {_code(func)}()")

@@ -1,4 +1,4 @@
-"""A graph in print: as text, as a Mermaid flowchart, in the language of Graphviz.
+"""Formats of a graph: text, a Mermaid flowchart, the language of Graphviz.
 
 Invariant: all three show every node and every edge, data edges solid and prompt edges dashed.
 """
@@ -75,7 +75,7 @@ def _walk(
     show: Callable[[Node, int], None],
     leave: Callable[[int], None],
 ) -> None:
-    """The nodes in program order, with the regions that begin and end between them."""
+    """Calls *show* for the nodes in program order, *enter* and *leave* for the regions between."""
     inside: list[GraphRegion] = [graph.regions[0]]
     for node in graph.nodes:
         around = list(graph.within(node.region))

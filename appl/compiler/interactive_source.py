@@ -1,4 +1,4 @@
-"""Source that is in no file: the argument of ``python -c`` and the last statement of the REPL.
+"""Source outside files: the argument of ``python -c`` and the last statement of the REPL.
 
 Invariant: such text is used only if it compiles to the very code in question.
 """
@@ -43,7 +43,7 @@ def command(argv: Sequence[str]) -> str:
 
 
 def statement_of(code: CodeType) -> Sequence[str]:
-    """The lines of the interactive statement that contains *code*; none if they cannot be had."""
+    """The lines of the interactive statement that contains *code*; none if it is not known."""
     readline = sys.modules.get("readline")
     if readline is None:
         return []

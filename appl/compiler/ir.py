@@ -63,22 +63,22 @@ class Hooks(Protocol):
         """
 
     def region(self, catches: bool, /) -> AbstractContextManager[Any]:
-        """Around the body of a ``try``: leaving it waits for the calls started inside.
+        """Stands around the body of a ``try``; leaving it waits for the calls started inside.
 
-        ``catches``: there are handlers, so that each statement has the answers of its calls.
+        ``catches``: there are handlers, so each statement waits for the answers of its calls.
         """
 
     def kept(self, value: Any = None, /) -> Any:
-        """*value* itself, when the calls of this statement are answered; raises what failed.
+        """*value* itself, after the calls of this statement are answered; raises their errors.
 
-        It does something in a body that an exception may leave to a handler, and nowhere else.
+        It waits only in a body whose exceptions a handler may catch.
         """
 
     def gprep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
         """``prep`` in such a body: plain code is called when the calls before it are answered."""
 
     def scope(self, manager: Any, /) -> Any:
-        """Around a ``with`` item: one of ours as it is, any other with a region inside it."""
+        """Stands around a ``with`` item: one of ours stays, any other gets a region inside."""
 
     def aprep(
         self, f: Callable[..., Any], /, *args: Any, **kwargs: Any
@@ -250,7 +250,7 @@ class Graph:
 
 
 class InvalidGraph(AssertionError):
-    """A pass of the compiler is wrong; never the user's fault."""
+    """A pass of the compiler has a bug; it is never the user's fault."""
 
 
 def verify(graph: Graph) -> Graph:

@@ -1,4 +1,4 @@
-"""The ``try`` in plain Python that a late failure has passed by, found when the error is shown."""
+"""Finds the ``try`` in plain Python that was left before a call failed, for its error message."""
 
 from __future__ import annotations
 

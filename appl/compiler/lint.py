@@ -1,4 +1,4 @@
-"""``appl check``: what a reader of the source can say about a program before it runs.
+"""``appl check``: findings in the source of a program before it runs.
 
 Invariant: nothing of the program is imported or run; a finding names its rule, and a comment
 ``# appl: ignore[rule]`` on its line silences it.
@@ -43,7 +43,7 @@ _COMMENT = re.compile(r"#\s*appl:\s*ignore(?:\[([^\]]*)\])?")
 
 @dataclass(slots=True)
 class _Ignore:
-    """One comment: where it stands, which rules it silences (none: all), which it did silence."""
+    """One ignore comment: its place, the rules it names (none: all), the rules it silenced."""
 
     line: int
     column: int
@@ -217,7 +217,7 @@ def _comments(text: str) -> Iterator[_Ignore]:
 
 
 def _statement_lines(tree: ast.Module) -> dict[int, int]:
-    """For each line of a simple statement that spans several, its last line: comments go there."""
+    """The last line of each simple statement with several lines: a comment stands there."""
     lines: dict[int, int] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt) and not hasattr(node, "body"):

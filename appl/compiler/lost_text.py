@@ -1,6 +1,6 @@
-"""Why a prompt is empty: where the text stands that was meant to be in it, and what to write.
+"""Finds text that was meant for a prompt and does not reach it, with advice what to write.
 
-Invariant: nothing of the user's is run; what is not certain is not claimed.
+Invariant: no code of the user is run; only what is certain is claimed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The function that a line stands in, with the plain functions of its file by name."""
+    """The function around a line, with the plain functions of its file by name."""
 
     found: FunctionSource
     prompted: bool
@@ -74,7 +74,7 @@ def plain_functions(module: Module) -> dict[str, Def]:
 
 
 def cause_of(caller: Caller) -> Cause | None:
-    """Why the prompt of a function is empty; ``None`` if the source does not show it."""
+    """The cause of a function's empty prompt; ``None`` if the source does not show it."""
     node = caller.found.node
     for find in (_assigned, _helper, _printed, _yielded):
         if cause := next(find(caller), None):

@@ -1,6 +1,6 @@
 """The lowering: statements that are expressions go to the prompt, values are waited for.
 
-Invariant: what a function does besides is untouched; each generated node has the position of the
+Invariant: everything else in a function is untouched; each generated node has the position of the
 user's node that it stands for, and an unchanged node is shared with the file's tree.
 """
 
@@ -33,7 +33,7 @@ class Lowered:
 
 
 def docstring_of(node: Def, source: SourceFile, either: bool = False) -> str | None:
-    """The first statement's string if it is documentation, which three quotes make it.
+    """The first statement's string if it is documentation: written in three quotes.
 
     With *either*, a string in single quotes is documentation too.
     """
@@ -84,7 +84,7 @@ class _Lowering:
         return copied(node, decorator_list=decorators, args=args, body=body)
 
     def _nested_body(self, node: Def) -> list[ast.stmt]:
-        """A first string stays the docstring; in single quotes it is prompt text as well."""
+        """The body of a nested function; a first string in single quotes is also prompt text."""
         if docstring_of(node, self.source) is not None:
             return [node.body[0], *self._body(node.body[1:])]
         if docstring_of(node, self.source, either=True) is not None:
@@ -139,12 +139,12 @@ class _Lowering:
     # Statements that have their answers before the next begins
 
     def _catching_body(self, body: Sequence[ast.stmt], catches: bool = True) -> list[ast.stmt]:
-        """A body that an exception may leave to a handler, if *catches*."""
+        """A body whose exceptions a handler may catch, if *catches*."""
         with self._in_scope(self.awaits, self.guarded or catches):
             return self._body(body)
 
     def _kept(self, node: ast.expr | None, lowered: Any) -> Any:
-        """*lowered*, the value of *node*, after the answers of what it started."""
+        """*lowered*, the value of *node*, after the answers of the calls that it started."""
         if node is None or not self.guarded or not may_start(node):
             return lowered
         if self.awaits:
@@ -152,13 +152,13 @@ class _Lowering:
         return self._hook("kept", lowered, lowered)
 
     def _settled(self, place: ast.AST) -> ast.stmt:
-        """A statement of its own that waits for what the one before, at *place*, started."""
+        """A statement that waits for the calls of the statement before it, at *place*."""
         word = copied(place, end_lineno=None, end_col_offset=None)
         hook: ast.expr = self._hook("akept" if self.awaits else "kept", word)
         return at(word, ast.Expr(value=at(word, ast.Await(value=hook)) if self.awaits else hook))
 
     def _target(self, node: ast.expr) -> Any:
-        """A target of an assignment: what it names is known before anything is stored."""
+        """The target of an assignment; the object it names is finished before the store."""
         lowered = self.visit(node)
         if not self.guarded or not may_start(node):
             return lowered
@@ -182,7 +182,7 @@ class _Lowering:
         )
 
     def _handed_out(self, node: _N) -> _N:
-        """The value of a ``yield``, or what a ``:=`` binds."""
+        """A ``yield`` or ``:=`` with its value lowered."""
         value = getattr(node, "value", None)
         return copied(node, value=value and self._kept(value, self.visit(value)))
 
@@ -199,7 +199,7 @@ class _Lowering:
         return [self._tell(hook, value, self.visit(value))]
 
     def _parts(self, node: Any) -> list[ast.stmt]:
-        """An f-string statement: one item, each part told before the next is evaluated."""
+        """An f-string statement as one item; each part is added before the next is evaluated."""
         parts = parts_of(node, self.source)
         if all(isinstance(part, str) for part in parts):
             return [self._tell("text", node, constant("".join(parts), node))]
@@ -221,7 +221,7 @@ class _Lowering:
         return self._tell("hole", node.value, self.visit(node.value), conversion, spec)
 
     def _augmented(self, node: ast.AugAssign) -> list[ast.stmt]:
-        """In an async def the old value of a name is awaited before it is added to."""
+        """``x += y`` in an async def, which awaits the old value of a name first."""
         value = self._kept(node.value, self._shallow(node.value))
         changed = copied(node, target=self.visit(node.target), value=value)
         if not isinstance(node.target, ast.Name) or self.plain(node.target):
@@ -235,7 +235,7 @@ class _Lowering:
         return copied(node, target=self.visit(node.target), value=value)
 
     def _try(self, node: ast.Try) -> ast.Try:
-        """Leaving a body whose errors are looked at waits for the calls started inside it."""
+        """A ``try`` with a region around its body, which waits for the calls started inside."""
         form, hook = (ast.AsyncWith, "aregion") if self.awaits else (ast.With, "region")
         word = copied(node, end_lineno=node.lineno, end_col_offset=node.col_offset + len("try"))
         catches = bool(node.handlers)
@@ -320,7 +320,7 @@ class _Lowering:
     # Expressions
 
     def visit(self, node: Any) -> Any:
-        """*node* lowered; the very same object where nothing changes."""
+        """*node* lowered; the same object if nothing changes."""
         if type(node) in LEAVES or type(node) is ast.Name:
             return node
         lower_it = _LOWERINGS.get(type(node))
@@ -389,7 +389,7 @@ class _Lowering:
         return copied(node, generators=generators, key=key, value=value)
 
     def _generators(self, nodes: list[ast.comprehension], lazy: bool) -> list[ast.comprehension]:
-        """The first iterable belongs to the scope outside, which matters to ``await``."""
+        """Lowered generators; the first iterable belongs to the outer scope, and may await."""
         lowered = []
         for index, node in enumerate(nodes):
             outside = self.awaits and not (lazy and index)
@@ -407,7 +407,7 @@ class _Lowering:
         return self._in_scope(awaits, self.guarded and awaits == self.awaits)
 
     def _compare(self, node: ast.Compare) -> ast.Compare:
-        """``x in text`` is C code that wants a real string; an async def awaits all it compares."""
+        """A comparison; ``x in text`` needs a finished text, an async def awaits all operands."""
         if all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
             return self._same_shape(node)
         operands = [node.left, *node.comparators]
@@ -477,7 +477,7 @@ class _Lowering:
     # Waiting
 
     def _shallow(self, node: ast.expr) -> ast.expr:
-        """An operand: its own methods wait in a sync body, an async one awaits it first."""
+        """An operand: in a sync body its own methods wait, in an async body it is awaited."""
         if not self.awaits or self.plain(node) or isinstance(node, _NEVER_FUTURES):
             return cast(ast.expr, self.visit(node))
         if isinstance(node, ast.BoolOp):
@@ -485,7 +485,7 @@ class _Lowering:
         return self._awaited("await_", self.visit(node))
 
     def _deep(self, node: ast.expr) -> ast.expr:
-        """A value that C code looks at: finished, also inside containers."""
+        """A value for C code, finished also inside containers."""
         lowered: ast.expr = self.visit(node)
         if self.plain(node):
             return lowered
@@ -567,7 +567,7 @@ _LOWERINGS: dict[type[ast.AST], Callable[[_Lowering, Any], ast.AST]] = {
 
 
 def _as_method_call(call: ast.Call, func: ast.expr) -> ast.Call:
-    """Python reports a call of a method on the line of the method's name; so does this."""
+    """*call* on the line of the method's name, where Python reports a call of a method."""
     if isinstance(func, ast.Attribute) and func.end_lineno != call.lineno:
         call.lineno = func.end_lineno or call.lineno
         call.col_offset = max((func.end_col_offset or 0) - len(func.attr.encode()), 0)

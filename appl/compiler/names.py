@@ -15,7 +15,7 @@ from typing import Any, Final, final
 
 @final
 class Unknown:
-    """No object can be had for the expression before the program runs."""
+    """Stands for an expression whose object is not known before the program runs."""
 
 
 UNKNOWN: Final = Unknown()
@@ -28,7 +28,7 @@ class Names:
         self._bound, self._outer = bound, outer
 
     def object_of(self, node: ast.expr) -> Any:
-        """The object that a global or closed-over name, or an attribute of a module, stands for."""
+        """The object of a global or closed-over name, or of a module's attribute."""
         if isinstance(node, ast.Name):
             return self._named(node.id)
         if isinstance(node, ast.Attribute):

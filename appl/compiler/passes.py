@@ -82,7 +82,7 @@ class Translated:
         self._compiled, self._names = compiled, names
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process: what is needed to run, without the module that it was found in."""
+        """The state for another process: enough to run, without the module it was found in."""
         kept = ("code", "free", "kind", "docstring", "file", "line", "notes")
         return {name: getattr(self, name) for name in kept}
 
@@ -111,7 +111,7 @@ _known: dict[tuple[int, CompilerOptions], tuple[weakref.ref[CodeType], _Compiled
 
 
 def translate(f: FunctionType, options: CompilerOptions = _DEFAULT) -> Translated:
-    """The lowered code of *f*; refuses what cannot be compiled."""
+    """The lowered code of *f*. Raises ``PromptSyntaxError`` if it cannot be compiled."""
     key = id(f.__code__), options
     known = _known.get(key)
     if known is None or known[0]() is not f.__code__:

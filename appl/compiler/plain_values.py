@@ -24,9 +24,9 @@ _FINISHED = frozenset(
 
 
 class PlainValues:
-    """Tells for one function what cannot hold a future.
+    """Tells which expressions of one function cannot hold a future.
 
-    ``locals`` are the names that are bound, everywhere in the function, to values that cannot.
+    ``locals`` are the names that every binding in the function binds to such an expression.
     """
 
     def __init__(self, names: Names, survey: Survey) -> None:
@@ -50,7 +50,7 @@ class PlainValues:
 
     @contextmanager
     def inside(self, generators: Sequence[ast.comprehension]) -> Iterator[None]:
-        """In a comprehension, whose targets may be plain while they last."""
+        """The block is inside a comprehension, whose targets may be plain there."""
         before = self.locals
         for generator in generators:
             if isinstance(generator.target, ast.Name):
@@ -64,7 +64,7 @@ class PlainValues:
         return name in _FINISHED and self._names.is_builtin(name)
 
     def _rule_out(self, survey: Survey) -> None:
-        """Start from every local name and take away what gets a value that may hold a future."""
+        """Start with all local names and remove those whose value may hold a future."""
         candidates = survey.rooted
         while True:
             self.locals = frozenset(candidates)
@@ -85,7 +85,7 @@ class PlainValues:
 
 
 def _operands(node: ast.expr) -> Sequence[ast.expr] | None:
-    """The expressions on which it depends whether the value of *node* is plain."""
+    """The parts of *node* that decide whether its value is plain."""
     if isinstance(node, ast.UnaryOp):
         return [] if isinstance(node.op, ast.Not) else [node.operand]
     if isinstance(node, ast.BinOp):

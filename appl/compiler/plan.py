@@ -121,7 +121,7 @@ def make_plan(graph: Graph, find: Find, arguments: Mapping[str, Any] | None = No
 
 @dataclass(frozen=True, slots=True)
 class _Activation:
-    """One way into a function: from where, how often, and behind which prompt.
+    """A call path into a function, with its repetitions and the prompt before it.
 
     ``known`` are values of parameters, ``passed`` those that are parameters of the first function,
     handed on unchanged.
@@ -259,7 +259,7 @@ class _Walker:
 def _handed_on(
     here: _Activation, node: Node, graph: Graph
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Of the arguments of a call: the values that are known, and parameters that are passed on."""
+    """The known values among the arguments of a call, and the parameters passed on in it."""
     known: dict[str, Any] = {}
     passed: dict[str, str] = {}
     for name, value in _arguments(node, graph):
@@ -274,7 +274,7 @@ def _handed_on(
 
 
 def _arguments(node: Node, graph: Graph) -> Iterator[tuple[str, ast.expr]]:
-    """The arguments of a call by the parameters they are for, where the call shows that."""
+    """The arguments of a call by parameter, as far as the call shows it."""
     try:
         call = expression_tree(node.label)
     except SyntaxError:  # a label that was cut
@@ -322,7 +322,7 @@ def _shared_part(graph: Graph, tips: list[int]) -> list[Node]:
 
 
 def _ancestors(graph: Graph, tip: int) -> list[int]:
-    """The nodes of one prompt from *tip* to its beginning, where there is but one way."""
+    """The nodes of a prompt from *tip* back, as long as there is only one way."""
     found = [tip]
     while True:
         earlier = [each for each in graph.nodes[found[-1]].prompt if each < found[-1]]

@@ -32,7 +32,7 @@ def require_function(value: Any) -> FunctionType:
 
 
 def _maker(value: Any) -> str:
-    """The decorator that made *value* of a function, as far as its type says."""
+    """The name of the decorator that made *value*, if its type tells."""
     return "cache" if isinstance(value, functools._lru_cache_wrapper) else type(value).__name__
 
 
@@ -57,7 +57,7 @@ def refuse_wrapper(found: FunctionSource) -> PromptSyntaxError:
 def fence(
     found: FunctionSource, names: Names, f: FunctionType, *, ctx: str, parallel: bool
 ) -> None:
-    """Refuse the function if it, or how it is decorated, cannot be compiled."""
+    """Refuse the function if it or its decoration cannot be compiled."""
     _innermost(found, names, f)
     generator = inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f)
     fence_source(found, names, ctx=ctx, parallel=parallel, generator=generator)
@@ -66,7 +66,7 @@ def fence(
 def fence_source(
     found: FunctionSource, names: Names, *, ctx: str, parallel: bool, generator: bool
 ) -> None:
-    """Refuse what the source alone shows to be impossible."""
+    """Refuse a function that cannot be compiled, judged by its source alone."""
     if parallel:
         _may_be_parallel(found, names, ctx, generator)
     for statement in _own_statements(found.node):
@@ -87,7 +87,7 @@ def _described(value: Any) -> str:
 
 
 def _innermost(found: FunctionSource, names: Names, f: FunctionType) -> None:
-    """``@ppl`` above a decorator that wraps: what it was given is the wrapper."""
+    """Refuse ``@ppl`` above a decorator that wraps, as it would compile the wrapper."""
     if "__wrapped__" not in f.__dict__ or _ppl_decorator(found, names) is not None:
         return
     inner = inspect.unwrap(f)
@@ -135,7 +135,7 @@ def _text_of_spec(spec: ast.expr | None) -> str:
 
 
 def _own_statements(node: ast.AST) -> Any:
-    """Every statement of the function, also of those inside it but not of classes."""
+    """All statements of the function and of functions inside it, but not of classes."""
     todo: list[Any] = list(getattr(node, "body", ()))
     while todo:
         statement = todo.pop()

@@ -69,7 +69,7 @@ class Facts:
 
     @classmethod
     def of(cls, module: Module, prompted: Container[str]) -> Facts:
-        """Those of *module*, whose functions at the paths *prompted* are prompt functions."""
+        """The facts of *module*, whose functions at the paths *prompted* are prompt functions."""
         texts = {
             each.path: ast.unparse(each.node.returns)
             for each in module.functions.values()
@@ -112,7 +112,7 @@ _TEXTS = ("str", "list[str]", "tuple[str, ...]", "Iterable[str]")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A prompt function with what is known of it."""
+    """A prompt function with the facts that rules use."""
 
     facts: Facts
     found: FunctionSource
@@ -204,7 +204,7 @@ def region_wait(subject: Subject) -> Iterator[LintFinding]:
 
 
 def _serialised(graph: Graph, wait: Node) -> list[tuple[GraphRegion, Node]]:
-    """The loops around *wait* in which it serialises calls of their own, with such a call."""
+    """The loops whose calls *wait* serialises, each with one of these calls."""
     found = []
     for region in reversed(graph.within(wait.region)):
         if region.kind == "function":
@@ -245,7 +245,7 @@ def _sources(node: Node) -> tuple[int, ...]:
 
 
 def _independent_after(graph: Graph, wait: Node) -> Node | None:
-    """The first call behind *wait* that needs nothing of what is waited for."""
+    """The first call behind *wait* that does not need the awaited values."""
     around = [each.id for each in graph.within(wait.region)]
     for node in graph.nodes[wait.id + 1 :]:
         same_way = graph.within(node.region)[: len(around)]

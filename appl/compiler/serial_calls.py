@@ -38,14 +38,14 @@ _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 @dataclass(frozen=True, slots=True)
 class WaitingFunction:
-    """A prompt function that may wait inside, and where it does."""
+    """A prompt function that may wait inside, with the line where it does."""
 
     node: ast.FunctionDef
     line: int
 
 
 def waiters(programs: Mapping[str, tuple[ast.AST, Graph]]) -> dict[str, WaitingFunction]:
-    """Of the synchronous functions in *programs*, by name, those that wait for their own calls."""
+    """The synchronous functions in *programs* that wait for their own calls, by name."""
     found: dict[str, WaitingFunction] = {}
     for name, (node, graph) in programs.items():
         line = _wait_line(graph)
@@ -82,7 +82,7 @@ def _wait_line(graph: Graph) -> int:
 def _callers(
     programs: Mapping[str, tuple[ast.AST, Graph]], found: Mapping[str, WaitingFunction]
 ) -> dict[str, WaitingFunction]:
-    """Those that call a waiting one, and so wait too."""
+    """The functions that call a waiting one, and so wait too."""
     more: dict[str, WaitingFunction] = {}
     for name, (node, _) in programs.items():
         if name not in found and isinstance(node, ast.FunctionDef) and not _leaves_traces(node):
@@ -113,7 +113,7 @@ def _scopes(tree: ast.Module) -> Iterator[ast.Module | ast.FunctionDef | ast.Asy
 
 
 def _bound(scope: ast.AST) -> set[str]:
-    """The names that a function has of its own; of a module, none of its functions."""
+    """The names that a scope binds; a module's functions are left out."""
     if isinstance(scope, ast.Module):
         return {each.id for each in walk(scope.body) if _stored(each)}  # type: ignore[attr-defined]
     inside = {each.name for each in ast.walk(scope) if isinstance(each, _INNER[:2])}
@@ -145,7 +145,7 @@ def _calls(body: Collection[ast.AST], names: Collection[str]) -> Iterator[ast.Ca
 def _repeated(
     node: ast.AST, names: Collection[str], imported: Mapping[str, str]
 ) -> ast.Call | None:
-    """The call that *node*, if it is such a loop, makes each time round."""
+    """The call that the loop *node* repeats; ``None`` for another node."""
     if isinstance(node, ast.ListComp | ast.SetComp):
         return _in_comprehension(node, [node.elt], names)
     if isinstance(node, ast.DictComp):
@@ -184,7 +184,7 @@ def _in_call(
 
 
 def _in_loop(node: ast.For, names: Collection[str]) -> ast.Call | None:
-    """A call in a ``for`` whose arguments nothing in the loop has changed, nor can end."""
+    """A call in a ``for`` whose arguments the loop does not change, if nothing ends the loop."""
     inside = list(walk(node.body))
     if any(isinstance(each, _LEAVES) for each in inside):
         return None
@@ -238,7 +238,7 @@ def _finding(
 
 
 def _mapped(loop: ast.AST, call: ast.Call) -> str:
-    """The ``map`` that does the same as a simple list; empty where the loop is more than that."""
+    """The ``map`` that equals a simple list comprehension; empty for any other loop."""
     if not isinstance(loop, ast.ListComp) or loop.elt is not call or call.keywords:
         return ""
     one = loop.generators[0]

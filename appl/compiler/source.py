@@ -27,7 +27,7 @@ DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """The text of one file, by line; ``given`` is what linecache takes for its lines."""
+    """The text of one file, by line; ``given`` is the list that linecache holds."""
 
     file: str
     lines: Sequence[str]
@@ -84,7 +84,7 @@ _nested: dict[int, tuple[weakref.ref[CodeType], FunctionSource]] = {}
 
 
 def find(f: FunctionType) -> FunctionSource:
-    """The definition of *f*; raises what says why there is none."""
+    """The definition of *f*. Raises ``SourceUnavailable`` or ``PromptSyntaxError``."""
     code = f.__code__
     if is_remembered(code):
         return _nested[id(code)][1]
@@ -97,7 +97,7 @@ def find(f: FunctionType) -> FunctionSource:
 
 
 def remember(code: CodeType, found: FunctionSource) -> None:
-    """Note where the code of a nested function comes from, whatever its file says later."""
+    """Remember the definition of a nested function's code, even if its file changes later."""
     key = id(code)
     forget = functools.partial(_forget, _nested, key)
     _nested[key] = (weakref.ref(code, forget), found)

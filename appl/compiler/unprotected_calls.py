@@ -1,4 +1,4 @@
-"""A ``try`` in plain Python around a prompt call whose answer it leaves before that is there.
+"""Finds prompt calls in plain Python whose ``try`` is left before their answer exists.
 
 Invariant: a call is named only where its future certainly leaves the ``try`` unread.
 """
@@ -22,7 +22,7 @@ _INNER = (ast.FunctionDef, ast.AsyncFunctionDef)
 def findings(
     file: str, tree: ast.Module, prompted: Mapping[str, ast.AST], imported: Mapping[str, str]
 ) -> Iterator[LintFinding]:
-    """The calls of a file that its plain functions, and its top level, do not protect."""
+    """Findings for calls in plain functions and at top level that a ``try`` does not protect."""
     own = {id(node) for node in prompted.values()}
     late = {name for name, node in prompted.items() if _gives_future(node)}
     late |= {name for name, path in imported.items() if path == "appl.gen"}

@@ -1,4 +1,4 @@
-"""The check of lowered code against what the other passes rely on.
+"""Checks lowered code for the properties that later passes rely on.
 
 Invariant: after it, every node is on a line of the user's function, and the hooks are reached by
 their names only, and awaited where they have to be.
@@ -14,11 +14,11 @@ from appl.compiler.source import Def, first_line
 
 
 class InvalidCode(AssertionError):
-    """A pass of the compiler is wrong; never the user's fault."""
+    """A pass of the compiler has a bug; it is never the user's fault."""
 
 
 def verify_lowered(node: Def, original: Def) -> None:
-    """Check the lowered *node*; what it shares with *original* is checked as well."""
+    """Check the lowered *node*, including the parts that it shares with *original*."""
     first, last = first_line(original), original.end_lineno or original.lineno
     awaited: set[int] = set()
     todo: list[ast.AST] = [node]

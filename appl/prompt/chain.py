@@ -21,9 +21,9 @@ Part = str | Lazy | Image | Audio | Message
 
 
 class PromptSlot:
-    """A lazy part that stands for any number of nodes: kept for what is said there later.
+    """A lazy part that stands for any number of nodes, which are said there later.
 
-    ``voice`` is the one in which they are said, unless they are said in one of their own.
+    They have the ``voice`` of the slot unless they have one of their own.
     """
 
     __slots__ = ("voice",)
@@ -160,7 +160,7 @@ class PromptNode:
         part: Part | None = None,
         apart: bool | None = None,
     ) -> PromptNode:
-        """The same in another prompt, after *parent*; what is given may be another."""
+        """A copy of this node in another prompt, after *parent*, with the given changes."""
         return PromptNode(
             parent,
             self.voice if voice is None else voice,
@@ -174,7 +174,7 @@ class PromptNode:
         """The rendered conversation up to here; every lazy part must be ready.
 
         Adjacent items of one speaker form one message; system text moves to the front. ``None``
-        when all parts are places that stayed empty.
+        when all parts are slots that stayed empty.
         """
         if not self._is_rendered:
             fresh: list[PromptNode] = []
@@ -219,7 +219,7 @@ def _needed(part: Media | Message) -> frozenset[str]:
 
 
 def parts_of(message: Message) -> list[PromptNode]:
-    """*message* as nodes of no prompt yet; one that calls tools, or answers a call, stays whole."""
+    """*message* as nodes without a parent; one with tool calls or a tool's result stays whole."""
     voice = Voice(message.role, message.name, UNFORMATTED)
     if message.whole:
         return [PromptNode(None, voice, message.plain())]
@@ -228,7 +228,7 @@ def parts_of(message: Message) -> list[PromptNode]:
 
 
 def nodes_of(parent: PromptNode | None, messages: Iterable[Message]) -> PromptNode | None:
-    """*messages* after *parent*, each a message of its own, where it stands."""
+    """The last node after appending *messages* to *parent*, each as a message of its own."""
     for message in messages:
         for node in parts_of(message):
             parent = node.after(parent, apart=node.starts)
@@ -245,7 +245,7 @@ def _stretches(fresh: list[PromptNode]) -> Iterator[tuple[int, int]]:
 
 
 def _with_slots_filled(nodes: list[PromptNode]) -> list[PromptNode]:
-    """*nodes* with what stands in the places that were kept for others."""
+    """*nodes* with the nodes of slots in their places."""
     found: list[PromptNode] = []
     stack = nodes[::-1]
     while stack:
@@ -258,7 +258,7 @@ def _with_slots_filled(nodes: list[PromptNode]) -> list[PromptNode]:
 
 
 def moved(nodes: list[PromptNode], old: Voice, new: Voice) -> list[PromptNode]:
-    """*nodes* that were said inside *old*, as they are said inside *new*."""
+    """*nodes* said inside *old*, as they would be said inside *new*."""
     if old is new:
         return nodes
     move = Moved(old, new)
@@ -307,9 +307,9 @@ class Prompt:
 
 
 class ObservedPrompt(Prompt):
-    """The prompt *of* a function, which calls *listener* whenever something is said through this.
+    """The prompt *of* a function; calls *listener* whenever something is said through it.
 
-    Its copies do not.
+    Its copies do not call it.
     """
 
     __slots__ = ("_listener", "_of")

@@ -27,7 +27,7 @@ class DefinitionType(type):
 
 
 def _named(kind: type) -> str | None:
-    """The name that a class gives its concept; else the first line of its documentation."""
+    """The class's name for its concept, else the first line of its documentation."""
     name = getattr(kind, "name", None)
     if name:
         return str(name)

@@ -66,7 +66,7 @@ _DETAILS = ("low", "high", "auto")
 
 
 def _check_detail(detail: Any) -> None:
-    """Refuse what is nearly a known word; a model may know others."""
+    """Refuse a misspelt known word; other words are left to the model."""
     if detail and detail not in _DETAILS:
         hint = nearest(detail, _DETAILS, 0.7) if isinstance(detail, str) else " "
         if hint:
@@ -278,7 +278,7 @@ def _read(path: str | os.PathLike[str]) -> bytes:
 
 
 def _octets(data: object) -> bytes:
-    """*data* as bytes; no number, of which ``bytes`` would make so many zeros."""
+    """*data* as bytes; refuses a number, which ``bytes`` would turn into zeros."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise InvalidOption(f"bytes are needed, got {data!r:.80}; for a file write from_file(path)")
     return bytes(data)

@@ -1,7 +1,7 @@
 """Origins of a prompt's text: runs of characters, each with the place that it comes from.
 
-Invariant: origins are told beside a text and never part of it: no digest, value or order depends on
-them, and a text without them is as good as one with.
+Invariant: origins stand beside a text and are never part of it: no digest, value or order depends
+on them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def line_of(origin: Origin) -> tuple[str, int] | None:
 
 
 def trail(before: int, at: int, spans: Spans) -> int:
-    """A number for *spans* at a place *at* after what is *before*: equal where the origins are."""
+    """A hash of *spans* at *at*, continued from *before*: equal where the origins are equal."""
     if len(spans) == 2:
         origin = spans[1]
         return hash((before, at, origin if type(origin) is not tuple else origin[1]))

@@ -36,7 +36,7 @@ def _joins_front(node: PromptNode) -> bool:
 
 
 def level_of(node: PromptNode) -> Level | None:
-    """The level that a part is an item of; what is a message of its own is none."""
+    """The level of which *node* is an item; a message of its own has none."""
     return UNFORMATTED if _is_message(node) else node.voice.level
 
 
@@ -51,7 +51,7 @@ def is_apart(node: PromptNode, answer: Message) -> bool:
 
 
 def _front(chain: Messages | None, system: list[Marked]) -> Messages | None:
-    """System text joins the front however late it is said: providers take it there only."""
+    """The chain with *system* text at the front, the only place where providers take it."""
     links = chain.links() if chain is not None else []
     first = next((i for i, link in enumerate(links) if link.message.role != "system"), len(links))
     front = _said(links[first - 1] if first else None, system)
@@ -163,7 +163,7 @@ class Renderer:
         self._close(answer.tool_calls)
 
     def _open(self, voice: Voice, apart: bool) -> None:
-        """Have a message of this speaker open."""
+        """Open a message of this speaker, unless one is open."""
         role, name = voice[:2]
         if not apart and role == self.role and name == self.name:
             return
@@ -175,7 +175,7 @@ class Renderer:
         self.role, self.name = role, name
 
     def _continue(self, last: Messages) -> None:
-        """Have the message of *last* open again."""
+        """Open the message of *last* again."""
         self.chain, self.length = last.parent, last.size
         self.media = list(last.outline.media)
         self.glued = self._ends_in_media()

@@ -1,6 +1,6 @@
-"""Ropes: long texts that go on, kept as their pieces.
+"""Ropes: long texts that grow, kept as their pieces.
 
-Invariant: a rope never changes; many that go on from one share it.
+Invariant: a rope never changes; all its continuations share it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from appl.prompt.origin import NOWHERE, Spans, joined, trail
 
 
 class Rope:
-    """The text of *base*, where there is one, with *added* at its end; *spans* are of *added*."""
+    """The text of *base*, if any, with *added* at its end; *spans* are those of *added*."""
 
     __slots__ = ("__weakref__", "_trail", "added", "base", "ends_line", "size", "spans")
 

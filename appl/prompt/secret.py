@@ -83,8 +83,8 @@ def is_likely(name: str) -> bool:
 def values_in(name: str, value: str) -> dict[str, str]:
     """The secrets in the environment variable *name*, by the names that stand for them.
 
-    That is the value where the name says so, what stands in it as in ``OTEL_…_HEADERS``, and the
-    password of a URL under any name.
+    They are the value itself if the name suggests a secret, the values of the pairs in variables
+    such as ``OTEL_…_HEADERS``, and the password of a URL under any name.
     """
     found = [unquote(each) for each in _PASSWORD.findall(value)] + _PASSWORD.findall(value)
     if is_likely(name):
@@ -130,7 +130,7 @@ def conceal(name: str, value: str | None) -> None:
 
 
 def concealed() -> dict[str, str]:
-    """The values that :func:`conceal` was given, by name. It is not changed later."""
+    """A snapshot of the values that :func:`conceal` was given, by name."""
     return _concealed
 
 
@@ -233,7 +233,7 @@ def cores(data: str) -> tuple[str, ...]:
 
 
 def _without_broken(text: str, data: str, shown: Callable[[], str]) -> str:
-    """*text* with *shown* wherever *data* stands but for line breaks."""
+    """*text* with *shown* in place of *data*, also where line breaks stand in it."""
     done, left = 0, list[str]()
     for first, end in spans(text, data):
         left += [text[done:first], as_bytes(shown())]

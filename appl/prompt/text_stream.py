@@ -49,7 +49,7 @@ class TextStream(Renderer):
             self._parted()
 
     def _parted(self) -> None:
-        """A message begins."""
+        """Begin a message: on a new line, after the first."""
         if self._has_text:
             self._new.append("\n")
         self._has_text = True
@@ -70,7 +70,7 @@ class TextStream(Renderer):
 
 
 def _whole(node: PromptNode) -> Message | None:
-    """The message that the part of *node* is, if it is a message of its own."""
+    """The message that *node* consists of; ``None`` if it is only a part of one."""
     if isinstance(node.part, Message):
         return node.part
     answer = message_of(node.lazy) if node.lazy is not None else None

@@ -14,8 +14,8 @@ from appl.prompt.message import RoleName
 class Voice(NamedTuple):
     """A role, the name of the speaker where there is one, and the innermost open format.
 
-    ``depth`` is how many roles are open: what a function says at the depth that it was called at
-    is said by whoever says its records.
+    ``depth`` is the number of open roles: text that a function says at its caller's depth is said
+    by whoever says its records.
     """
 
     role: RoleName

@@ -1,7 +1,7 @@
-"""The calls of two runs in pairs: which call of one run is which call of the other.
+"""Pairs the calls of two runs.
 
-Invariant: each call is in one pair; a call at the same address with the same content is always
-paired with its like, and one that only moved is found by its content before it counts as changed.
+Invariant: each call is in one pair; calls at the same address with the same content are always
+paired, and a call that only moved is found by its content before it counts as changed.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Pair:
 
 
 def aligned(a: Sequence[Call], b: Sequence[Call]) -> list[Pair]:
-    """The calls of *a* and *b* in pairs, in the order of *b*; those that only *a* has come last.
+    """The calls of *a* and *b* in pairs, in the order of *b*; calls of *a* alone come last.
 
-    In this order: the same address and content; the same scope and content, so another ordinal;
-    the same functions and content, so other occurrences; the same address; the same content
-    anywhere.
+    Calls are paired by, in this order: the same address and content; the same scope and content, so
+    another ordinal; the same functions and content, so other occurrences; the same address; the
+    same content anywhere.
     """
     left, partner = dict.fromkeys(range(len(a))), dict[int, int]()
     for key in (_in_place, _in_scope, _in_function, _at_address, _of_content):
@@ -57,7 +57,7 @@ def _claim(
     partner: dict[int, int],
     key: Callable[[Call], Hashable],
 ) -> None:
-    """Pair what has the same *key* and is not paired yet, in the order of both runs."""
+    """Pair the calls with the same *key* that are not paired yet, in the order of both runs."""
     known = _by_key(a, left, key)
     for i, call in enumerate(b):
         if i in partner:

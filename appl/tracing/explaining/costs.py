@@ -44,7 +44,7 @@ _MODELS, _OTHERS = 1000, "(others)"
 
 
 def prices_of(header: Mapping[str, Any]) -> dict[str, Price]:
-    """The prices that the settings of a recorded run held, also by the name within its backend."""
+    """The prices in a recorded run's settings, by model and by its name within the backend."""
     settings, found = header.get("settings"), dict[str, Price]()
     begins = f"{header.get('backend')}/"
     for key, row in settings.items() if isinstance(settings, dict) else ():
@@ -76,7 +76,7 @@ class Density:
         self._grown: dict[int, list[tuple[int, float]]] = {}
 
     def learn(self, call: Call) -> None:
-        """Take note of what the answer to *call* says of its prompt."""
+        """Note the prompt tokens that the answer to *call* reports."""
         response = call.response
         if response is None or call.source is not None or call.n != 1 or response.reused:
             return
@@ -219,7 +219,7 @@ class Costs:
         return not any(each.cost or each.unknown["cost"] for each in kinds)
 
     def line(self) -> str:
-        """All that there is of the four kinds, for a human, on one line."""
+        """The four kinds on one line for a human; empty kinds are left out."""
         return "; ".join(
             f"{kind.replace('_', ' ')} {shown(getattr(self, kind), kind)}"
             for kind in KINDS
@@ -228,7 +228,7 @@ class Costs:
 
 
 def of(trace: Trace, prices: Prices | None = None) -> Costs:
-    """The costs of all that *trace* holds, also of calls that a later process began again.
+    """The costs of all calls in *trace*, also of those that a later process repeated.
 
     *prices* replace those that the run's settings held.
     """
@@ -283,14 +283,14 @@ def _cost(response: Response, price: Price | None) -> int | None:
 
 
 def _again(call: Call, price: Price | None) -> Entry:
-    """An answer that was taken from another run; one that the user gave never cost anything."""
+    """The entry of an answer taken from another run; the user's own answers cost nothing."""
     if call.source == "pinned" or call.response is None:
         return "reused", Usage(0, 0, 0), 0
     return "reused", call.response.usage, _cost(call.response, price)
 
 
 def _failed(call: Call, price: Price | None, terms: Terms) -> Iterable[Entry]:
-    """The attempts that gave no answer: those that say what they used, and those in doubt."""
+    """The entries of failed attempts: those that report their usage, and those in doubt."""
     silent = [attempt for attempt in call.attempts if attempt.error is None]
     for attempt in call.attempts:
         if attempt.error is not None:
@@ -336,9 +336,9 @@ def _price_of(call: Call, prices: Prices) -> Price | None:
 
 
 def _prompt_tokens(call: Call, terms: Terms, at: int | None = None) -> int | None:
-    """About how many tokens the prompt of *call* has, as was thought at the time *at*.
+    """The estimated prompt tokens of *call*, with the density known at the time *at*.
 
-    ``None`` where its text is not there: it was not read, or digests stand in its place.
+    ``None`` if its text was not read, or digests stand in its place.
     """
     if call.messages is None or not terms.legible:
         return None

@@ -1,9 +1,9 @@
-"""The critical path of a run: what its end waited for, step by step, back to its begin.
+"""The critical path of a run: the steps that its end waited for, back to its begin.
 
-Each moment waited for the latest of what it needed: a call's begin for the answers in its prompt
-and for what its program was told before, the program for the call's end. Following that back from
-the last moment tiles the whole time of the run with what it was spent on (compare the critical path
-of Graham, Eick and others' activity networks).
+Each moment waited for the latest of its needs: a call's begin for the answers in its prompt and for
+the answers that its program got before, the program for the call's end. Following these waits back
+from the last moment divides the whole time of the run by what it was spent on (compare the critical
+path of Graham, Eick and others' activity networks).
 
 Invariant: the segments of a path follow each other without gaps, from the run's begin to its end.
 """
@@ -24,7 +24,7 @@ _TRIED, _EVENTS = 12, 600_000  # waits that are simulated, and events of all sim
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of the path: what ``kind`` of thing the time went to, and at which call if at one.
+    """A part of the path: the ``kind`` of work that took the time, and its call, if any.
 
     Besides the phases of a step the kinds are ``delivery`` (a finished answer waits for its
     program), and ``program`` (ordinary code, and waits that are not recorded).
@@ -119,7 +119,7 @@ def critical(run: Trace | Passes | Steps) -> Critical:
 
 
 def _predicted(flow: Flow, waits: list[tuple[int, int]]) -> list[OrderWait]:
-    """The waits for order with what they cost, the most costly first."""
+    """The waits for order with their predicted cost, the most costly first."""
     if not waits:
         return []
     model, address, where = RunModel(flow), flow.steps.address, flow.steps.where

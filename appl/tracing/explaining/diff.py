@@ -55,11 +55,11 @@ _SIGNS = re.compile("[\U000f0000-\U000fffff]")
 
 @dataclass(slots=True)
 class Difference:
-    """Something that is not the same in both runs.
+    """A difference between the two runs.
 
-    ``address`` is the one in the second run (for ``program`` and ``settings`` a name), ``was`` the
-    one in the first if that is another. ``causes`` are the addresses of the differences that it
-    follows from, ``through`` how; both are empty for a first cause. ``perhaps`` are answers in the
+    ``address`` is that in the second run (for ``program`` and ``settings`` a name), ``was`` that in
+    the first if it is another. ``causes`` are the addresses of the differences that it follows
+    from, and ``through`` says how; both are empty for a first cause. ``perhaps`` are answers in the
     prompt of a first cause that differ as well.
     """
 
@@ -90,7 +90,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Diff:
-    """The differences of two runs: causes in the order of the data's flow, then what follows.
+    """The differences of two runs: causes in the order of the data's flow, then consequences.
 
     ``same`` are the calls that are the same in both, ``calls`` all calls of each.
     """
@@ -141,9 +141,9 @@ class Diff:
 def compare(a: Trace | Passes, b: Trace | Passes, ignore: Collection[str] = ()) -> Diff:
     """The differences between *a* and *b*, without the aspects to *ignore* (of ``ASPECTS``).
 
-    With answers ignored, what follows from an answer alone is ignored as well. Of two runs that are
-    read in passes, only what differs is held. Raises ``ValueError`` for an aspect that there is
-    none of, and ``TraceError``.
+    With answers ignored, differences that follow from an answer alone are ignored as well. Of two
+    runs that are read in passes, only the parts that differ are held. Raises ``ValueError`` for an
+    unknown aspect, and ``TraceError``.
     """
     unknown = set(ignore) - set(ASPECTS)
     if unknown:
@@ -152,7 +152,7 @@ def compare(a: Trace | Passes, b: Trace | Passes, ignore: Collection[str] = ()) 
 
 
 class _Comparison:
-    """Two runs while they are compared: what differs in what came out of each call."""
+    """The state of a comparison: two runs, and the differing outputs of each call."""
 
     def __init__(self, both: Sifted, ignore: frozenset[str]) -> None:
         self._both, self._ignore = both, ignore
@@ -294,7 +294,7 @@ class _Comparison:
             found.perhaps = upstream[:3]
 
     def _after(self, found: Difference, start: float) -> None:
-        """With equal programs only a difference before can be the cause: the nearest one."""
+        """Make the nearest earlier difference the cause of *found*, if the programs are equal."""
         if not self._equal_programs:
             return
         scope = found.address.rpartition("/")[0]
@@ -313,7 +313,7 @@ class _Comparison:
         return head or self._told.get(_like(part))
 
     def _upstream(self, pair: Pair) -> list[str]:
-        """The calls whose answers differ and stand in this prompt, or in a prompt behind it."""
+        """The calls with differing answers in this prompt, or in the prompts that led to it."""
         found: list[str] = []
         todo: list[Iterable[str]] = [self._edges(pair)]
         seen = {pair.address}
@@ -338,7 +338,7 @@ class _Comparison:
             yield self._names.get(edge, edge)
 
     def _tools_in(self, pair: Pair) -> Iterator[str]:
-        """The tools of which the prompt holds a result that differs."""
+        """The tools whose differing results the prompt holds."""
         chain = pair.b.messages if pair.b is not None else None
         if not self._tools:
             return
@@ -393,7 +393,7 @@ class _Comparison:
     def _outline(
         self, message: Message, spans: Sequence[Span], found: dict[str, None]
     ) -> list[tuple[str, str]]:
-        """The parts of a message: who said an answer that differs, or the text of the others."""
+        """The parts of a message: the call of each differing answer, the text of all others."""
         parts: list[tuple[str, str]] = []
         for span in spans:
             call = self._names.get(span.call, span.call) if span.call is not None else None
@@ -426,7 +426,7 @@ class _Comparison:
 
 
 class _Forms:
-    """The texts of one side with what the *upstream* calls said replaced by one sign each."""
+    """The texts of one side, each answer of an *upstream* call replaced by a sign."""
 
     def __init__(
         self, texts: Mapping[str, tuple[list[str], list[str]]], upstream: list[str], side: int
@@ -463,7 +463,7 @@ def _agree(before: _Forms, after: _Forms, old: str, new: str, used: dict[str, No
 
 
 def _closed(found: list[Difference]) -> list[Difference]:
-    """Causes that are not among *found*, as they are ignored, are none; causes come first."""
+    """*found* with causes first, and without causes that are ignored."""
     known = {each.address for each in found}
     for each in found:
         each.causes = [cause for cause in each.causes if cause in known and cause != each.address]

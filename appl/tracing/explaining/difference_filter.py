@@ -1,7 +1,7 @@
-"""Two runs without what is the same in both, so that nothing else is held.
+"""Reduces two runs to their differing parts, so that little is held in memory.
 
-Invariant: what is left out is at the same address in both runs, with the same content and the same
-end; what a comparison finds is the same without it.
+Invariant: a part that is left out is at the same address in both runs, with the same content and
+the same end; a comparison has the same result without it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from appl.tracing.reading.trace import Call, Observation, Trace, jsonable
 
 @dataclass(slots=True)
 class Sifted:
-    """Two runs that hold what is not the same in both.
+    """Two runs reduced to the parts that differ.
 
     ``equal`` are the calls that are left out, with the addresses of the answers in their prompts;
     ``calls`` counts all calls of each run.
@@ -59,7 +59,7 @@ def _whole(run: Passes) -> Trace:
 def _left(
     run: Passes, calls: Container[str], tools: Container[str], seen: Container[str], no_calls: bool
 ) -> Trace:
-    """The run without these calls, tools' calls and observations; perhaps no call is left."""
+    """The run without these calls, tool calls and observations; perhaps without any call."""
     chosen = () if no_calls else run.chosen(lambda address: address not in calls)
     return replace(
         run.trace,

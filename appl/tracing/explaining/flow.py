@@ -1,10 +1,10 @@
-"""A recorded run as moments in time: what began when, and what it had to wait for.
+"""A recorded run as moments in time, with the moments that each had to wait for.
 
-The program's side is known from what it was told: a call that begins after an answer was delivered
-to the same function, or to one that it called, may have needed it. Of functions that run side by
-side each is followed by itself.
+The waits of the program are known from the answers that it got: a call that begins after an answer
+was delivered to the same function, or to one that it called, may have needed it. Functions that run
+side by side are followed separately.
 
-Invariant: whatever a moment waits for is an earlier one, so that its number is less.
+Invariant: a moment waits for earlier moments only, which have lower numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TOGETHER = 5000  # microseconds between deliveries that one answer brought abou
 
 
 class Flow:
-    """The moments of a run, and what each of them waited for.
+    """The moments of a run, and the moments that each waited for.
 
     The moments are numbers, in the order of their times ``at``; ``step`` and ``kind`` say what
     each is, ``place`` is the way back; both as one number, ``3 * step + kind``, stand in ``order``.
@@ -64,11 +64,11 @@ class Flow:
 
     @property
     def end(self) -> int:
-        """When the last call had ended, or the program was told of it."""
+        """The time when the last call had ended, or its program had got the answer."""
         return self.at[-1] if self.at else self.begin
 
     def step(self, index: int) -> int:
-        """The step to which a moment happened."""
+        """The step of a moment."""
         return self.order[index] // 3
 
     def kind(self, index: int) -> int:
@@ -76,13 +76,13 @@ class Flow:
         return self.order[index] % 3
 
     def place(self, step: int, kind: int) -> int:
-        """The moment at which that happened to *step*, -1 if it never did."""
+        """The moment of this kind of *step*, -1 if there is none."""
         return self._places[3 * step + kind]
 
     # -- what a moment waited for
 
     def data(self, step: int) -> list[int]:
-        """The moments at which the answers in the prompt of *step* were there."""
+        """The moments at which the answers in the prompt of *step* arrived."""
         places = self._places
         here = places[3 * step]
         ends = [places[3 * need + END] for need in self.steps.needs.of(step)]
@@ -94,7 +94,7 @@ class Flow:
         return None if found is None else self._said.all[found[1]]
 
     def round(self, index: int) -> Sequence[int]:
-        """All that the program of a moment was told last, between the calls that it began.
+        """The answers that the program of a moment got last, between the calls that it began.
 
         It may have waited for each of these answers before it went on.
         """
@@ -110,8 +110,8 @@ class Flow:
         return said.all[max(first, last - _ROUND) : last + 1]
 
     def _before(self, index: int) -> tuple[int, int] | None:
-        """The function in which a moment's program was told something last, and the place of that
-        among all that was said there."""
+        """The function in which a moment's program got its last answer, and that answer's place
+        among those of the function."""
         steps, said, step = self.steps, self._said, self.order[index] // 3
         own, scope = self._places[3 * step + TOLD], steps.scope[step]
         while scope >= 0:
@@ -127,10 +127,10 @@ class Flow:
         return None
 
     def answers(self, index: int, before: int | None) -> int:
-        """The end that had the program told of an answer: of the call itself, or a later one.
+        """The end of the call with which the program got an answer: its own, or a later one's.
 
-        Nobody may have waited for the answer: it is handed over with the next one that somebody
-        waits for. *before* is what the program was told before.
+        An answer that nobody waits for is handed over with the next one that somebody waits for.
+        *before* is the moment of the answer before it.
         """
         own = self._places[3 * self.step(index) + END]
         known = own if before is None else max(own, before)
@@ -138,7 +138,7 @@ class Flow:
 
     @cached_property
     def _handed(self) -> Sequence[int]:
-        """For each answer the last end before it of those that were delivered together with it."""
+        """For each answer, the last end among those that were delivered together with it."""
         at, found = self.at, array("q", [-1]) * len(self)
         told = [index for index, place in enumerate(self.order) if place % 3 == TOLD]
         own = [self._places[3 * self.step(index) + END] for index in told]

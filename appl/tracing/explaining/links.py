@@ -1,6 +1,6 @@
-"""For each of many numbers a few others, kept in two arrays.
+"""Links from each number to a few others, kept in two arrays.
 
-Invariant: the others of number *n* are ``all[ends[n] : ends[n + 1]]``.
+Invariant: the links of number *n* are ``all[ends[n] : ends[n + 1]]``.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from itertools import accumulate
 
 
 class Links:
-    """The others of each number, which are added in the order of the numbers."""
+    """The links of each number, added in the order of the numbers."""
 
     def __init__(self) -> None:
         self.ends, self.all = array("q", [0]), array("q")
 
     @classmethod
     def sized(cls, counts: Iterable[int]) -> Links:
-        """Links with so many others of each number, all of them still 0."""
+        """Links with these counts for each number, all of them still 0."""
         made = cls()
         made.ends.extend(accumulate(counts))
         made.all = array("q", [0]) * made.ends[-1]
@@ -28,16 +28,16 @@ class Links:
         return len(self.ends) - 1
 
     def add(self, others: Iterable[int]) -> None:
-        """The others of the next number."""
+        """Add the links of the next number."""
         self.all.extend(others)
         self.ends.append(len(self.all))
 
     def of(self, number: int) -> Sequence[int]:
-        """The others of *number*."""
+        """The links of *number*."""
         return self.all[self.ends[number] : self.ends[number + 1]]
 
     def turned(self) -> Links:
-        """The same links, from the others."""
+        """The same links in the other direction."""
         counts = array("q", [0]) * len(self)
         for other in self.all:
             counts[other] += 1

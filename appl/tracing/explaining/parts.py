@@ -20,9 +20,9 @@ from appl.tracing.reading.trace import Call, Observation, Trace, jsonable
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing that differs: a message of the prompt, a setting, an answer, ….
+    """A part that differs: a message of the prompt, a setting, an answer, ….
 
-    ``None`` where a run has no such thing.
+    It is ``None`` on the side that lacks it.
     """
 
     name: str
@@ -69,13 +69,13 @@ def _settings(call: Call) -> dict[str, str]:
 
 
 def text_of(message: Message) -> str:
-    """The text of a message, and which call of a tool it answers."""
+    """The text of a message, with the tool call that it answers."""
     of = f"\n[answers {message.tool_call_id}]" if message.tool_call_id else ""
     return message.shown + of
 
 
 def _whose(message: Message) -> str:
-    """The text of a message with what tells it apart besides."""
+    """The text of a message with its other fields."""
     name = f" {message.name}" if message.name else ""
     failed = " (failed)" if message.has_error else ""
     return f"{message.role}{name}{failed}: {text_of(message)}"

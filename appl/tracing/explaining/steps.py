@@ -1,7 +1,6 @@
-"""The calls of a recorded run as columns of numbers: when each began and ended, what it did, and
-whose answers it needed.
+"""The calls of a recorded run as columns of numbers: begin, end, phases, needed answers.
 
-Invariant: nothing of the run is kept, so that it may grow while somebody works with its steps.
+Invariant: no object of the run is kept, so the run may grow while its steps are in use.
 Times are microseconds since the run's first process began, over all that wrote the trace.
 """
 
@@ -27,7 +26,7 @@ NEVER = -2 * _FAR
 class Steps:
     """The calls of models and tools that have begun, numbered in the order of their begins.
 
-    ``end`` of one that has not ended is its begin; ``told`` is when its program was told of the
+    ``end`` of a step that has not ended is its begin; ``told`` is the time when its program got the
     answer, or ``NEVER``. ``needs`` are the answers in its prompt that were there when it began;
     ``scope`` is the function around it, -1 for none. Functions have numbers too: ``above`` is the
     one around each, which has a lesser number, and ``entered`` is when it began.
@@ -59,7 +58,7 @@ class Steps:
         return [(self._names[did[i]], did[i + 1]) for i in range(0, len(did), 2)]
 
     def _fill(self, run: Trace | Passes) -> int:
-        """Read all that there is; when the run began."""
+        """Read the whole run and return its begin."""
         wanted = list(self._read(run))
         times = [min(self.start)] if self.start else []
         self._sort()
@@ -73,7 +72,7 @@ class Steps:
         return begin
 
     def _read(self, run: Trace | Passes) -> Iterator[tuple[str, ...]]:
-        """Note all calls; gives the addresses that each one needs."""
+        """Note all calls and return the addresses that each one needs."""
         calls: Iterable[Call] = run.calls if isinstance(run, Trace) else run.calls(prompts=False)
         for call in calls:
             if call.started is not None:
@@ -90,7 +89,7 @@ class Steps:
                 yield ()
 
     def _note(self, each: Call | ToolUse, started: int) -> int:
-        """Note what calls of models and of tools have; the time at which it ended."""
+        """Note one call of a model or a tool and return the time at which it ended."""
         start = self._time(each, started)
         end = start if each.ended is None else max(self._time(each, each.ended), start)
         self.address.append(each.address)
@@ -110,7 +109,7 @@ class Steps:
             yield min(took, _FAR)
 
     def _sort(self) -> None:
-        """Put all in the order of their begins; of an address that is told twice, the last one."""
+        """Sort the steps by begin; of two with one address, the last counts."""
         order = sorted(range(len(self)), key=self.start.__getitem__)
         kept = list({self.address[i]: i for i in order}.values())
         self._raw.extend(kept)
@@ -121,14 +120,14 @@ class Steps:
         self.position = array("q", _taken(self.position, kept))
 
     def _link(self, wanted: Sequence[tuple[str, ...]]) -> None:
-        """Find what each needs."""
+        """Find the steps that each one needs."""
         number, end = {address: i for i, address in enumerate(self.address)}, self.end
         for raw, start in zip(self._raw, self.start, strict=True):
             found = [number[each] for each in wanted[raw] if each in number]
             self.needs.add([each for each in found if end[each] <= start])
 
     def _enter(self, run: Trace | Passes) -> Iterator[int]:
-        """Number the functions around the steps; gives when each function of the run began."""
+        """Number the functions around the steps and return the begin of each function."""
         number = {"": 0}
         self.above.append(-1)
         self.scope.extend(self._around(address, number) for address in self.address)

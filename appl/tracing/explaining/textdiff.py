@@ -1,6 +1,6 @@
-"""Two texts and what differs in them, in a few lines that a terminal can take.
+"""The difference of two texts in a few lines for a terminal.
 
-Invariant: what is shown is cut and escaped, and what it costs is bounded, however long the texts.
+Invariant: the lines are cut and escaped, and the work is bounded, however long the texts are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _LINES, _AT_ONCE = 8, 200
 
 
 def visible(text: str) -> str:
-    """*text* with everything that is not printable written as an escape."""
+    """*text* with every unprintable character written as an escape."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
@@ -26,7 +26,7 @@ def common(a: str, b: str) -> int:
 
 
 def text_diff(then: str, now: str, most: int = _LINES) -> list[str]:
-    """At most *most* lines of what was (-) and what is (+), from the first difference on."""
+    """At most *most* lines of the old (-) and the new text (+), from the first difference on."""
     start = then.rfind("\n", 0, common(then, now)) + 1
     old, new = then[start:].splitlines(), now[start:].splitlines()
     if len(old) > 1 or len(new) > 1:
@@ -48,7 +48,7 @@ def one_sided(sign: str, text: str, most: int = _LINES) -> list[str]:
 
 
 def _without_end(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
-    """*old* and *new* without the lines that both end with."""
+    """*old* and *new* without their common last lines."""
     same = 0
     while same < min(len(old), len(new)) and old[-1 - same] == new[-1 - same]:
         same += 1

@@ -56,7 +56,7 @@ class SimulatedRun:
 
 
 class RunModel:
-    """The events of a run, with what each waits for and how long after that it happens."""
+    """The events of a run: the events each waits for, and its delay after them."""
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
@@ -104,7 +104,7 @@ class RunModel:
         return max(moments) - flow.begin
 
     def _follow(self, moments: MutableSequence[int], delays: Sequence[int], first: int) -> None:
-        """Put into *moments* when those from *first* on happen; what they wait for comes before."""
+        """Compute the times of all *moments* from *first* on, each after those it waits for."""
         needs, begin = self.needs.all, self.flow.begin
         start = self.needs.ends[first]
         for index, until in enumerate(self.needs.ends[first + 1 :], first):
@@ -201,7 +201,7 @@ class _Simulation:
         return SimulatedRun(duration, self._most, self._at)
 
     def _schedule(self, index: int, ready: int) -> None:
-        """All that the moment waits for is there since *ready*."""
+        """Schedule a moment whose needs have all happened at *ready*."""
         step, kind = divmod(self._model.flow.order[index], 3)
         if kind != END:
             heapq.heappush(self._due, (ready + self._model.delays[index], index))
@@ -212,7 +212,7 @@ class _Simulation:
             heapq.heappush(self._due, (ready + self._calls.took[step], index))
 
     def _send(self, now: int) -> None:
-        """Send who waits, as long as there are slots."""
+        """Send waiting calls as long as there are slots."""
         while self._waiting and self._present < self._slots:
             index = self._waiting.popleft()
             self._present += 1

@@ -1,1 +1,1 @@
-"""Recorded runs in the forms of others: OpenTelemetry, OpenInference, Chrome, Markdown."""
+"""Exports of recorded runs: OpenTelemetry, OpenInference, Chrome, Markdown."""

@@ -1,7 +1,7 @@
-"""A note of the spans that a collector has taken, for an export that goes on where it stopped.
+"""A note of the spans that a collector has taken, so that an export resumes where it stopped.
 
-Invariant: the note holds digests alone. It is one file for each run and address, to which is only
-added; a torn end is dropped, and then its span is sent once more.
+Invariant: the note holds digests alone. It is one append-only file for each run and address; a torn
+end is dropped, and then its span is sent once more.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Checkpoint:
         return len(self._marks)
 
     def add(self, marks: Iterable[bytes]) -> None:
-        """Note *marks*; a folder that cannot be written to ends the keeping, not the export."""
+        """Note *marks*; if the folder cannot be written to, the export goes on without a note."""
         fresh = list(marks)
         self._marks.update(fresh)
         if self._file is None or not self.kept:

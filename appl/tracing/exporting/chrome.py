@@ -94,7 +94,7 @@ def _process(span: ExportSpan) -> int:
 
 
 def _laned(spans: list[ExportSpan]) -> Iterator[tuple[ExportSpan, int]]:
-    """Each span with the first line that is free when it starts."""
+    """Yields each span with the first line that is free when it starts."""
     free: list[int] = []
     busy: list[tuple[int, int]] = []
     lanes = itertools.count(1)

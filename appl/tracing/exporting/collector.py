@@ -48,7 +48,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The collector took the request, *rejected* of its spans excepted; *said* is its message."""
+    """The collector took the request except *rejected* spans; *said* is its message."""
 
     rejected: int = 0
     said: str = ""
@@ -56,7 +56,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """The collector did not take the request now, and may in *wait_s* seconds, if it says so."""
+    """The collector is busy; *wait_s* is the wait in seconds that it asks for, if it does."""
 
     why: str
     wait_s: float | None = None
@@ -83,8 +83,7 @@ Post = Callable[[str, Mapping[str, str], bytes, float], Answer]
 
 
 def endpoint(given: str) -> str:
-    """The URL to which *given* leads: a base, to which OTLP's path is added. Raises
-    ``ConfigError``."""
+    """The URL for the base *given*, with OTLP's path added. Raises ``ConfigError``."""
     parts = urlsplit(given)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(
@@ -213,7 +212,7 @@ def _of_json(body: bytes) -> tuple[int, str]:
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
-    """Keys are for the server that was named."""
+    """Follows no redirect: keys are for the server that was named."""
 
     def redirect_request(
         self, req: Any, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str

@@ -32,10 +32,10 @@ class ExportClock(Protocol):
         """Seconds since the epoch."""
 
     def monotonic(self) -> float:
-        """Seconds since some moment."""
+        """Seconds since a fixed moment."""
 
     def sleep(self, seconds: float, /) -> None:
-        """Wait."""
+        """Wait for so many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Delivery:
         return self.arrived == self.spans
 
     def expect(self, spans: Spans) -> int:
-        """Count *spans*; the place of the first of them."""
+        """Count *spans* as expected and return the place of the first."""
         first = len(self.flags)
         self.flags.extend(bytes(len(spans.spans)))
         self.calls.extend(span.kind == "client" for span in spans.spans)
@@ -149,7 +149,7 @@ class Courier:
         self._most = batching.spans
 
     def deliver(self, spans: Spans) -> Delivery:
-        """Send *spans*; how far that came, with all that were sent before."""
+        """Send *spans* and return the progress of all sent so far."""
         first = self.delivery.expect(spans)
         self._end = self._clock.monotonic() + self._patience.total_s
         try:
@@ -235,7 +235,7 @@ class Courier:
         self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), _SLOWEST_S)
 
     def _time_to_wait(self, asked: float | None, tried: int) -> float:
-        """At least as long as the collector asks; no two exports come back at the same time."""
+        """The wait: at least what the collector asks for; random, so that exports spread out."""
         patience, uniform = self._patience, self._dice.uniform
         if asked is not None and asked > 0:
             return max(asked * uniform(1.0, 1.1), patience.first_s * uniform(0.5, 1.0))

@@ -1,7 +1,7 @@
 """Spans of a run that is still going on, as its calls end.
 
 Invariant: each span is given once, when nothing can be added to it: calls and tools when they have
-ended, functions and the run itself when the run is over. The run does not notice.
+ended, functions and the run itself when the run is over. The run is not disturbed.
 """
 
 from __future__ import annotations

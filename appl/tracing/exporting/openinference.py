@@ -18,7 +18,7 @@ Value = str | bool | int | float
 
 
 def tool(used: ToolUse, content: bool) -> dict[str, Value]:
-    """Those of a tool's call."""
+    """The attributes of a tool's call."""
     found: dict[str, Value] = {names.KIND: names.TOOL, names.OI_TOOL: used.name}
     if content:
         found[names.OI_TOOL_PARAMETERS] = found[names.OI_IN] = used.arguments
@@ -28,7 +28,7 @@ def tool(used: ToolUse, content: bool) -> dict[str, Value]:
 
 
 def call(asked: Call, content: bool, cost: float | None) -> dict[str, Value]:
-    """Those of a model's call that cost *cost* units of currency."""
+    """The attributes of a model's call that cost *cost* units of currency."""
     response = asked.response
     found: dict[str, Value] = {names.KIND: names.LLM}
     model = (response.model if response else "") or asked.model

@@ -1,4 +1,4 @@
-"""Spans in OTLP's form: as JSON, or as protobuf where that is there.
+"""Spans in OTLP's form: as JSON, or as protobuf where it is installed.
 
 Invariant: the same span has the same form, and so the same mark, every time.
 """
@@ -27,7 +27,7 @@ _ERROR = 2
 
 @dataclass(frozen=True, slots=True)
 class EncodedSpan:
-    """A span in OTLP's JSON form, of *size* bytes; *mark* is a digest of all that it says."""
+    """A span in OTLP's JSON form, of *size* bytes; *mark* is the digest of its content."""
 
     place: int
     data: dict[str, Any]
@@ -46,7 +46,7 @@ def encoded(spans: Spans) -> Iterator[EncodedSpan]:
 def batches(
     spans: Iterable[EncodedSpan], most: int = BATCH, most_bytes: int = BATCH_BYTES
 ) -> Iterator[list[EncodedSpan]]:
-    """The *spans* in groups of bearable size; a larger span stands alone."""
+    """The *spans* in groups of limited size; a larger span stands alone."""
     batch: list[EncodedSpan] = []
     size = 0
     for span in spans:
@@ -60,7 +60,7 @@ def batches(
 
 
 def requests(spans: Spans) -> Iterator[dict[str, Any]]:
-    """The export requests for *spans* in OTLP's JSON form, each of a bearable size."""
+    """The export requests for *spans* in OTLP's JSON form, each of limited size."""
     return (request(spans, batch) for batch in batches(encoded(spans)))
 
 
@@ -123,7 +123,7 @@ def _value(value: Value) -> dict[str, Any]:
 
 
 def _valid(text: str) -> str:
-    """*text* as UTF-8 can hold it."""
+    """*text* with lone surrogates replaced, which UTF-8 cannot hold."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -131,7 +131,7 @@ def _valid(text: str) -> str:
 
 
 class RequestEncoder:
-    """OTLP's JSON."""
+    """Encodes requests as OTLP's JSON."""
 
     content_type = "application/json"
 
@@ -141,7 +141,7 @@ class RequestEncoder:
 
 
 class ProtobufEncoder(RequestEncoder):
-    """OTLP's protobuf, by OpenTelemetry's own messages."""
+    """Encodes requests as OTLP's protobuf, with OpenTelemetry's own messages."""
 
     content_type = "application/x-protobuf"
 
@@ -156,7 +156,7 @@ class ProtobufEncoder(RequestEncoder):
 
 
 def encoder() -> RequestEncoder:
-    """Protobuf where it can be made, else JSON."""
+    """The encoder for protobuf if its package is installed, else for JSON."""
     try:
         return ProtobufEncoder()
     except ImportError:

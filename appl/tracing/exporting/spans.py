@@ -1,4 +1,4 @@
-"""A recorded run as spans: its scopes, tools and calls, with what led to what as links.
+"""A recorded run as spans: its scopes, tools and calls, linked by the flow of answers.
 
 Invariant: the same trace gives the same spans with the same ids, every time. Without *content* no
 text of a prompt, an answer, a tool or an error is in them. A call that another run answered for
@@ -29,7 +29,7 @@ Attributes = dict[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class SpanEvent:
-    """Something at one time within a span; ``at`` is in nanoseconds since 1970."""
+    """An event within a span; ``at`` is in nanoseconds since 1970."""
 
     name: str
     at: int
@@ -71,7 +71,7 @@ def spans_of(trace: Trace, *, content: bool = False, inference: bool = False) ->
 
 
 def trace_id(trace: Trace) -> bytes:
-    """16 bytes that are the run's own, from when and where it began."""
+    """The run's id of 16 bytes, made from the time and place of its begin."""
     first = trace.incarnations[0] if trace.incarnations else None
     began = (first.wall, first.monotonic, first.host, first.pid) if first else (trace.path.stem,)
     return side_files.identity(trace.header.get("program"), *began)
@@ -109,7 +109,7 @@ class _Maker:
         return Spans(self._id, made, str(trace.header.get("program") or "appl"))
 
     def _clean(self, value: Value) -> Value:
-        """*value* without the secrets of this environment; the recorder took out those of its."""
+        """*value* without this environment's secrets; the recorder masked those of its own."""
         if isinstance(value, str):
             return self._masker.text(value, [])
         return [self._masker.text(v, []) for v in value] if isinstance(value, list) else value
@@ -127,7 +127,7 @@ class _Maker:
 
     @staticmethod
     def _stretch(made: list[ExportSpan]) -> None:
-        """Let what holds other spans last until the last of them has ended."""
+        """Extend each span to the end of the last span inside it."""
         by_id = {span.identity: span for span in made}
         for span in reversed(made):
             above = by_id.get(span.parent) if span.parent is not None else None
@@ -181,7 +181,7 @@ class _Maker:
         return span
 
     def _times(self, each: Call | ToolUse) -> tuple[int, int]:
-        """Start and end; what is still in flight has lasted until the last that was heard."""
+        """Start and end; a call in flight ends at the last record of the run."""
         wall = self._trace.wall
         ended = None if each.ended is None else wall(each.ended, each.incarnation)
         started = ended if each.started is None else wall(each.started, each.incarnation)

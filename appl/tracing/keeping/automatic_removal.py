@@ -1,6 +1,6 @@
-"""Removing what retention does not keep.
+"""Removes the runs that the retention settings do not keep.
 
-Invariant: what another process holds stays; a run's key goes with it.
+Invariant: a run that another process holds stays; a run's key is removed with it.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ def take_away(removal: Removal) -> bool:
 
 
 def tidy(config: Settings) -> int:
-    """Remove what the settings do not keep; how many runs that were. Never raises ``TraceError``.
+    """Remove the runs that the settings do not keep; returns their number.
 
-    For the end of a run: what cannot be removed now is tried again at the end of another.
+    It is called at the end of a run and never raises ``TraceError``: a run that cannot be removed
+    now is tried again at the end of another.
     """
     retention, gone = retention_of(config), 0
     if not retention.limits:

@@ -1,8 +1,8 @@
-"""``runs.db``: the rows of all runs in an SQLite file, so that listing them reads only what is new.
+"""``runs.db``: the rows of all runs in an SQLite file, so that listing them reads new runs only.
 
-Invariant: the traces are what counts. What the index says is what a scan of the folder would say;
-it can be deleted at any time, and a damaged or foreign one is made anew. Runs that are recorded
-never write to it; the tools do, any number of them at once.
+Invariant: the index says what a scan of the folder would say. It can be deleted at any time, and a
+damaged or foreign one is made anew. A run that is being recorded never writes to it; the tools do,
+any number of them at once.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _Known = dict[str, tuple[tuple[int, int, int], str]]
 
 
 def rows(home: Path) -> list[RunRow]:
-    """The rows of all runs of *home*, newest first; the index is brought up to date, if it can be.
+    """The rows of all runs of *home*, newest first; updates the index if it can be written.
 
-    A run is read again when its file changed, and each time while it is running.
+    A run is read again when its file has changed, and each time while it is running.
     """
     files = dict(_files(home))
     with contextlib.ExitStack() as stack:
@@ -111,7 +111,7 @@ def _opened(home: Path, stack: contextlib.ExitStack) -> Any:
 
 
 def _connect(sqlite: Any, path: Path) -> Any:
-    """Raises ``sqlite3.Error`` or ``OSError`` for what is no index of this version."""
+    """Opens the index. Raises ``sqlite3.Error`` or ``OSError`` unless it has this version."""
     _make_private(path)
     connection = sqlite.connect(path, timeout=_BUSY_S, isolation_level=None)
     try:
@@ -137,7 +137,7 @@ def _connect(sqlite: Any, path: Path) -> Any:
 
 
 def _make_private(path: Path) -> None:
-    """Make the file for the user alone; what is no regular file is not touched."""
+    """Create the file for the user alone. Raises ``OSError`` if it is not a regular file."""
     make_folder(path.parent)
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -146,7 +146,7 @@ def _make_private(path: Path) -> None:
 
 
 def _put_aside(path: Path) -> bool:
-    """Take what is no index out of the way; only a regular file, which is kept beside."""
+    """Rename a file that is no index; true if the way is free. Only a regular file is renamed."""
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
             return False
@@ -176,7 +176,7 @@ def _stored(connection: Any) -> _Known:
 
 
 def _store(connection: Any, fresh: list[tuple[Any, ...]], gone: list[str]) -> None:
-    """Write what is new; another process that does the same writes the same."""
+    """Write the changed rows; another process at the same time writes the same."""
     if connection is None or not (fresh or gone):
         return
     sqlite = importlib.import_module("sqlite3")

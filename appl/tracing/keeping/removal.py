@@ -1,7 +1,7 @@
-"""Removing runs: the trace, its mark and its key; overwritten first where that is asked for.
+"""Removes runs: the trace, its mark and its key; overwritten first if that is requested.
 
-Invariant: what another process writes or reads for a resume is not removed, and nothing is that is
-no trace; a link is not followed.
+Invariant: a trace that another process writes, or reads for a resume, is not removed; nothing else
+than a trace is removed; a link is not followed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROMISES = (
     "a solid-state disk may keep the old cells until it needs them",
     "snapshots, backups and copies of the file are not touched",
 )
-"""What overwriting cannot promise, whatever the file system."""
+"""Limits of overwriting on every file system."""
 
 
 def remove(path: Path) -> None:
@@ -41,14 +41,14 @@ def remove(path: Path) -> None:
 
 
 def shred(path: Path) -> list[str]:
-    """Overwrite the trace at *path* with random bytes and remove it; what that cannot promise."""
+    """Overwrite the trace at *path* and remove it; returns what overwriting cannot promise."""
     told = [*_copies(path), *PROMISES]
     _take(path, overwrite=True)
     return told
 
 
 def shred_file(path: Path) -> None:
-    """Overwrite and remove a small file of ours, as a key is; nothing if it is not there."""
+    """Overwrite and remove a small file such as a key; does nothing if it is missing."""
     with suppress(FileNotFoundError):
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -77,7 +77,7 @@ def _take(path: Path, overwrite: bool) -> None:
 
 
 def _check(fd: int, path: Path) -> None:
-    """Raises what keeps the file from being removed; else it is locked."""
+    """Lock the file for its removal. Raises ``NotATrace``, ``TraceLocked``."""
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         raise NotATrace(f"{path} is not a regular file")
     start = os.pread(fd, len(block.MAGIC), 0)
@@ -91,7 +91,7 @@ def _check(fd: int, path: Path) -> None:
 
 
 def _looks_ours(path: Path) -> bool:
-    """A damaged file among the runs is one of them by its name."""
+    """True if the name and folder are those of a run, though the file is damaged."""
     return path.suffix == ".trace" and path.parent.name in ("runs", "imported")
 
 

@@ -34,7 +34,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A run that goes, and why, in words."""
+    """A run to be removed, and the reason in words."""
 
     row: RunRow
     reason: str

@@ -85,7 +85,7 @@ class RunRow:
 
 
 def row_of(path: Path, imported: bool = False) -> RunRow:
-    """The row of the trace at *path*; of one that cannot be read, with its error."""
+    """The row of the trace at *path*; if it cannot be read, the row holds the error."""
     row = RunRow(path, imported=imported)
     try:
         row.size = path.stat().st_size

@@ -98,8 +98,10 @@ def found(
 
 
 def moment(text: str, now: datetime) -> datetime:
-    """The time that *text* means: a length before *now* (``2h``, ``3d``), a date, or a date with a
-    time; UTC where it names no zone. Raises ``ValueError``."""
+    """The time that *text* means: a length before *now* (``2h``, ``3d``), or a date.
+
+    A date may have a time behind it. It is in UTC unless it names a zone. Raises ``ValueError``.
+    """
     if _LENGTH.fullmatch(text.strip()):
         return now - length(text)
     try:

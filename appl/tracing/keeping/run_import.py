@@ -1,7 +1,7 @@
-"""Taking in a trace from somewhere else.
+"""Imports a trace from elsewhere.
 
-Invariant: the file is read as a stranger's, whole, before a byte of it is kept; no name in it or of
-it decides where the copy lies. The copy is not trusted unless the user says so.
+Invariant: the whole file is read with the limits for foreign traces before a byte of it is kept; no
+name in it or of it decides where the copy lies. The copy is trusted only if the user says so.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from appl.tracing.recording.recorder import new_path
 
 
 def take_in(source: Path, home: Path, *, owner: Owner | None = None, salvage: bool = False) -> Path:
-    """A copy of the trace *source* among those of *home*.
+    """Copies the trace *source* to *home* and returns the path of the copy.
 
-    With *owner* it is signed and put among the owner's runs, else it stays a stranger's. Of a
-    damaged one, with *salvage*, it holds what is before the damage. Raises ``TraceError``.
+    With *owner* it is signed and put among the owner's runs, else it stays foreign. With *salvage*,
+    the copy of a damaged trace holds the part before the damage. Raises ``TraceError``.
     """
     trace = Trace.open(source, salvage=salvage)
     if trace.state == "running":

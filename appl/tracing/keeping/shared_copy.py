@@ -1,6 +1,6 @@
-"""One redacted file for a stranger, made of a recorded run.
+"""A redacted copy of a recorded run, to be shared with others.
 
-Invariant: what is not known to be harmless is left out, and a kind of record that is not known is
+Invariant: only fields that are known to be harmless are copied, and an unknown kind of record is
 refused. Without *content* no text of a prompt, an answer, a tool, an error or an observation is in
 it; never is there a path, a host, an argument of the command line, a setting beyond sampling and
 prices, or a digest that texts could be tried against.
@@ -38,11 +38,11 @@ _SETTINGS = ("temperature", "max_tokens", "concurrency", "seed")
 def share(
     source: Path, target: Path, *, content: bool = False, redact: Redact | None = None
 ) -> int:
-    """Write what a stranger may see of the trace *source* to the new file *target*, and return how
-    many calls that has; neither is held as a whole.
+    """Write a shareable copy of the trace *source* to the new file *target*.
 
-    With *content*, texts stay as *redact* leaves them, without the secrets of this environment and
-    what looks like a key. Raises ``TraceError``, and then there is no *target*.
+    Returns the number of its calls. Neither file is held in memory as a whole. With *content*,
+    texts stay as *redact* leaves them, without this environment's secrets and likely keys. Raises
+    ``TraceError``, and then *target* does not exist.
     """
     hook = _Hook(redact) if content else None
     veil = Veil(SHARED, RunKey(secrets.token_bytes(32)), hook)  # nobody has that key
@@ -88,7 +88,7 @@ def _gathered(veil: Veil, records: Iterator[Any]) -> Iterator[bytes]:
 
 
 class _Hook:
-    """The user's hook, and then secrets and what looks like them are masked."""
+    """Applies the user's hook, and then masks secrets and likely keys."""
 
     def __init__(self, redact: Redact | None) -> None:
         self._redact, self._masker = redact, Masker()
@@ -100,7 +100,7 @@ class _Hook:
 
 
 def _harmless(raw: bytes, content: bool) -> Iterator[Any]:
-    """The records that may be shared, with what in them is harmless."""
+    """The records that may be shared, reduced to their harmless fields."""
     one = Allowance(of_file(len(raw)))
     for fields in codec.unpack(raw, one):
         one.taken = 0
@@ -118,7 +118,7 @@ def _harmless(raw: bytes, content: bool) -> Iterator[Any]:
 
 
 def _name(name: str) -> str:
-    """The name of what was masked: that of a variable says something of its owner."""
+    """A shareable name for a masked secret: a variable's name says something about its owner."""
     return name if name in (REDACTED, "redact") else "secret"
 
 

@@ -16,19 +16,19 @@ EXPORTS = "exports"
 
 
 def identity(program: object, *began: object) -> bytes:
-    """16 bytes that are the run's own, from its *program* and from when and where it *began*."""
+    """The run's id of 16 bytes, made from its *program* and the time and place of its begin."""
     return digest_of("appl-otel-trace", str(program), *map(str, began))
 
 
 def note_of_export(run: bytes, address: str) -> str:
-    """The name of the note of what the collector at *address* has of *run*."""
+    """The name of the note about the spans of *run* that the collector at *address* has."""
     return f"{run.hex()}-{address}.sent"
 
 
 def remove(path: Path, home: Path, *, overwrite: bool = False) -> list[str]:
-    """Remove the trace at *path* and what it left below *home*; what overwriting cannot promise.
+    """Remove the trace at *path* and its files below *home*.
 
-    Raises ``NotATrace``, ``TraceLocked``.
+    Returns what overwriting cannot promise. Raises ``NotATrace``, ``TraceLocked``.
     """
     key, notes = keys.identity(path), _notes(path, home)
     told = list[str]()

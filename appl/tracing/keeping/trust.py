@@ -17,7 +17,7 @@ IMPORTED = "imported"
 
 
 def imported(home: Path | None = None) -> Path:
-    """The folder of traces of others: beside the folder ``runs``."""
+    """The folder of foreign traces, beside the folder ``runs``."""
     return (home or usual_home()) / IMPORTED
 
 
@@ -41,14 +41,14 @@ def doubt(path: Path, owner: Owner | None) -> str | None:
 
 
 def end_here(path: Path, owner: Owner | None) -> None:
-    """Let the run at *path*, which holds a part of one of *owner*'s runs, be one of them."""
+    """Note where the run at *path* ends, a part of one of *owner*'s runs, so that it is trusted."""
     signatures = _signatures(path, owner)
     if owner is not None and signatures and signatures[0] and signatures[-1]:
         owner.note_end(signatures[0], signatures[-1])
 
 
 def _signatures(path: Path, owner: Owner | None) -> list[bytes | None]:
-    """Those of the blocks of *path*, ending with ``None`` at a wrong one; empty without any."""
+    """The signatures of the blocks of *path*, up to ``None`` for a wrong one; empty if unsigned."""
     with regular_file(path) as file:
         if file.read(1) == b"{":  # a tape
             return []

@@ -103,16 +103,16 @@ def _texts(call: Call) -> tuple[str, ...]:
 
 
 def _as_digests(trace: Trace, texts: tuple[str, ...]) -> tuple[str, ...]:
-    """*texts* as they stand in *trace*: where it was opened with its key, as they are."""
+    """*texts* as digests, if *trace* is private; unchanged if it was opened with its key."""
     if trace.opened or trace.key is None:
         return texts
     return tuple(digest_shown(trace.key, text) if text else "" for text in texts)
 
 
 def verify(path: Path, home: Path | None = None) -> Verdict:
-    """Check the trace at *path* from its first byte to its last; raises nothing about its content.
+    """Check the trace at *path* from its first byte to its last; its content raises nothing.
 
-    Of a private trace, *home* is where its key is looked for. Raises ``NotATrace`` for a file that
+    *home* is searched for the key of a private trace. Raises ``NotATrace`` for a file that
     cannot be read.
     """
     verdict = Verdict(path)
@@ -164,7 +164,7 @@ def _judge(trace: Trace, verdict: Verdict) -> None:
 
 
 def _contents(trace: Trace, verdict: Verdict) -> Iterator[str]:
-    """Calls whose content is not what its digest says."""
+    """Yields a complaint for each call whose content does not match its digest."""
     known: dict[Messages, bytes] = {}
     for call in (*trace.earlier, *trace.calls):
         if call.masked or trace.private:
@@ -194,7 +194,7 @@ def _digest(chain: Messages, known: dict[Messages, bytes]) -> bytes:
 
 
 def _edges(trace: Trace) -> Iterator[str]:
-    """Answers that are said to be in a prompt, and that no call gave."""
+    """Yields a complaint for each answer in a prompt that no recorded call gave."""
     for call in trace.calls:
         for edge in call.edges:
             if edge not in trace.by_address and edge not in trace.tools:

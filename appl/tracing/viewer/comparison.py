@@ -1,7 +1,6 @@
-"""Two runs side by side: which calls are the same, which differ, and which of these came first.
+"""Two runs side by side: equal calls, different calls, and the first differences.
 
-Invariant: every call of both runs is in the result once, and what is a cause of what is as
-``appl trace diff`` tells it.
+Invariant: every call of both runs is in the result once; causes are those of ``appl trace diff``.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ Step = Call | ToolUse
 
 
 def comparison(a: Rows, b: Rows) -> dict[str, Any]:
-    """The calls of both runs as columns, and what else differs.
+    """The calls of both runs as columns, and the differences that are not of calls.
 
     ``a`` and ``b`` are rows (-1: not in this run), ``status`` a number of ``STATUS``, ``cause`` the
     number of the entry that one follows from (-1: of none). ``others`` are differences that are not
-    of calls: kind, name, and what stands in either run. Where thousands of calls differ, neither of
-    these two is looked for.
+    of calls: kind, name, and the values in both runs. Where thousands of calls differ, causes and
+    others are left out.
     """
     pairs: list[tuple[Step | None, Step | None]] = [
         *((pair.a, pair.b) for pair in aligned(a.trace.calls, b.trace.calls)),

@@ -1,6 +1,6 @@
 """The critical path as the viewer draws it: segments and waits by the numbers of rows.
 
-Invariant: the path is the one that ``appl trace critical`` tells.
+Invariant: the path is the one that ``appl trace critical`` prints.
 """
 
 from __future__ import annotations

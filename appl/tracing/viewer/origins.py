@@ -29,8 +29,8 @@ class Origin:
 def origins(call: Call, trace: Trace) -> list[Origin]:
     """The pieces of the prompt of *call* whose origin is known, first message first.
 
-    Where none was recorded, as for messages that were given as a whole, answers of calls that the
-    prompt was made of are looked for in its text.
+    Where none was recorded, as for whole messages of the user, the text is searched for answers of
+    calls that the prompt was made of.
     """
     if call.messages is None:
         return []
@@ -66,7 +66,7 @@ def _answers(trace: Trace, address: str) -> list[tuple[str, Call]]:
 
 
 def _within(number: int, text: str, answers: dict[str, Call], longest: list[str]) -> list[Origin]:
-    """The longest answers first, each at the first place that none has taken."""
+    """The places of answers in a text: the longest first, each at the first free place."""
     whole = answers.get(text)
     if whole is not None:
         return [Origin(number, 0, len(text), whole.address, whole.where)]

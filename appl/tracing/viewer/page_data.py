@@ -17,8 +17,9 @@ _EXACT = 1 << 53
 
 
 def as_json(value: Any, masker: Masker | None = None) -> bytes:
-    """*value* as JSON; numbers that JSON or a browser lacks become text, and so do the secrets that
-    *masker* knows."""
+    """*value* as JSON without the secrets that *masker* knows.
+
+    Numbers that JSON or a browser lacks become text."""
     try:
         data = _dumped(value)
     except ValueError:

@@ -44,7 +44,7 @@ class PrefixTree:
         self._known: dict[str, dict[int, int]] = {}
 
     def taken(self) -> Callable[[], dict[str, Any]]:
-        """Note what the run holds now; what is given makes ``data`` of that, one at a time."""
+        """Note the run's present calls; the function returned makes ``data`` of them later."""
         rows = range(len(self._rows))
         new = [self._prompt(row) for row in rows[len(self._ends) :]]
         used = [self._used(row) for row in rows]
@@ -69,7 +69,7 @@ class PrefixTree:
         return (each.model, each.messages) if isinstance(each, Call) else ("", None)
 
     def _insert(self, model: str, messages: Messages) -> int:
-        """The node at which the prompt ends; where one that it goes on from ended is known."""
+        """The node at which the prompt ends, reached from the known end of its beginning."""
         known = self._known.setdefault(model, {})
         new: list[Message] = []
         link: Messages | None = messages
@@ -84,7 +84,7 @@ class PrefixTree:
         return at
 
     def _walk(self, at: int, text: str) -> int:
-        """The node at which *text* ends that goes on from the end of the node *at*."""
+        """The node at which *text* ends, if it begins at the end of the node *at*."""
         done = 0
         while done < len(text):
             found = self._nodes[at].below.get(text[done])
@@ -169,7 +169,7 @@ class PrefixTree:
         return node == 0 or len(lead[node]) + len(self._nodes[node].text) >= self._short
 
     def _leads(self, shared: list[int]) -> dict[int, str]:
-        """For each node the text of those right above it that are too short to be drawn."""
+        """For each node, the text of the nodes right above it that are too short to be drawn."""
         lead: dict[int, str] = {}
         for node in shared:
             above = self._nodes[node].parent

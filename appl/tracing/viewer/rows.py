@@ -1,7 +1,7 @@
-"""The calls of a run as columns of numbers and short texts, and what has changed since a cursor.
+"""The calls of a run as columns of numbers and short texts, and the changes since a cursor.
 
-Invariant: a row keeps its number as long as the run is looked at; whoever applies all changes from
-cursor 0 on has the same table as one who looks later.
+Invariant: a row keeps its number as long as the run is open; all changes from cursor 0 on add up to
+the table that a later reader sees.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Rows:
         )
 
     def _beginning(self, incarnation: int) -> int:
-        """When a process began to write, in microseconds since the run began."""
+        """The time at which a process began to write, in microseconds since the run began."""
         begun = self._begun.get(incarnation)
         if begun is None:
             wall = self.trace.wall

@@ -1,7 +1,7 @@
-"""A document of all that a run holds, which takes long to make.
+"""Documents of a whole run, which take long to make.
 
-Invariant: it is of one moment of the run, and not of an earlier one than that in which somebody
-asked for it; the run is held still only while what it needs is taken from it.
+Invariant: a document shows the run at one moment, which is not before the request; the run is
+locked only while the data is taken from it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Make = Callable[[], Any]
 class Whole:
     """One such document: made by one thread at a time, and kept until there are more records.
 
-    Who has *lock* sees a run of so many *records* that stands still; *take* is called with it, and
-    gives what makes the document without it.
+    The run and its number of *records* do not change while *lock* is held. *take* is called under
+    the lock and returns the function that makes the document, which is called without it.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Whole:
         self._of, self._made = -1, None
 
     def document(self) -> Any:
-        """The document; who asks while somebody makes it waits for that one."""
+        """The document; a request that comes while it is made waits for it."""
         # ``_making`` is taken first and held throughout: a second request waits for the document
         # instead of making it again. The run's lock is held only while its data is taken.
         with self._making:

@@ -15,7 +15,7 @@ PAGE = 2_000
 
 
 class Search:
-    """One query; *text* is found in any case, as it is written otherwise."""
+    """One query for *text*, as it is written but in upper or lower case."""
 
     def __init__(self, rows: Rows, text: str) -> None:
         self.text = text

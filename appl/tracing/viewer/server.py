@@ -1,6 +1,6 @@
-"""The viewer's server: one page and its data, on loopback, for whoever has the address.
+"""The viewer's server: one page and its data, on loopback, for everybody who has the address.
 
-Invariant: nothing is answered without the token, to another host name, or to a page from elsewhere;
+Invariant: no answer goes out without the token, to another host name, or to a page from elsewhere;
 the only method is GET, and no path is that of a file.
 """
 
@@ -51,7 +51,7 @@ class Server:
         self._thread.start()
 
     def wait(self) -> None:
-        """Return when somebody closes it."""
+        """Wait until it is closed."""
         self._thread.join()
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class _Http(ThreadingHTTPServer):
     hosts: set[str]
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A browser that went away is no news."""
+        """Log nothing: a browser may go away at any time."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -124,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._refuse(405, "only GET is answered", {"Allow": "GET"})
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """An error as plain text, which does not repeat the request."""
+        """Answer with an error as plain text, which does not repeat the request."""
         if code == HTTPStatus.NOT_IMPLEMENTED:  # a method that nobody knows
             self._refused_method()
         else:
@@ -152,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Requests are not told: their address holds the token."""
+        """Log nothing: the address of a request holds the token."""
 
 
 for _method in _OTHERS:

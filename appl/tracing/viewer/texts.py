@@ -21,7 +21,7 @@ from appl.tracing.viewer.rows import OUTCOMES, Rows
 
 
 class Texts:
-    """The messages and calls of a run; messages get their number when a call is first asked for."""
+    """The messages and calls of a run; messages get numbers when a call is first requested."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -45,7 +45,7 @@ class Texts:
         return [_message(self._links[number].message) for number in numbers]
 
     def call(self, row: int) -> dict[str, Any]:
-        """All there is to say about the call, or tool call, of a row. Raises ``IndexError``."""
+        """The details of the call, or tool call, of a row. Raises ``IndexError``."""
         each = self._rows.at(row)
         data = self._tool(each) if isinstance(each, ToolUse) else self._call(each)
         return {"row": row, "address": each.address, "where": each.where, **data}
@@ -78,7 +78,7 @@ class Texts:
         }
 
     def _spans(self, call: Call, links: list[Messages]) -> list[list[Any]]:
-        """Message, start, end, row of the call that said it (-1: none), and source line."""
+        """The spans: message, start, end, row of the call that said it (-1: none), source line."""
         number, found = self._rows.number, []
         for each in origins(call, self._rows.trace):
             start, end = _units(links[each.message].message.content, each.start, each.end)
@@ -100,7 +100,7 @@ class Texts:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    """A message; what is not there is left out."""
+    """A message as JSON-ready data; empty fields are left out."""
     more = {
         "media": [[offset, _medium(medium)] for offset, medium in message.media],
         "calls": [[call.id, call.name, call.arguments] for call in message.tool_calls],

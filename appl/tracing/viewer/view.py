@@ -36,11 +36,11 @@ _MOST = 500
 
 
 class View:
-    """One run as a viewer needs it; reads on when it is asked, at most five times a second.
+    """One run as a viewer needs it; a request reads new records, at most five times a second.
 
-    Raises ``TraceError`` for what cannot be read at first; a run that becomes damaged later keeps
-    what was read, and says so in ``run``. A long run is read on in pieces of *patience* seconds.
-    Who holds ``lock`` sees a run that stands still, and asks for no document.
+    Raises ``TraceError`` if the run cannot be read at first; a run that is damaged later keeps what
+    was read, and says so in ``run``. A long run is read in pieces of *patience* seconds.
+    The run does not change for a thread that holds ``lock``; it must not request a document then.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class View:
         }
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._following.close()
 
     def document(self, name: str, asked: Asked) -> Any:
@@ -97,20 +97,20 @@ class View:
             raise KeyError(name) from error
 
     def _read_on(self) -> None:
-        """Read to the end of the file; between two pieces others have their turn."""
+        """Read to the end of the file, in pieces."""
         # The lock is free during the sleep: requests on other threads are answered between pieces.
         while not self._at_end():
             time.sleep(_TURN)
 
     def _at_end(self) -> bool:
-        """Read on for a piece, if there may be more; whether that was all."""
+        """Read one more piece if there may be any; true if the end is reached."""
         with self.lock:
             if self._following.behind or time.monotonic() - self._read >= _FRESH:
                 self.read(self._patience)
             return bool(self._damage) or not self._following.behind
 
     def _read_for(self, name: str, asked: Asked) -> None:
-        """Read on before *name* is made; of a long run, what was read already is told first."""
+        """Read on before *name* is made; of a long run, the rows read so far are sent first."""
         if self._following.behind:
             if name == "rows" and not self.rows.news(_number(asked, "since")):
                 self.read(self._patience)
@@ -165,7 +165,7 @@ class View:
         return changes
 
     def _scopes(self, asked: Asked) -> dict[str, Any]:
-        """The scopes from number ``since`` on: addresses, and where their functions stand."""
+        """The scopes from number ``since`` on: addresses, and the places of their functions."""
         since = max(_number(asked, "since"), 0)
         scopes = self.trace.scopes[since:]
         return {
