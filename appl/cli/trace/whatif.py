@@ -72,7 +72,7 @@ def _predicted(run: Passes, given: Options) -> dict[str, Any]:
     flow = flows.Flow(run)
     without = tuple(_known(run, flow, each.rstrip("/")) for each in given.without)
     changes = whatif.Changes(latency, slots, without)
-    model = whatif.Model(flow)
+    model = whatif.RunModel(flow)
     most = model.recorded_most()
     as_it_was, recorded = model.run().duration, flow.end - flow.begin
     other = model.run(changes)
