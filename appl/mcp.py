@@ -23,9 +23,9 @@ from typing import Any, TextIO
 from appl.errors import InvalidOption, RunError, ToolError, ToolServerError
 from appl.extras import library
 from appl.prompt import Audio, Image, ToolMessage, digest_of
-from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import in_coroutine, strand_here
 from appl.runtime.concurrency.future import awaited, result_of
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.parallel import scope_beside
 from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.frame import Frame

@@ -28,7 +28,7 @@ import aiohttp
 from report import write
 
 from appl import call, gen, ppl
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
 from appl.tracing import Recorder
 from appl_backends.sglang import SGLang

@@ -26,7 +26,7 @@ from report import write
 from appl import gen, ppl
 from appl.backend import Request, Sampling
 from appl.prompt import Message, Messages
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
 from appl.testing.faults import FaultServer
 from appl.tracing import Recorder

@@ -20,7 +20,7 @@ from weakref import WeakSet
 from appl.control import folder, protocol
 from appl.control.peer import is_mine
 from appl.errors import ControlError
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 
 Answer = Callable[[dict[str, Any]], Any]
 MOST_VISITORS = 8

@@ -19,8 +19,8 @@ from appl.engine.known import Witness, where
 from appl.engine.protocol import Worker
 from appl.engine.wire import Unpacker, portable
 from appl.errors import RunError
-from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import run_on
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.pending import Error, Value
 from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, CallStarted, Event, Warned
 from appl.runtime.scheduling import Attempts, Holding

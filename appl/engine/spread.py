@@ -23,8 +23,8 @@ from appl.engine.protocol import Engine, Worker
 from appl.engine.station import Blueprint, Order
 from appl.errors import InvalidOption, WorkerLost
 from appl.runtime.concurrency.clock import First
-from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, strand_here, wait
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.parallel import name_of, program_behind
 from appl.runtime.concurrency.pending import Error, Pending, Value
 from appl.runtime.concurrency.progress import Progress, progress_for

@@ -25,8 +25,8 @@ from appl.errors import ApplError, CallCancelled, RunError
 from appl.prompt import Voice
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.clock import First
-from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import arrive, in_coroutine, strand_here, wait
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.parallel import Item, is_async, start
 from appl.runtime.concurrency.pending import Error, Pending, Value
 from appl.runtime.event import Instrument
@@ -399,7 +399,7 @@ def _flushed(out: Outbox) -> None:
     done, io = threading.Event(), io_thread()
     io.send(out.flush)
     io.send(done.set)
-    io.call()
+    io.recall()
     done.wait()
 
 

@@ -19,8 +19,8 @@ from typing import Any, Self
 
 from appl.errors import InvalidOption
 from appl.runtime.answers.call import Call
-from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import hub_here, in_coroutine, wait
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.pending import Error, Pending
 from appl.runtime.frame import FRAME
 from appl.runtime.prompts.rendering import Holes, Need, Rendered, Rendering
@@ -213,7 +213,7 @@ class Rehearsal(Run):
 
     def needs(self, what: str) -> None:
         """The program that runs here needs *what*; what it does about it is of no interest."""
-        if io_thread().here() or current() is not self:
+        if io_thread().on_loop() or current() is not self:
             return  # only somebody who looks at outcomes, no program
         frame = FRAME.get() or self.root
         if self._ending and frame is self.root:

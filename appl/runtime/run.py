@@ -26,8 +26,8 @@ from appl.runtime.answers.call import Call
 from appl.runtime.answers.models import Model, Models
 from appl.runtime.answers.samples import Caches, Samples
 from appl.runtime.concurrency import left, structure
-from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import Stack, hub_here, strand_here, watchdog
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.pending import Pending
 from appl.runtime.concurrency.quiet import quiet_for
 from appl.runtime.concurrency.scopes import Scopes, task_here
@@ -119,7 +119,7 @@ class Run:
         self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
         everywhere = (backend, *(each.backend for each in (places or {}).values()))
         if any(each.profile.thread_bound for each in everywhere):
-            io_thread().keep()
+            io_thread().stop_lending()
         self.caches = Caches()
         self.policy = policy = policy or Policy()
         own = Place(backend, policy, traffic)
@@ -168,7 +168,7 @@ class Run:
     def add_place(self, name: str, place: Place) -> None:
         """Have calls go to one more backend; from any thread, before a call names it."""
         if place.backend.profile.thread_bound:
-            io_thread().keep()
+            io_thread().stop_lending()
         placing = self._placing()
         placing.add(name, *self._way(name, place, None, placing.desk))
 

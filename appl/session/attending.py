@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from appl.control.door import Door
 from appl.errors import ControlError
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.tracing.recording.secret import Masker
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from appl import threads
 from appl.collecting import stacks
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.tracebacks import is_library
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ def at_exit(action: Callable[[], None]) -> None:
     importlib.import_module("concurrent.futures.thread")  # its own end must come after ours
     if threads.REFUSES:
         threads.reserve()
-        threads.start(io_thread().reserve, "appl-helper").join()  # whose threads are daemons too
+        threads.start(
+            io_thread().start_helpers, "appl-helper"
+        ).join()  # whose threads are daemons too
     register = getattr(threading, "_register_atexit", atexit.register)
     try:
         register(action)

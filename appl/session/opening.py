@@ -26,7 +26,7 @@ from appl.backend import Backend
 from appl.config import Config
 from appl.errors import TraceWriteError
 from appl.price import total
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import Instrument, wants_chunks
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Place
@@ -156,7 +156,7 @@ class Session:
 
 def _aclose(backend: Backend) -> None:
     io = io_thread()
-    if io.here():
+    if io.on_loop():
         return
     closing = asyncio.run_coroutine_threadsafe(backend.aclose(), io.loop)
     with contextlib.suppress(TimeoutError):

@@ -13,7 +13,7 @@ from appl.backend import Profile
 from appl.config import Config, Secret
 from appl.config.schedule import OF_BACKENDS, PRICES, TABLES
 from appl.price import Price
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.scheduling import Traffic
 from appl.runtime.scheduling.policy import (
     Allowance,

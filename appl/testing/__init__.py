@@ -33,7 +33,7 @@ from typing import Any
 from appl.backend import Chunk, Emit, Profile, Request, Response, Sample, Usage
 from appl.errors import BackendError
 from appl.prompt import ToolCall
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import Event
 from appl.runtime.run import Run
 from appl.serving import Served, serving

@@ -40,7 +40,7 @@ from report import write  # noqa: E402
 
 from appl import gen, ppl  # noqa: E402
 from appl.backend import Emit, Request, Response, Sample  # noqa: E402
-from appl.runtime.concurrency.crossing import io_thread  # noqa: E402
+from appl.runtime.concurrency.loop_thread import io_thread  # noqa: E402
 from appl.runtime.run import Run  # noqa: E402
 from appl_backends.sglang import SGLang  # noqa: E402
 

@@ -13,7 +13,7 @@ from typing import Any
 from appl.backend import Emit, Request, Response
 from appl.config import load
 from appl.control.client import ask
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
 from appl.session import Session, make_session
 from appl.testing import Held

@@ -23,8 +23,8 @@ from typing import Any
 from appl import render
 from appl.errors import CallCancelled
 from appl.prompt import Message
-from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.future import Future, Generation
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import CallEnded, CallStarted, Event
 from appl.runtime.prompts.rendering import Rendered
 from appl.runtime.run import Run

@@ -12,7 +12,7 @@ import pytest
 
 from appl import gen, ppl
 from appl.backend import Backend, Emit, Request, Response
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Policy, Retries
 from appl.testing import Served, serving

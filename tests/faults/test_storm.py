@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from appl.errors import BackendError
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Circuit, Deadlines, Policy, Retries
 from appl.session import replayed

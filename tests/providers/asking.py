@@ -10,7 +10,7 @@ from typing import Any
 
 from appl.backend import Request, Sampling
 from appl.prompt import Message, Messages
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.testing import Fault, FaultServer, running
 
 KEY = "sk-canary-0123456789abcdef"

@@ -14,7 +14,7 @@ from appl import call, gen, ppl
 from appl import map as appl_map
 from appl import sleep as appl_sleep
 from appl.errors import BackendError, CallCancelled
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.entry import asynchronously
 from appl.runtime.run import Run
 from appl.testing import Echo, Held, Instant, Scripted, Seeded, running

@@ -14,7 +14,7 @@ import appl
 from appl import gen, ppl
 from appl.backend import Emit, Request, Response
 from appl.errors import CallCancelled
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
 from appl.testing import Echo, running
 from appl.tracing import Recorder, Replayer, Trace
@@ -55,7 +55,7 @@ def until_nothing_is_under_way() -> None:
             over.set()
 
     io.send(look)
-    io.call()
+    io.recall()
     assert over.wait(60), io.workers
 
 

@@ -14,7 +14,7 @@ from appl import map as appl_map
 from appl import sleep as appl_sleep
 from appl.backend import Backend, Emit, Profile, Request, Response
 from appl.errors import AuthenticationFailed
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
 from appl.runtime.world import Stepping, World
 from appl.serving import Served, serving

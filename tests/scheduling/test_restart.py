@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from appl import gen, ppl
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import AttemptFailed, CallEnded, Event
 from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Circuit, Policy, Retries

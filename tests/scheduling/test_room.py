@@ -18,7 +18,7 @@ from appl.backend import Emit, Request, Response
 from appl.errors import ApplError, BackendUnavailable
 from appl.price import Price
 from appl.runtime.answers.models import Model, Models
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import CallEnded, CallStarted
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Place, Placing

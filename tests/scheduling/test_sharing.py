@@ -17,7 +17,7 @@ from appl import AIRole, Generation, gen, ppl
 from appl.backend import Request, Response
 from appl.errors import BackendUnavailable, MalformedResponse
 from appl.runtime.answers.models import Model, Models
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Place, Placing, Scheduler, Traffic
 from appl.runtime.scheduling.foresight import Foresight

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from appl import gen, ppl
 from appl.backend import Emit, Request, Response, Sample
 from appl.errors import BackendUnavailable, CallCancelled
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Limits, Policy
 from appl.runtime.scheduling.scheduler import Scheduler

@@ -24,7 +24,7 @@ from appl.errors import (
     Unsupported,
 )
 from appl.prompt import Image, Message, Messages
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.serving import Served, serving
 from appl.testing import running
 from appl_backends.embedded import Embedded

@@ -18,7 +18,7 @@ from appl.prompt import VOICES, Lazy, Messages, PromptNode, PromptSlot, RoleName
 from appl.runtime.answers.samples import mixed
 from appl.runtime.answers.stream import Feed, Sink, Stream
 from appl.runtime.answers.text import Text
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.pending import Error, Outcome, Pending, Value, explained
 from appl.runtime.event import CallEnded, CallStarted, Delivered, Source
 from appl.runtime.world import Moment
@@ -317,7 +317,7 @@ def on_finish(pending: Pending, action: Callable[[Pending], None]) -> bool:
     io = io_thread()
 
     def cross(done: Pending) -> None:
-        if not io.here():
+        if not io.on_loop():
             io.send(lambda: action(done))
         elif isinstance(done.outcome, Value):
             action(done)

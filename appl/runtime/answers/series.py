@@ -18,7 +18,7 @@ from appl.prompt import USER, VOICES, Lazy, PromptNode
 from appl.runtime.answers.call import Call, on_finish
 from appl.runtime.answers.samples import total_of
 from appl.runtime.answers.stream import Stream
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.pending import Error, Pending, Value, explained
 from appl.runtime.event import Delivered
 

@@ -12,8 +12,8 @@ from numbers import Real
 from typing import Any
 
 from appl.errors import InvalidOption
-from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import arrive, strand_here, wait
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.pending import Error, Home, Outcome, Pending, Value
 from appl.runtime.run import Run, run_of
 from appl.runtime.world import Moment

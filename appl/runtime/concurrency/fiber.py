@@ -21,9 +21,9 @@ from typing import cast
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
-from appl.runtime.concurrency.crossing import io_thread, release
 from appl.runtime.concurrency.deadlock import blocked_loop, bound_to, deadlock, find_cycle
 from appl.runtime.concurrency.ending import Ending
+from appl.runtime.concurrency.loop_thread import io_thread, release
 from appl.runtime.concurrency.pending import Deliverable, Pending, Stop
 from appl.runtime.concurrency.watchdog import Watchdog
 
@@ -394,11 +394,11 @@ class Hub:
             self.blocking(True)
         try:
             if self.loop is None:
-                io_thread().help(self)
+                io_thread().run_while_asleep(self)
                 while not self._bell.acquire(timeout=self._patience):
                     continue
             else:
-                io_thread().call()
+                io_thread().recall()
                 if not self._bell.acquire(timeout=SLICE):
                     self._check_cancelled()
         finally:
@@ -568,7 +568,7 @@ async def arrive(pending: Pending) -> None:
     hub = hub_here()
     if pending.delivered if pending.home is hub else pending.done:
         return
-    io_thread().call()
+    io_thread().recall()
     arrived = _Arrived(future := asyncio.get_running_loop().create_future())
     if pending.home is hub:
         pending.await_with(arrived)

@@ -12,8 +12,8 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import hub_here, run_on
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.pending import Pending
 from appl.runtime.concurrency.structure import unfolded
 from appl.runtime.concurrency.task import Task

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.effort import Effort, Idleness, Waits, own_threads
+from appl.runtime.concurrency.loop_thread import io_thread
 
 if TYPE_CHECKING:
     import threading

@@ -12,8 +12,8 @@ from types import TracebackType
 
 from appl.errors import RunError
 from appl.runtime.concurrency import clock
-from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import Hub, hub_here, in_coroutine, run_on, strand_here
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.region import Limit
 from appl.runtime.event import Observed
 from appl.runtime.run import here

@@ -26,8 +26,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.effort import other_stacks
+from appl.runtime.concurrency.loop_thread import io_thread
 
 if TYPE_CHECKING:
     from appl.runtime.concurrency.fiber import Hub

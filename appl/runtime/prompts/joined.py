@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from appl.runtime.answers.call import on_finish
-from appl.runtime.concurrency.crossing import io_thread
 from appl.runtime.concurrency.fiber import hub_here
 from appl.runtime.concurrency.future import Generation
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.pending import Error, Outcome, Pending, Proxy, Value
 from appl.runtime.resolve import taking_futures
 

@@ -23,7 +23,7 @@ from appl.errors import BackendError, BackendUnavailable
 from appl.price import price_for
 from appl.prompt import Message, Messages
 from appl.runtime.answers.call import Call, on_finish
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.pending import Outcome, Pending
 from appl.runtime.event import AttemptFailed
 from appl.runtime.scheduling.accounts import Account

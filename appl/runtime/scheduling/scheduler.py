@@ -16,7 +16,7 @@ from typing import cast
 from appl.backend import PrefixCaching, Response
 from appl.errors import CallCancelled
 from appl.runtime.answers.call import Call, on_finish
-from appl.runtime.concurrency.crossing import io_thread
+from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.pending import Error, Pending
 from appl.runtime.scheduling.accounts import Account
 from appl.runtime.scheduling.attempts import Attempts
@@ -146,7 +146,7 @@ class Scheduler:
 
     async def _attempt(self, call: Call) -> None:
         io = io_thread()
-        begun, since = io.begun(), self._now()
+        mark, since = io.mark(), self._now()
         call.worker = task = cast("asyncio.Task[None]", asyncio.current_task())
         self._tasks[task] = call
         try:
@@ -156,7 +156,7 @@ class Scheduler:
         except BaseException as error:
             call.failed(error)
         else:
-            io.answered(begun)
+            io.answered(mark)
         finally:
             call.worker = self._tasks[task] = None
             self.order.served(call, self._now() - since)

@@ -17,7 +17,7 @@ from itertools import count
 from typing import Protocol
 from weakref import WeakSet, WeakValueDictionary
 
-from appl.runtime.concurrency.crossing import IoThread, io_thread
+from appl.runtime.concurrency.loop_thread import LoopThread, io_thread
 from appl.runtime.scheduling.foresight import Age
 from appl.runtime.scheduling.prefixes import Cache
 from appl.runtime.scheduling.residence import Residents
@@ -117,7 +117,7 @@ def room_of(whose: object, clock: Clock | None) -> Room:
     return found
 
 
-def _key(whose: object, clock: Clock | None, io: IoThread) -> tuple[int, ...]:
+def _key(whose: object, clock: Clock | None, io: LoopThread) -> tuple[int, ...]:
     return id(whose), id(clock), id(io)
 
 

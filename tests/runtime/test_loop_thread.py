@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from appl import call, gen, ppl
-from appl.runtime.concurrency.crossing import IoThread, io_thread
 from appl.runtime.concurrency.fiber import Stack
+from appl.runtime.concurrency.loop_thread import LoopThread, io_thread
 from appl.runtime.concurrency.shield import Shield
 from appl.testing import Instant, Log, running
 
@@ -63,7 +63,7 @@ def until(seen):
 def test_who_waits_for_answers_that_come_at_once_gets_them_himself():
     backend, runs = Seen(), threading.Event()
     io_thread().send(runs.set)
-    io_thread().call()
+    io_thread().recall()
     assert runs.wait(60)
     with running(backend):
         until(lambda: backend.threads and backend.here())
@@ -73,7 +73,7 @@ def test_who_waits_for_answers_that_come_at_once_gets_them_himself():
 def test_a_backend_with_things_of_a_thread_is_asked_on_one_thread_only():
     code = """
 from dataclasses import replace
-from tests.runtime.test_crossing import Seen, running, sequence
+from tests.runtime.test_loop_thread import Seen, running, sequence
 backend = Seen()
 backend.profile = replace(backend.profile, thread_bound=True)
 with running(backend):
@@ -165,8 +165,8 @@ def test_handlers_of_shielded_signals_are_called_after_it_in_order():
 
 
 def test_an_io_thread_that_lends_its_loop_to_nobody():
-    io, done = IoThread(), threading.Event()
-    io.keep()
+    io, done = LoopThread(), threading.Event()
+    io.stop_lending()
     io.send(done.set)
     assert done.wait(60)
 
