@@ -1,8 +1,8 @@
-"""The world: what programs are told from outside, and who decides when, and whether, they are told.
+"""The world: it decides when, and whether, programs are told of outcomes from outside.
 
-Invariant: whoever waits for something from outside has said so with ``expect`` (told later, on the
-I/O loop) or ``see`` (told on the spot, on the program's own thread). Nothing outside of a world
-asks whether a run is live, replayed or resumed.
+Invariant: a program that waits for something from outside has said so with ``expect`` (told later,
+on the I/O loop) or ``see`` (told on the spot, on the program's own thread). Nothing outside of a
+world asks whether a run is live, replayed or resumed.
 
 A world hands an outcome over; the hub of the program delivers it, one at a time, when no program of
 its thread can go on. What is recorded is the delivery.
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 Go = Callable[[], None]
 Tell = Callable[[Any], None]
-"""Takes an outcome: a response, a message or an error. A stream's takes its pieces before."""
+"""A function that takes an outcome: a response, a message or an error; of a stream its pieces, too.
+"""
 How = Literal["cancelled", "failed"]
 PERHAPS = ("cancelled", "deadline")
 """Kinds of moments that need not come: nobody ended the function, the block ended in time."""
@@ -47,7 +48,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """What is to be run; a caller that cannot wait is told its end ``at_once``."""
+    """A tool that is to be run; a caller that cannot wait is told its end ``at_once``."""
 
     name: str
     arguments: str
@@ -55,42 +56,42 @@ class ToolUse:
 
 
 class Programs(Protocol):
-    """What a world may ask of the run whose programs it tells."""
+    """The run, as far as a world may ask it to do something."""
 
     amend: Callable[[Call], None] | None
     """Changes what a call asks, just before it becomes a request."""
 
     def held_by(self, world: World) -> None:
-        """*world* may hold things back: it is told when all programs wait."""
+        """Tell *world*, which may hold things back, when all programs wait."""
 
     def answered_by(self, world: World, *, caches: bool = True) -> None:
-        """*world* may know the answers to calls, so that time does not count.
+        """Note that *world* may know the answers to calls, so that time does not count.
 
-        What ``map`` has other processes do is done in this one. Without *caches* none is read.
+        The items of a ``map`` are worked on in this process then. Without *caches* none is read.
         """
 
     @property
     def over(self) -> bool:
-        """Whether the run is over."""
+        """True if the run is over."""
 
     @property
     def rests(self) -> bool:
-        """Whether no program can go on."""
+        """True if no program can go on."""
 
     def emit(self, event: Event) -> None:
-        """Tell all who watch the run."""
+        """Tell all instruments of the run."""
 
     def look_soon(self) -> None:
         """Look whether all programs wait; to be called at each hold, from any thread."""
 
     def moved(self) -> None:
-        """Something was asked or handed over: those who might still move get their time again."""
+        """Give programs that may still move their time again: something was asked for or told."""
 
     def in_vain(self, final: bool, patience_s: float) -> bool:
-        """Whether nobody will move by himself, as far as can be known; else one looks again."""
+        """True if nobody will move by himself, as far as can be known; if not, look again soon."""
 
     def recalled(self, call: Call, response: Response, requests: int) -> None:
-        """*call* gets a recorded answer: caches and budgets hear of it."""
+        """Tell caches and budgets that *call* gets a recorded answer."""
 
 
 class World(Protocol):
@@ -106,40 +107,40 @@ class World(Protocol):
     def expect(
         self, moment: Moment, tell: Tell, live: Go, about: Call | ToolUse | None = None
     ) -> None:
-        """A program expects *moment*: call *tell* with its outcome, or have it come with *live*."""
+        """Note that a program expects *moment*: call *tell* with its outcome, or start *live*."""
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
-        """What a program sees, now and on its own thread; *live* looks at the world as it is."""
+        """The value that a program sees, now and on its own thread; *live* looks at the world."""
 
     def leave(self, moment: Moment) -> None:
-        """Nobody waits for *moment* any more."""
+        """Forget *moment*, for which nobody waits any more."""
 
     def ends(self, moment: Moment, how: How, end: Go) -> None:
-        """The program ends what it expected: call *end* at once, in its turn, or not at all."""
+        """End what the program expected: call *end* at once, in its turn, or not at all."""
 
     def arrived(self, moment: Moment, end: Callable[[], object]) -> bool:
-        """Somebody outside ends *moment*: true when *end* was called, false when it waits.
+        """End *moment* from outside: true when *end* was called, false when it waits.
 
         Raises ``ControlError`` when it is recorded how it ended.
         """
 
     def skip(self, address: str) -> None:
-        """Nothing that is at *address* or below it will be asked for."""
+        """Note that nothing at *address* or below it will be asked for."""
 
     def dropped(self, address: str) -> bool:
-        """Whether a call at *address* or below was cancelled when nobody held it any more."""
+        """True if a call at *address* or below was cancelled when nobody held it any more."""
 
     def held(self) -> Iterable[tuple[Call, Why, int]]:
-        """The calls that are held back: why, and behind how many others."""
+        """The calls that are held back, each with the reason and the number of others before it."""
 
     def idle(self, final: bool = True) -> bool:
-        """All programs wait: hand over the next thing; false when there is none.
+        """Hand over the next thing, as all programs wait; false when there is none.
 
         Not *final* when a timer or a blocked thread may change that. An error ends the run.
         """
 
     def due(self) -> bool:
-        """Whether what would be handed over next is what came next when it was recorded."""
+        """True if what would be handed over next is what came next when it was recorded."""
 
 
 @runtime_checkable
@@ -173,6 +174,8 @@ class Live:
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
         value = live()
+        # After the look, so that the record's order of times is the order in which things were
+        # seen; and before the program goes on, which may see the next thing at once.
         at = time.monotonic_ns()
         self.programs.emit(Observed(moment.address, moment.ordinal, moment.kind, value, at))
         return value
@@ -204,7 +207,7 @@ class Live:
 
 
 class Expected:
-    """What programs expect of a world that holds, so that an error can be told to all of them."""
+    """The moments that programs expect of a world that holds; an error is told to all of them."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -214,12 +217,15 @@ class Expected:
     def expect(
         self, moment: Moment, tell: Tell, live: Go, about: Call | ToolUse | None = None
     ) -> None:
-        """As ``World.expect``; after an error everybody is told that error."""
+        """As ``World.expect``; after an error every program is told that error."""
+        # These need not come at all: no program is kept waiting by them, and an error that was told
+        # to them would end functions that nobody ended.
         if moment.kind in PERHAPS:
             self._world.expect(moment, tell, live, about)
         elif self._error is not None:
             tell(self._error)
         else:
+            # Before the world is asked: it may tell the outcome, or go live, in this very call.
             self._tells[moment] = tell
             self._world.expect(
                 moment, lambda told: self._told(moment, told), lambda: self._live(moment, live),
@@ -228,11 +234,13 @@ class Expected:
 
     def fail(self, error: Exception) -> None:
         """Tell all who wait, now or later, that *error* keeps the world from going on."""
-        self._error = error
-        for moment in tuple(self._tells):
+        self._error = error  # first: a program that goes on now may expect the next thing at once
+        for moment in tuple(self._tells):  # being told takes a moment out
             self._told(moment, error)
 
     def _told(self, moment: Moment, told: Any) -> None:
+        # A piece of a stream leaves its moment expected. An outcome takes it away, so that a world
+        # which goes live after it cannot tell the program twice.
         ended = not isinstance(told, Chunk)
         tell = self._tells.pop(moment, None) if ended else self._tells.get(moment)
         if tell is not None:

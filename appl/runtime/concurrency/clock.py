@@ -27,7 +27,7 @@ class First(Pending):
     __slots__ = ()
 
     def reached(self, _: Pending | None = None) -> None:
-        """One of them happened."""
+        """Note that one of them happened."""
         self.finish(_DONE)
 
     def suspicious(self) -> bool:
@@ -35,7 +35,7 @@ class First(Pending):
 
 
 class _Told(First):
-    """The coming of a moment: *told* is called on the program's own thread, before it goes on."""
+    """A moment to come; *told* is called when it comes, before the program goes on."""
 
     __slots__ = ("_told",)
 
@@ -44,7 +44,7 @@ class _Told(First):
         self._told = told
 
     def deliver(self) -> None:
-        self._told()
+        self._told()  # first, and on this thread: what is seen is recorded at its place among all
         super().deliver()
 
 
@@ -52,7 +52,7 @@ class TimedWait:
     """A wait at *address* for a moment: *seconds* from now, or when *pending* is done if sooner.
 
     The run's world decides when the moment comes, and what is seen then; live it is *live()*. The
-    program waits in the block; one that an error throws out of it waits no longer.
+    program waits inside the block. An error that leaves the block ends the wait.
     """
 
     def __init__(
@@ -76,6 +76,8 @@ class TimedWait:
                 quiet.timers -= 1
             self.first.reached()
 
+        # While a timer runs the run is not idle for good: it will move by itself. Counted before
+        # the action is sent, so that nobody sees the run without both.
         if quiet is not None:
             quiet.timers += 1
         io.send(lambda: void(io.loop.call_later(max(seconds, 0.0), ring)))
@@ -91,7 +93,7 @@ class TimedWait:
             self._run.world.leave(self._moment)
 
     def _look(self) -> None:
-        """The moment is delivered: whoever still waits for it will see what is so now."""
+        """Look at the world as the moment is delivered, unless nobody waits for it any more."""
         if self._left or self._found is not None:
             return
         try:
@@ -100,7 +102,7 @@ class TimedWait:
             self._found = Error(error)
 
     def seen(self) -> Any:
-        """What was seen when the moment came. Raises what a replay has to say instead."""
+        """The value that was seen when the moment came. Raises the error of a replay, if any."""
         if isinstance(self._found, Error):
             raise self._found.raised()
         return self._found.value if self._found is not None else None
@@ -119,6 +121,7 @@ class Alarm:
 
     def off(self) -> None:
         """Do not ring any more; on any thread."""
+        # By the queue, which keeps the order: the timer was made by an action that was sent before.
         io_thread().send(self._stop)
 
     def _stop(self) -> None:
@@ -144,7 +147,7 @@ def seconds(where: str, value: Any) -> float:
 
 
 def _nothing() -> None:
-    """What a sleeper sees."""
+    """Nothing: the value that a sleeper sees."""
 
 
 def void(_: object) -> None:
@@ -152,10 +155,10 @@ def void(_: object) -> None:
 
 
 def expired(pending: Pending, timeout: float) -> bool:
-    """Wait for *pending* at most *timeout* seconds: whether it is still not done."""
+    """Wait for *pending* at most *timeout* seconds; true if it is still not done."""
 
     def late() -> bool:
-        return not pending.last().done
+        return not pending.last().done  # at the delivery: answer and timer may come together
 
     moment = TimedWait(run_of(pending), pending.address, "timeout", timeout, late, pending)
     with moment as first:
@@ -164,7 +167,7 @@ def expired(pending: Pending, timeout: float) -> bool:
 
 
 def is_done(pending: Pending) -> bool:
-    """Whether *pending* has an outcome, as the program is told."""
+    """True if *pending* has an outcome; recorded, as it depends on time."""
     return bool(run_of(pending).observe(pending.address, "done", lambda: pending.last().done))
 
 

@@ -39,9 +39,11 @@ class Completed(Generic[R]):
         self._start_more()
 
     def one_over(self, pending: Pending) -> None:
-        """An item is over, by the end of *pending*."""
+        """Note that an item is over, by the end of *pending*; on the thread of ``hub``."""
         self._ended += 1
         self._over.append(pending)
+        # Taken away before it is set: the reader goes on later, and makes a new one if it has to
+        # wait again. Items that end until then only add to the queue.
         signal, self._signal = self._signal, None
         if signal is not None:
             signal.conclude(Value(None))
@@ -49,6 +51,7 @@ class Completed(Generic[R]):
     def __iter__(self) -> Iterator[R]:
         try:
             while self._given < len(self._items):
+                # Again, as the room that one item leaves may be all that came of the wait.
                 while (signal := self._wanted()) is not None:
                     wait(signal)
                 yield result_of(self._taken())
@@ -73,7 +76,7 @@ class Completed(Generic[R]):
             item.follow(item.pending)
 
     def _wanted(self) -> First | None:
-        """What to wait for before a result can be given; ``None`` when there is one."""
+        """The signal to wait for until there is a result; ``None`` when there is one."""
         self._start_more()
         if self._over:
             return None
@@ -86,6 +89,8 @@ class Completed(Generic[R]):
 
     def _cancel(self) -> None:
         """Cancel what still runs; what was not started keeps its address, for later calls."""
+        # Later calls are numbered behind all of its items, or their addresses would depend on how
+        # many items had been started when the reader left.
         cancel_all([item.pending for item in self._started])
         name = name_of(self._f)
         for _ in range(self._next, len(self._items)):

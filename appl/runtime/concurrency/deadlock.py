@@ -1,4 +1,4 @@
-"""Who waits for whom: a program that waits for itself is told so, by name.
+"""Deadlock detection: a program that waits for itself gets an error that names the cycle.
 
 Invariant: only what is certain is followed, so that a cycle that is found is one.
 """
@@ -13,7 +13,7 @@ def find_cycle(start: Pending) -> list[Pending] | None:
     """A cycle among what *start* is blocked by, itself included; iterative, each visited once."""
     path: list[Pending] = [start]
     on_path = {start}
-    seen = {start}
+    seen = {start}  # other threads go on meanwhile: each is visited once, so that this ends
     branches = [iter(start.blockers())]
     while branches:
         for blocker in branches[-1]:
@@ -33,7 +33,7 @@ def find_cycle(start: Pending) -> list[Pending] | None:
 
 
 def bound_to(start: Pending, home: Home) -> Pending | None:
-    """What *start* needs that only the loop of *home* can finish."""
+    """A blocker of *start* that only the loop of *home* can finish; ``None`` if there is none."""
     seen, todo = {start}, [start]
     while todo:
         pending = todo.pop()

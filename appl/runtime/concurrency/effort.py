@@ -1,4 +1,4 @@
-"""Whether a thread, or the whole process, is at work or waits, seen from another thread.
+"""Measurements of whether a thread, or the whole process, works or waits, from another thread.
 
 Invariant: only looks; where the system does not tell, a thread counts as not at work.
 """
@@ -23,7 +23,7 @@ _AT_WORK = ("R", "D")
 
 
 class Effort:
-    """What threads have done since they were last looked at.
+    """The work that threads have done since the last look at them.
 
     A thread is at work when it has used the processor for more than some milliseconds (where the
     system has a clock for each thread), or when it could run now, or waits for a disk (on Linux).
@@ -37,7 +37,7 @@ class Effort:
         self._spent[thread.ident] = _processor_s(thread)
 
     def goes_on(self, thread: threading.Thread) -> bool:
-        """Whether *thread* has been at work since the last look at it, or is now."""
+        """True if *thread* has been at work since the last look at it, or is now."""
         spent = _processor_s(thread)
         before = self._spent.get(thread.ident, spent)
         self._spent[thread.ident] = spent
@@ -45,10 +45,10 @@ class Effort:
 
 
 class Idleness:
-    """For how long the process has neither moved nor worked, as far as looks at it tell.
+    """The time for which the process has neither moved nor worked, as far as looks at it tell.
 
-    Whoever works on any thread of the process is waited for, for ten seconds at most: that may be a
-    loop that waits for somebody else.
+    Any thread of the process that works is waited for, but not for more than ten seconds: it may
+    be a loop that waits for another thread.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Idleness:
         self._begun = None
 
     def seconds(self) -> float:
-        """How long it lasts now; for whoever looks many times in a second."""
+        """The seconds that it lasts by now. It is to be asked many times a second."""
         now, spent = time.monotonic(), time.process_time()
         if self._begun is None:
             self._begun = self._since = now
@@ -75,10 +75,10 @@ class Idleness:
 
 
 class Waits:
-    """In which waits the threads of the process were when that was noted.
+    """The waits in which the threads of the process were when they were noted.
 
-    Who is in the wait of then has not run since, and nobody has woken him: each wait that begins is
-    counted by the system. Where it is not (it is on Linux), no thread is known to wait.
+    A thread that is still in the same wait has not run since, and nobody has woken it: Linux counts
+    each wait that begins. Elsewhere no thread is known to wait.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Waits:
 
     @property
     def noted(self) -> bool:
-        """Whether some are."""
+        """True if some are noted."""
         return bool(self._noted)
 
     def note(self) -> None:
@@ -94,7 +94,7 @@ class Waits:
         self._noted = dict(_waits())
 
     def last(self, but: Collection[int | None]) -> bool:
-        """Whether all threads are in the waits of then, but for those of the native ids *but*."""
+        """True if all threads are in the noted waits; those of the native ids *but* may not be."""
         return self.noted and all(
             wait and self._noted.get(task) == wait for task, wait in _waits() if task not in but
         )
@@ -107,7 +107,7 @@ def other_stacks() -> dict[int, FrameType]:
     that the other threads had in their variables.
     """
     frames = stacks()
-    del frames[threading.get_ident()]
+    del frames[threading.get_ident()]  # before it is returned into a frame that it would contain
     return frames
 
 
@@ -125,19 +125,21 @@ def _waits() -> Iterator[tuple[int, str]]:
 
 
 def _wait_in(status: str) -> str:
+    # Voluntary switches count the waits that the thread itself has begun. A switch that the system
+    # forced on it does not count: the thread could go on then.
     facts = dict(line.partition(":")[::2] for line in status.splitlines())
     sleeps = facts.get("State", "").strip().startswith("S")
     return facts.get("voluntary_ctxt_switches", "").strip() if sleeps else ""
 
 
 def _others_at_work() -> bool:
-    """Whether a thread other than this one could run now, or waits for a disk."""
+    """True if a thread other than this one could run now, or waits for a disk."""
     mine = str(threading.get_native_id())
     return any(_state_of(task.name) in _AT_WORK for task in _tasks() if task.name != mine)
 
 
 def _tasks() -> Iterator[Path]:
-    """What the system tells of each thread of the process, a folder each; nothing but on Linux."""
+    """The folder in which the system describes each thread of the process; none but on Linux."""
     with contextlib.suppress(OSError):
         yield from Path("/proc/self/task").iterdir()
 
@@ -157,7 +159,7 @@ def _state(thread: threading.Thread) -> str:
 
 
 def _state_of(task: str) -> str:
-    """As in the table of processes: ``R`` runs or could, ``S`` sleeps, ``D`` waits for a disk."""
+    """The state as ``ps`` shows it: ``R`` runs or could, ``S`` sleeps, ``D`` waits for a disk."""
     try:
         status = Path(f"/proc/self/task/{task}/stat").read_text()
     except OSError:

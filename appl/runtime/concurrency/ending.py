@@ -26,14 +26,14 @@ _TICK_S = 0.001
 
 
 class Programs(Protocol):
-    """What runs the programs of a thread."""
+    """A hub, as far as the end of the process is concerned."""
 
     thread: threading.Thread
     stopped: bool
-    """Whether it was brought to rest."""
+    """True if it was brought to rest."""
 
     def sleeps(self, frame: FrameType) -> bool:
-        """Whether its thread, which is at *frame*, waits in a lock until somebody has news."""
+        """True if its thread, which is at *frame*, waits in a lock until it is woken."""
 
 
 class Ending:
@@ -57,6 +57,8 @@ class Ending:
     def rest(self, programs: Programs) -> None:
         """Never return."""
         programs.stopped = True
+        # A thread that waits in a lock takes no part in the end of the interpreter: it never wants
+        # the interpreter back, so nobody unwinds its stack. Nobody opens this lock.
         lock = threading.Lock()
         lock.acquire()
         lock.acquire()
@@ -64,19 +66,21 @@ class Ending:
     # -- on the thread that ends the process
 
     def _begin(self) -> None:
-        self.by = threading.current_thread()
+        self.by = threading.current_thread()  # first: hubs look at it at each turn, and then rest
         if not self._moving():
             return
         begun = time.monotonic()
         asked: set[int | None] = set()
         while (moving := self._moving()) and time.monotonic() - begun < PATIENCE_S:
+            # Most programs come to a wait, and so to rest, by themselves. The others compute, and
+            # are stopped by an exception.
             if time.monotonic() - begun > _GENTLE_S:
                 self._ask(moving, asked)
             time.sleep(_TICK_S)
         time.sleep(_TICK_S)  # from what was seen of a thread to its lock it is a step
 
     def _moving(self) -> dict[int, FrameType]:
-        """The threads inside a greenlet that do not rest: where they are."""
+        """The innermost frames of the threads that are inside a greenlet and do not rest, by id."""
         frames = other_stacks()
         return {
             ident: frames[ident]

@@ -45,12 +45,14 @@ class Strand:
 
     def wake(self, pending: Pending) -> None:
         """Go on if *pending* is what is waited for; a stale wake-up is ignored."""
+        # A strand that an error has thrown out of a wait is still among the waiters there. It may
+        # wait for something else by now, and must not go on when the old wait ends.
         if self.waits is pending:
             self.resume()
 
     def resume(self, error: BaseException | None = None) -> None:
         """Put this strand among the ready ones, with *error* to raise where it waits."""
-        self.waits = None
+        self.waits = None  # so that no second wake-up puts it into the queue twice
         self.hub.ready.append((self, error))
         self.hub.poke()
 
@@ -67,6 +69,8 @@ class Strand:
         if error is not None:
             self.waits = None
             raise error
+        # asyncio keeps one running loop for each thread. The strands that run while this one waits
+        # are no code of its loop, and must not take it for theirs.
         loop = _get_running_loop()
         if loop is not None:
             _set_running_loop(None)
@@ -115,7 +119,7 @@ class Fiber(Strand):
         self._back: greenlet | None = None
 
     def lost(self) -> bool:
-        """Whether a Ctrl-C has kept this from starting, or ended it before its body ran."""
+        """True if a Ctrl-C has kept this from starting, or ended it before its body ran."""
         if self._body is None:
             return bool(self.greenlet.dead)
         return all(strand is not self for strand, _ in self.hub.ready)
@@ -126,6 +130,8 @@ class Fiber(Strand):
         hub.fibers.add(self)
         if not watchdog.on:
             watchdog.begin()
+        # A fiber that starts a fiber that starts a fiber stands on the C stack of all of them.
+        # Beyond a small depth they start from the hub's queue, or the interpreter would crash.
         if hub.depth >= EAGER_DEPTH or getcurrent() is hub.greenlet:
             hub.ready.append((self, None))
             hub.poke()
@@ -135,6 +141,8 @@ class Fiber(Strand):
     def _start_now(self, hub: Hub) -> None:
         loop = _get_running_loop()
         hub.depth += 1
+        # At its first wait, or its end, the fiber returns here, to the program that started it,
+        # and not to the hub: so a program starts all its fibers before the first of them goes on.
         self._back = self.greenlet.parent = getcurrent()
         try:
             self.greenlet.switch(None)
@@ -146,6 +154,7 @@ class Fiber(Strand):
 
     def _leave(self) -> BaseException | None:
         back, self._back = self._back, None
+        # From the second wait on its starter may be anywhere, and the hub is who goes on.
         if back is None:
             return cast("BaseException | None", self.hub.greenlet.switch())
         self.greenlet.parent = self.hub.greenlet
@@ -157,6 +166,9 @@ class Fiber(Strand):
             assert body is not None
             body()
         except (KeyboardInterrupt, SystemExit) as stop:
+            # It must not leave through the greenlet's parent, which may be any program. The hub
+            # raises it in the outermost one. As *body* may have ended without an outcome, those
+            # who wait for it are told by *broken_off*.
             self.hub.interrupt(stop)
             self.hub.post(_Action(self._broken_off))
         finally:
@@ -167,7 +179,11 @@ class Fiber(Strand):
 
 
 class Hub:
-    """What runs the programs of one thread, or of one asyncio loop."""
+    """Runs the programs of one thread, or of one asyncio loop, one at a time.
+
+    A thread's hub has a greenlet of its own, and sleeps in a lock when nothing can go on. A loop's
+    hub is run by a callback of the loop (``_step``) and returns to it instead of sleeping.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.loop = loop
@@ -201,11 +217,13 @@ class Hub:
 
     def post(self, item: Deliverable) -> None:
         """Put *item* into the inbox, to be taken out when this thread next waits."""
-        self.inbox.append(item)
+        self.inbox.append(item)  # before any look at ``asleep``: see ``_sleep``
 
     def ring(self) -> None:
         """See that what was posted is taken out soon."""
         if self.asleep:
+            # Cleared by who rings: the others of a burst need not ring again. Two threads may
+            # still both come here; the second release of the lock does nothing.
             self.asleep = False
             if self.loop is None:
                 io_thread().wake(self._bell)
@@ -213,11 +231,13 @@ class Hub:
                 release(self._bell)
         elif self.loop is not None and not self._scheduled:
             self._scheduled = True
+            # At once, not in the step: who looks for idleness must not find a hub at rest that
+            # has a delivery before it.
             self._resting = False
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
                 self.loop.call_soon_threadsafe(self._step)
         elif not watchdog.on:
-            watchdog.begin()
+            watchdog.begin()  # an answer waits, and the thread does something else: for how long?
 
     def tell(self, item: Deliverable) -> None:
         """Post *item* and ring."""
@@ -233,37 +253,37 @@ class Hub:
             with contextlib.suppress(RuntimeError):  # the loop is closed: see ``step_once_more``
                 self.loop.call_soon(self._step)
 
-    # -- whether anything moves here, for those who watch (``on_sleep``)
+    # -- for those who look for idleness (``on_sleep``)
 
     def stirs(self) -> None:
-        """A program is active here; the watchers are told when all of them wait again."""
+        """Note that a program is active here; watchers are told when all of them wait again."""
         self._resting = False
         self.poke()
         if self.loop is not None and _here.hub is not None:
             _here.hub.leaves()  # the thread is in the loop now
 
     def leaves(self) -> None:
-        """The hub's thread has nothing more to do."""
+        """Note that the hub's thread has nothing more to do."""
         self._resting = True
 
     def rests(self) -> bool:
-        """Whether every program here waits; from any thread."""
+        """True if every program here waits; from any thread."""
         return self._resting or self.asleep
 
     def alive(self) -> bool:
-        """Whether programs of this hub can still go on."""
+        """True if programs of this hub can still go on."""
         return self.thread.is_alive() and not (self.loop is not None and self.loop.is_closed())
 
     def sleeps(self, frame: FrameType) -> bool:
-        """Whether its thread, which is at *frame*, waits in a lock until somebody rings."""
+        """True if its thread, which is at *frame*, waits in a lock until somebody rings."""
         return self.asleep and self.loop is None and frame.f_code is Hub._sleep.__code__
 
     def has_timers(self) -> bool:
-        """Whether the loop has timers that may move something."""
+        """True if the loop has timers that may move something."""
         return bool(getattr(self.loop, "_scheduled", None))
 
     def next_timer(self) -> float:
-        """In how many seconds the loop's next timer is due; from any thread."""
+        """Seconds until the loop's next timer is due, infinite without one; from any thread."""
         due = (
             timer.when()
             for timer in tuple(getattr(self.loop, "_scheduled", ()))
@@ -305,10 +325,14 @@ class Hub:
                     self._turn()
             except GreenletExit:  # the hub is collected
                 raise
+            # Python may run a signal handler between any two lines of the hub. The error belongs
+            # to the outermost program, and the turn that it broke off is taken again.
             except BaseException as error:  # Ctrl-C while nobody's code ran
                 self._interrupt = error
 
     def _turn(self) -> None:
+        # The order matters. What is ready runs first, and an outcome is delivered only when no
+        # program can go on: so which program sees an outcome first does not depend on when it came.
         if _ending.by is not None and _ending.by is not self.thread:
             _ending.rest(self)
         elif self._interrupt is not None:
@@ -317,11 +341,14 @@ class Hub:
             strand, error = self.ready[0]
             del self.ready[0]  # by a statement: after a call a Ctrl-C might come, and lose it
             if self.loop is not None:
+                # Called from a callback of the loop, fibers are code of that loop. Under a
+                # blocking wait of a coroutine the loop stands still, and is not theirs.
                 _set_running_loop(self.loop if self._stepper is not None else None)
             strand.greenlet.switch(error)
         elif not self.inbox:
             self._idle()
         elif self._stepper is not None and not self._settled():
+            # The loop's own tasks are programs, too: they go on before the next delivery.
             self._yield_to_loop(again=True)
         else:
             self.turns += 1
@@ -337,12 +364,13 @@ class Hub:
             return
         outer = self._outer
         if outer is not None:
+            # It goes on here and now, so nothing may wake it once more for the wait that it leaves.
             outer.waits = None
             self.ready = deque(entry for entry in self.ready if entry[0] is not outer)
             outer.greenlet.switch(error)
 
     def _settled(self) -> bool:
-        """Whether the loop has nothing left to run before the next delivery.
+        """True if the loop has nothing left to run before the next delivery.
 
         A program that polls with ``sleep(0)`` never settles: it is not waited for for ever. A loop
         that is about to stop leaves the next word to who stops it.
@@ -364,9 +392,13 @@ class Hub:
         if self.fibers:
             stepper.switch()
         else:
+            # Without fibers nothing on this stack is needed any more. It is left, down to
+            # ``_stack_of``, whose frame keeps neither the hub nor the loop alive.
             self.greenlet.parent, self._over = stepper, True
 
     def _idle(self) -> None:
+        # Deadlocks are looked for only now: at the wait itself a part of the cycle might still
+        # be missing, and most waits end before the hub has nothing to do.
         if self.suspects:
             self._look_for_deadlock()
             if self.ready:
@@ -378,12 +410,15 @@ class Hub:
         elif not self._settled():
             self._yield_to_loop(again=True)
         else:
-            self._resting = True
+            self._resting = True  # before they are told: they look at it from the I/O loop
             for tell in self.on_sleep:
                 tell()
             self._yield_to_loop(again=False)
 
     def _sleep(self) -> None:
+        # First the flag, then the look at the inbox; another thread posts first and then looks at
+        # the flag. So either it is seen here what was posted, or the other thread sees that this
+        # one sleeps and rings. The other way round a wake-up could be lost.
         self.asleep = True
         if self.inbox:
             self.asleep = False
@@ -391,13 +426,16 @@ class Hub:
         for tell in self.on_sleep:
             tell()
         if self.blocking is not None:
-            self.blocking(True)
+            self.blocking(True)  # a worker that waits makes room for another one
         try:
             if self.loop is None:
                 io_thread().run_while_asleep(self)
+                # It may have been rung during that: then the lock is open already.
                 while not self._bell.acquire(timeout=self._patience):
                     continue
             else:
+                # A blocking wait under a running loop. Its task can be cancelled from another
+                # thread, which does not ring: so it sleeps in slices and looks.
                 io_thread().recall()
                 if not self._bell.acquire(timeout=SLICE):
                     self._check_cancelled()
@@ -434,7 +472,9 @@ class Hub:
 
     def _step(self) -> None:
         """One callback of the loop: run what is ready, deliver what has come."""
-        self._scheduled = False
+        self._scheduled = False  # first: what is posted from now on needs a step of its own
+        # Where loops are nested, as in some notebooks, the inner one may call this while the hub
+        # is at work further down on the same stack: one run of it is enough.
         if self._stepper is not None or self.asleep:
             return
         if self.inbox or self.ready:
@@ -456,7 +496,10 @@ class Hub:
 
 
 def _stack_of(ref: weakref.ref[Hub]) -> None:
-    """The stack of a hub, which does not keep it: who forgets a loop forgets its hub."""
+    """The stack of a hub. It holds no reference to the hub while the hub does not run.
+
+    So a hub is collected with its loop.
+    """
     while True:
         getcurrent().parent.switch()
         hub = ref()
@@ -474,7 +517,7 @@ _hubs: weakref.WeakSet[Hub] = weakref.WeakSet()
 
 
 def hubs() -> list[Hub]:
-    """Every hub whose thread and loop are alive; for who looks on."""
+    """Every hub whose thread and loop are alive."""
     while True:
         try:
             return [hub for hub in tuple(_hubs) if hub.alive()]
@@ -507,7 +550,7 @@ def hub_here() -> Hub:
 
 
 class _Wake:
-    """Tells a strand of another hub than the one where the outcome is at home."""
+    """A message to a strand whose hub is not the one where the outcome is at home."""
 
     __slots__ = ("pending", "strand")
 
@@ -525,7 +568,7 @@ def strand_here() -> Strand:
 
 
 def in_coroutine() -> bool:
-    """Whether the caller is code of the running loop, which must not be blocked."""
+    """True if the caller is code of the running loop, which must not be blocked."""
     return _get_running_loop() is not None and type(getcurrent()) is not Stack
 
 
@@ -534,11 +577,15 @@ def wait(pending: Pending) -> None:
     strand = strand_here()
     hub = strand.hub
     if pending.home is hub:
+        # Delivered, and not merely done: an outcome counts when its turn has come in the inbox.
+        # ``delivered`` and the waiters belong to this thread, so nothing can come in between.
         if pending.delivered:
             return
         pending.await_with(strand)
     else:
         pending.end_if_left()
+        # The callback runs on the thread that finishes it, perhaps before the next line. It only
+        # posts to this hub, which delivers when this strand has parked: no wake-up is lost.
         if not pending.subscribe(lambda done: hub.tell(_Wake(strand, done))):
             return
     strand.waits = pending
@@ -548,7 +595,7 @@ def wait(pending: Pending) -> None:
 
 
 class _Arrived:
-    """Completes the asyncio future of a task that awaits *pending*."""
+    """Completes the asyncio future with which a task awaits an outcome."""
 
     __slots__ = ("_future",)
 
@@ -568,10 +615,12 @@ async def arrive(pending: Pending) -> None:
     hub = hub_here()
     if pending.delivered if pending.home is hub else pending.done:
         return
+    # This thread is going to wait in its own loop, and cannot run the I/O loop meanwhile.
     io_thread().recall()
     arrived = _Arrived(future := asyncio.get_running_loop().create_future())
     if pending.home is hub:
         pending.await_with(arrived)
+        # An outcome that nobody awaited was posted without a ring. Nobody else would ring for it.
         if hub.inbox:
             hub.poke()
     else:

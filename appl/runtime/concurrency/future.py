@@ -61,7 +61,7 @@ def result_of(pending: Pending) -> Any:
 
 
 def returned(pending: Pending) -> Any:
-    """What a function returned, waiting for it; an answer that it returned may be pending still."""
+    """The value that a function returned, waiting for it; a returned answer may be unfinished."""
     while True:
         wait(pending)
         outcome = pending.outcome
@@ -90,16 +90,16 @@ async def awaited(pending: Pending) -> Any:
 
 
 def given_up(pending: Pending, error: BaseException) -> None:
-    """Who waited for *pending* was thrown out by *error*: a time limit, or a cancellation."""
-    if not isinstance(error, Exception):
+    """Note that *error* ended a wait for *pending*."""
+    if not isinstance(error, Exception):  # a time limit, or a cancellation
         unread(pending)
 
 
 def unread(pending: Pending) -> None:
-    """Nobody waits for *pending* any more: cancel it as soon as nobody holds its future either."""
+    """Cancel *pending*, for which nobody waits any more, as soon as nobody holds its future."""
     proxy = pending.proxy() if pending.proxy is not None else None
     if pending.holder is not None or pending.done:
-        return
+        return  # a prompt needs it, or there is nothing to cancel
     if proxy is None:
         pending.cancel()
     else:
@@ -107,7 +107,7 @@ def unread(pending: Pending) -> None:
 
 
 def text_of(pending: Pending) -> Any:
-    """What *pending* says, waiting for it: the text, also of a typed answer."""
+    """The text of *pending*, also of a typed answer; waits for it."""
     result_of(pending)
     outcome = pending.last().outcome
     assert isinstance(outcome, Value)
@@ -115,12 +115,12 @@ def text_of(pending: Pending) -> Any:
 
 
 def finished(value: Any) -> Any:
-    """*value* itself, or what it is the future of."""
+    """*value* itself; of a future the value, waiting for it."""
     return result_of(value._pending) if isinstance(value, Proxy) else value
 
 
 class Deferred(Proxy):
-    """What all futures can do."""
+    """The behaviour that all futures share."""
 
     __slots__ = ()
 
@@ -164,15 +164,15 @@ class Deferred(Proxy):
         return result_of(self._pending)
 
     def done(self) -> bool:
-        """Whether there is an outcome: the answer is recorded, as it depends on time."""
+        """True if there is an outcome; recorded, as it depends on time."""
         return clock.is_done(self._pending)
 
     def cancel(self) -> None:
-        """Ask for an early end; who needs the value then gets ``CallCancelled``."""
+        """Ask for an early end; the value then is the error ``CallCancelled``."""
         self._pending.cancel()
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
-        """The answer as a notebook shows it; waits for it, but for what only its loop can end."""
+        """The answer as a notebook shows it; waits, unless only the running loop can end it."""
         last = _shown_of(self._pending)
         if last.outcome is None:
             return block("…", f"{self._pending.address}: pending, await it")
@@ -193,17 +193,16 @@ class Deferred(Proxy):
 
     @property
     def reasoning_stream(self) -> TextStream[str]:
-        """What the model thinks before it answers, piece by piece; it does not wait."""
+        """The reasoning before the answer, piece by piece; it does not wait."""
         return TextStream(self, "reasoning")
 
 
 def _shown_of(pending: Pending) -> Pending:
-    """What decides about the value of *pending*, when it has been waited for.
+    """The last of the chain that begins with *pending*, after waiting for it.
 
-    A failure stays one that nobody has looked at. A task of the running loop cannot end while
-    this thread waits.
+    A failure stays one that nobody has looked at.
     """
-    while not pending.in_loop:
+    while not pending.in_loop:  # a task of the running loop cannot end while this thread waits
         wait(pending)
         if pending.last() is pending:
             break
@@ -364,7 +363,7 @@ class Generation(Deferred, _Text, Generic[A_co]):  # type: ignore[misc]
 
     @property
     def reasoning(self) -> str | None:
-        """What the model thought before it answered, where the backend tells it apart."""
+        """The reasoning before the answer, where the backend tells it apart."""
         return self._text().reasoning
 
     @property
@@ -374,12 +373,12 @@ class Generation(Deferred, _Text, Generic[A_co]):  # type: ignore[misc]
 
     @property
     def cost(self) -> int | None:
-        """What the call cost, in millionths of the model's currency unit."""
+        """The cost of the call, in millionths of the model's currency unit."""
         return self._text().cost
 
     @property
     def finish_reason(self) -> str:
-        """Why the answer ended."""
+        """The reason for which the answer ended."""
         return self._text().finish_reason
 
     @property
@@ -394,7 +393,7 @@ class Generation(Deferred, _Text, Generic[A_co]):  # type: ignore[misc]
 
     @property
     def choice_method(self) -> str | None:
-        """How a choice was made: ``logprob``, ``constrained`` or ``asked``."""
+        """The method of a choice: ``logprob``, ``constrained`` or ``asked``."""
         return self._text().choice_method
 
     @property
@@ -432,7 +431,7 @@ def _binary(op: Install) -> Install:
 
 
 def _compared(op: Install, unknown: bool) -> Install:
-    """A comparison; *unknown* is its result for who must not wait."""
+    """A comparison; *unknown* is its result where it must not wait."""
 
     def compare(self: Any, other: Any) -> Any:
         if GLANCE.on:

@@ -1,7 +1,7 @@
-"""Which calls a failing function leaves to nobody: those that only its own variables refer to.
+"""The search for calls of a failing function that only its own variables refer to.
 
-Invariant: a call that anybody else might still read is never named. When in doubt it is held: the
-count of references to it must be explained by the frames that the error has left.
+Invariant: a call that other code might still read is never found. When in doubt it is kept: its
+reference count must be explained by the frames that the error has left.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _OURS = 2  # the references that the search itself holds: its list's, and getref
 
 
 def unheld(frame: Frame, left: list[Pending], error: BaseException) -> list[Pending]:
-    """Those of *left* that nobody can read once *error* has left the activation *frame*.
+    """The calls of *left* that nobody can read once *error* has left the activation *frame*.
 
-    Among them are failures: whether a call had failed by then must make no difference.
+    Failed calls are among them: whether a call had failed by then must make no difference.
     """
     if not left:
         return []
@@ -46,7 +46,7 @@ def unheld(frame: Frame, left: list[Pending], error: BaseException) -> list[Pend
 
 
 def _not_needed(left: list[Pending], free: set[Pending]) -> list[Pending]:
-    """Those of *left* that are *free*, and in no prompt of one that is not."""
+    """The calls of *left* that are *free*, and in no prompt of a call that is not."""
     kept = [pending for pending in left if pending not in free]
     while kept:
         for needed in _needs(kept.pop()):
@@ -57,7 +57,7 @@ def _not_needed(left: list[Pending], free: set[Pending]) -> list[Pending]:
 
 
 def unheld_by_others(address: str, left: list[Pending], error: BaseException) -> list[Pending]:
-    """Those of *left* that nobody can read once *error* has left a block of the frame at *address*.
+    """The calls of *left* that nobody can read once *error* has left a block at *address*.
 
     The variables of the block's own function live on. Its prompt does not count: it is taken back.
     """
@@ -83,7 +83,7 @@ def _said_outside(pending: Pending, address: str) -> bool:
 
 
 def _keep_prompt(frame: Frame, free: set[Pending]) -> None:
-    """What was said into a prompt that lives on is held by it."""
+    """Take out of *free* the calls that are parts of a prompt that lives on."""
     parent = frame.parent
     if frame.shares or (parent is not None and parent.prompt is frame.prompt):
         for hole in frame.prompt.tip.holes() if frame.prompt.tip is not None else ():
@@ -99,7 +99,7 @@ def _needs(pending: Pending) -> list[Pending]:
 
 
 def _frames(error: BaseException) -> list[FrameType]:
-    """Every frame that *error*, or what it came of, has passed through."""
+    """Every frame that *error*, its causes and its contexts have passed through."""
     frames: dict[FrameType, None] = {}
     seen: set[int] = set()
     todo: list[BaseException | None] = [error]
@@ -117,7 +117,11 @@ def _frames(error: BaseException) -> list[FrameType]:
 
 
 class _Locals:
-    """What the frames of a traceback own: trial deletion, as the garbage collector does it."""
+    """The objects that the frames of a traceback own; found by trial deletion.
+
+    An object is owned if all references to it come from the frames, or from objects that are owned
+    themselves. The garbage collector of Python finds cycles in the same way.
+    """
 
     def __init__(self, error: BaseException, running: Set[FrameType] = frozenset()) -> None:
         self._objects: list[Any] = []
@@ -142,7 +146,7 @@ class _Locals:
                 self._open.append(index)
 
     def _spread(self) -> None:
-        """Whoever is owned altogether passes its own references on."""
+        """Count the references of each object that is owned altogether, until none is new."""
         expanded: set[int] = set()
         while self._open and len(self._objects) < _MOST:
             index = self._open.pop()
@@ -156,11 +160,11 @@ class _Locals:
         return sys.getrefcount(self._objects[index]) - _OURS == self._found[index]
 
     def owns_pending(self, pending: Pending) -> bool:
-        """Whether nobody but the frames can read *pending*."""
+        """True if nobody but the frames can read *pending*."""
         return pending.proxy is None or self.owns(pending.proxy())
 
     def owns(self, proxy: object) -> bool:
-        """Whether nobody but the frames refers to *proxy*, or nobody at all."""
+        """True if nobody but the frames refers to *proxy*, or nobody at all."""
         if proxy is None:
             return True
         index = self._index.get(id(proxy))
@@ -171,7 +175,7 @@ class _Locals:
 
 
 def _borrowed() -> int:
-    """How many references a parameter adds in this Python."""
+    """The number of references that a parameter adds in this version of Python."""
 
     class Probe:
         pass

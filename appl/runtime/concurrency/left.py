@@ -37,12 +37,14 @@ def _left(started: list[Pending]) -> Iterator[Task]:
 
 @contextlib.contextmanager
 def watched(started: list[Pending]) -> Iterator[None]:
-    """Inside, look again and again whether each of *started* can still go on."""
+    """Look again and again, during the block, whether each of *started* can still go on."""
     over, here = threading.Event(), hub_here()
 
     def look() -> None:
         if over.is_set():
             return
+        # Looked for on the I/O loop, since this thread may sleep in a wait for one of them. Ended
+        # on this thread, to which its programs belong.
         if any(True for _ in _left(started)):
             run_on(here, lambda: end_left(started))
         io_thread().loop.call_later(_LOOK_S, look)

@@ -15,7 +15,7 @@ from appl.runtime.concurrency.pending import Pending, Value
 
 
 class _Place(Pending):
-    """A place in the queue: done when the lock is this program's."""
+    """A place in the queue of a lock; done when the lock is this program's."""
 
     __slots__ = ("lock",)
 
@@ -40,6 +40,8 @@ class Lock:
         self._guard = threading.Lock()
 
     def _take(self) -> _Place | None:
+        # The guard is held for a few lines only, never over a wait: programs of one thread would
+        # block each other with it.
         with self._guard:
             if not self._held:
                 self._held = True
@@ -67,12 +69,16 @@ class Lock:
             if place in self._queue:
                 self._queue.remove(place)
                 return
+        # It was taken out of the queue: the lock is this program's already, and goes on to the
+        # next one, or all behind it would wait for ever.
         self.release()
 
     def release(self) -> None:
         """Give the lock to the next in the queue."""
         with self._guard:
             self.owner = None
+            # Handed over directly: with a moment in which it is free, a program that runs now could
+            # take it before the one that waited longest.
             place = self._queue.popleft() if self._queue else None
             self._held = place is not None
         if place is not None:

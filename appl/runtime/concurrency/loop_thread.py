@@ -192,7 +192,7 @@ class LoopThread:
             actions.popleft()()
 
     def _poll_limit(self, timeout: float | None) -> float | None:
-        """How long the coming poll may last; negative for no poll at all."""
+        """The most seconds that the coming poll may last; negative for no poll at all."""
         self._release_locks()
         if self._lent_to is not None:
             # A borrowed loop runs what is ready and never polls: waiting is the I/O thread's part.

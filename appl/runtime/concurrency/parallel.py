@@ -103,7 +103,7 @@ def _without_executor(f: Any, kwargs: dict[str, Any]) -> None:
 
 
 def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pending:
-    """Start *f*; what :func:`call` returns the future of."""
+    """Start *f*; :func:`call` returns the future of the result."""
     f = finished(f)
     while type(f) is functools.partial:
         f, args, kwargs = f.func, (*f.args, *args), {**f.keywords, **kwargs}
@@ -121,7 +121,7 @@ def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pending:
     if is_async(f):
         return _start_coroutine(f, frame, caller, args, kwargs)
     task = Task(frame, strand_here().hub)
-    caller.add(task)
+    caller.add(task)  # before it begins: it may end, or be cancelled, before this function returns
 
     def body() -> Any:
         every = [resolve(each) for each in args]
@@ -141,6 +141,8 @@ def _start_coroutine(
     task = Task(frame, strand_here().hub)
     caller.add(task)
     context = context_for(frame)
+    # Without a running loop the coroutine needs one of its own, and so a thread of its own: a loop
+    # on this thread would keep the caller from going on.
     if _get_running_loop() is not None:
         task.run_in_loop(f(*args, **kwargs), context)
     elif caller.run.sequential:
@@ -151,13 +153,13 @@ def _start_coroutine(
 
 
 def beside(caller: Frame, name: str) -> Frame:
-    """The frame of what runs beside *caller*, on a copy of its prompt."""
+    """A frame for a function beside *caller*, on a copy of the caller's prompt."""
     caller.run.check_open()
     return Frame(caller.run, caller, caller.issue(name), caller.prompt.copy(), caller.voice)
 
 
 def scope_beside(caller: Frame, name: str) -> Frame:
-    """The frame of what runs beside *caller*, as a scope of the trace."""
+    """A frame for a function beside *caller*, which is a scope of the trace."""
     frame, run = beside(caller, name), caller.run
     if run.watched:
         at = time.monotonic_ns()
@@ -172,7 +174,7 @@ def _name(f: Any) -> str:
 
 
 def program_behind(f: Any) -> Any:
-    """The program that *f* starts when it is called beside its caller; ``None`` for others."""
+    """The program that *f* starts when called beside its caller; ``None`` for plain functions."""
     while type(f) is functools.partial:
         f = f.func
     return bound_program(f)[0]
@@ -194,7 +196,7 @@ def bound_program(f: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def is_async(f: Any) -> bool:
-    """Whether calling *f* gives a coroutine; also for ``@ppl async def`` before Python 3.12."""
+    """True if calling *f* gives a coroutine; also for ``@ppl async def`` before Python 3.12."""
     while isinstance(f, functools.partial):
         f = f.func
     program = program_of(f)
@@ -284,12 +286,12 @@ def _elsewhere(
 
 
 class Owner(Protocol):
-    """Who started an item, on ``hub``."""
+    """The starter of an item, on ``hub``."""
 
     hub: Hub
 
     def one_over(self, pending: Pending) -> None:
-        """An item is over, by the end of *pending*."""
+        """Note that an item is over, by the end of *pending*; on the thread of ``hub``."""
 
 
 class Item:
@@ -309,6 +311,8 @@ class Item:
         """
         hub = self._map.hub
         while True:
+            # At home it counts when it is delivered. From elsewhere the end is posted to this
+            # map's hub, and this goes on there, between two deliveries.
             if pending.home is hub:
                 if not pending.delivered:
                     pending.await_with(self)
@@ -323,7 +327,7 @@ class Item:
         self._map.one_over(pending)
 
     def wake(self, pending: Pending) -> None:
-        """*pending* was delivered at home."""
+        """Go on: *pending* was delivered at home."""
         self.follow(pending)
 
     def _elsewhere(self, pending: Pending) -> None:
@@ -346,9 +350,9 @@ class _Map:
         self._as_recorded = False
 
     def begins_as_recorded(self) -> None:
-        """Begin only what had begun when this was recorded, and the rest when it is needed.
+        """Begin only the items that had begun in the record, and the others when they are needed.
 
-        Then workers began items in an order of their own, which is that of none of their answers.
+        The workers of a cluster begin items in an order that does not follow from their answers.
         """
         caller = here(lambda: _name(self._f))
         self._as_recorded = True
@@ -368,7 +372,7 @@ class _Map:
             self._ended += 1
 
     def _lost(self, error: Exception) -> None:
-        """Add an item that no worker has ended; what was recorded of it is of no use now."""
+        """Add an item that no worker has ended; the record of its calls is not used."""
         address = self._caller.issue(self._name)
         self._caller.run.world.skip(address)
         pending = First(address, self.hub)
@@ -385,6 +389,8 @@ class _Map:
 
     def _start_late(self, index: int) -> None:
         """Begin an item that was passed over, at its own address."""
+        # Addresses are numbered in the order of issuing. The counter is put back for a moment, so
+        # that the item gets the number that it was passed over with.
         counts = self._caller.counts
         after, counts[self._name] = counts[self._name], self._first + index
         self._ended -= 1
@@ -395,7 +401,7 @@ class _Map:
         return f"{self._caller.address}/{self._name}.{self._first + index}"
 
     def one_over(self, pending: Pending) -> None:
-        """An item is over, by the end of *pending*."""
+        """Note that an item is over, by the end of *pending*; on the thread of ``hub``."""
         self._ended += 1
         self._progress.step(pending)
         signal, self._signal = self._signal, None
@@ -403,12 +409,14 @@ class _Map:
             signal.conclude(Value(None))
 
     def _room(self) -> int:
-        """How many items can be started now."""
+        """The number of items that can be started now."""
         started = len(self._items)
         return min(len(self._every) - started, self._limit - (started - self._ended))
 
     def _start_all(self) -> None:
         """Start as many as there is room for; ``due`` says how many more that will be."""
+        # An item may run at once up to its first wait, and block the thread. The watchdog counts
+        # those that are still to be started among the programs that could go on.
         try:
             while (room := self._room()) > 0:
                 self.hub.due = room - 1
@@ -417,7 +425,7 @@ class _Map:
             self.hub.due = 0
 
     def _next_end(self, index: int) -> First | None:
-        """What to wait for before more can be started; none when item *index* can be read."""
+        """The signal to wait for before more can be started; ``None`` if *index* can be read."""
         self._start_all()
         item = self._items[index]
         if item is None:
@@ -471,15 +479,19 @@ class _Map:
         return item.pending
 
     def _cancel(self) -> None:
-        """Cancel the rest; what was not started keeps its address, for the sake of later calls."""
+        """Cancel the rest; items that were not started keep their addresses."""
         self._excuse()
         cancel_all([item.pending for item in self._items if item is not None])
         name = name_of(self._f)
+        # Later calls are numbered behind all items, however many of them had been started.
         for _ in range(len(self._items), len(self._every)):
             here(lambda: name).issue(name)
 
     def _excuse(self) -> None:
-        """Workers went on for a while before they heard that the map was cancelled."""
+        """Skip the recorded calls of unfinished items.
+
+        Workers had gone on for a while before they heard that the map was cancelled.
+        """
         if not self._as_recorded:
             return
         for item in self._items:

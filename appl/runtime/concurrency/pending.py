@@ -1,4 +1,4 @@
-"""What a program can wait for: an outcome that is set once, then delivered to the program's hub.
+"""Pending outcomes: each is set once, and then delivered to the hub of the program that waits.
 
 Invariant: ``outcome`` changes from ``None`` to its final value once, under one lock, before any
 subscriber is called. ``delivered`` and ``waiters`` belong to the thread of the home hub.
@@ -23,7 +23,7 @@ class Stop(BaseException):
 
 
 class Value:
-    """The outcome of what ended well."""
+    """The outcome of a call or function that ended well."""
 
     __slots__ = ("value",)
 
@@ -32,7 +32,7 @@ class Value:
 
     @property
     def said(self) -> Any:
-        """What it is in a prompt."""
+        """The value as a part of a prompt."""
         return self.value
 
 
@@ -51,9 +51,9 @@ class Typed(Value):
 
 
 class Error:
-    """The outcome of what failed; ``raised`` gives the error with the traceback it came with.
+    """The outcome of a failed call or function.
 
-    A call whose prompt holds a failed part shares its ``Error``: who looks at one looks at both.
+    A call whose prompt holds a failed part shares its ``Error``: a look at one is a look at both.
     """
 
     __slots__ = ("error", "looked", "traceback")
@@ -65,6 +65,8 @@ class Error:
 
     def raised(self) -> BaseException:
         """The error as it was first raised: without the tracebacks of earlier looks at it."""
+        # Python adds to the traceback of an error at each raise; the same error is raised at
+        # every look, and would keep all frames that it ever passed through.
         return self.error.with_traceback(self.traceback)
 
 
@@ -72,39 +74,38 @@ Outcome = Value | Error
 
 
 class Home(Protocol):
-    """Where a program runs: told of outcomes from any thread."""
+    """The place where a program runs; it takes outcomes from any thread."""
 
     def post(self, item: Deliverable) -> None:
         """Hand over *item*, to be delivered on the home's own thread."""
 
     def ring(self) -> None:
-        """See that what was handed over is delivered soon."""
+        """Have what was handed over delivered soon."""
 
 
 class Deliverable(Protocol):
-    """What a hub takes out of its inbox."""
+    """An item in the inbox of a hub."""
 
     def deliver(self) -> None:
         """Take effect; called on the hub's thread."""
 
 
 class Waiter(Protocol):
-    """Who is parked until something is delivered."""
+    """A program that is parked until something is delivered."""
 
     def wake(self, pending: Pending) -> None:
         """Go on, if it is still *pending* that is waited for; called on the waiter's own thread."""
 
 
 class Proxy:
-    """What a program holds in place of a value: a future refers to what it waits for."""
+    """A stand-in for a value that a program holds: a future refers to what it waits for."""
 
     __slots__ = ("__weakref__", "_pending")
     _pending: Pending
 
 
 class _Glance(threading.local):
-    """Whether this thread looks at values without wanting to wait for any: what is a future then
-    equals nothing."""
+    """``on`` while this thread compares values without waiting: futures equal nothing then."""
 
     on = False
 
@@ -113,12 +114,12 @@ GLANCE = _Glance()
 
 
 class Pending:
-    """Something that will have an outcome; as a part of a prompt it is lazy text.
+    """A call or function that will have an outcome; as a part of a prompt it is lazy text.
 
-    ``looked`` is true when nobody has to look at a failure any more. ``children``
-    are calls that outlived the function behind this one, in program order. ``in_loop`` says that
-    only the asyncio loop at home can finish it. ``overlaps`` says that the program asked in words
-    not to wait for the end of it. ``typed`` ones have an object besides their text.
+    ``looked`` is true when nobody has to look at a failure any more. ``children`` are calls that
+    outlived the function behind this one, in program order. ``in_loop`` is true if only the
+    asyncio loop at home can finish it. ``overlaps`` is true if the program asked explicitly not to
+    wait for its end. ``typed`` answers have an object besides their text.
     """
 
     typed: ClassVar[bool] = False
@@ -153,6 +154,8 @@ class Pending:
 
     def subscribe(self, callback: Callable[[Pending], None]) -> bool:
         """Have *callback* called on the finishing thread; false when it is finished already."""
+        # Under the lock of ``settle``: a callback is either in the list that is called there, or
+        # this returns false. It is never lost and never called twice.
         with _LOCK:
             if self.outcome is not None:
                 return False
@@ -168,6 +171,7 @@ class Pending:
                 return False
             self.outcome = outcome
             subscribers, self.subscribers = self.subscribers, None
+        # Outside of the lock, as callbacks settle others, and the lock is one for all.
         for callback in subscribers or ():
             callback(self)
         return True
@@ -186,12 +190,12 @@ class Pending:
         """Settle on the home hub's own thread, and deliver at once."""
         if not self.settle(outcome):
             return False
-        self.deliver()
+        self.deliver()  # the program itself has finished it, so it need not wait for its turn
         return True
 
     def deliver(self) -> None:
         """Make the outcome visible to the program at home and wake those who wait there."""
-        self.delivered = True
+        self.delivered = True  # first: a waiter that goes on at once may look at it again
         for waiter in self.waiters or ():
             waiter.wake(self)
         self.waiters = None  # now: what a Ctrl-C breaks off is done again
@@ -203,45 +207,45 @@ class Pending:
         self.waiters.append(waiter)
 
     def keep(self, holder: str) -> None:
-        """The prompt of the activation *holder* has this as a part.
+        """Note that the prompt of the activation *holder* has this as a part.
 
-        Of several the outermost one counts, of two side by side the one that is around both.
+        Of several activations the outermost counts, of two side by side the one around both.
         """
         self.holder = holder if self.holder is None else _around(self.holder, holder)
 
     @property
     def done(self) -> bool:
-        """Whether there is an outcome."""
+        """True if there is an outcome."""
         return self.outcome is not None
 
     def unseen(self) -> bool:
-        """Whether this failed and nobody has looked."""
+        """True if this failed and nobody has looked."""
         outcome = self.outcome
         return isinstance(outcome, Error) and not self.looked and not outcome.looked
 
     def seen(self) -> BaseException:
-        """The error of this failure, for which whoever gets it answers from now on."""
+        """The error of this failure, marked as looked at: whoever gets it handles it."""
         assert isinstance(self.outcome, Error)
         self.outcome.looked = True
         return self.outcome.raised()
 
     def last(self) -> Pending:
-        """What decides about the value: a function may have returned another future."""
+        """The last of a chain: a function may have returned the future of another call."""
         pending = self
         while isinstance(pending.outcome, Value) and isinstance(pending.outcome.value, Proxy):
             pending = pending.outcome.value._pending
         return pending
 
     def blockers(self) -> Iterable[Pending]:
-        """What must be done before this can be, as far as it is certain; for finding deadlocks."""
+        """Others that certainly have to be done before this one; for finding deadlocks."""
         return ()
 
     def suspicious(self) -> bool:
-        """Whether waiting for this may close a cycle."""
+        """True if waiting for this may close a cycle of waits."""
         return True
 
     def asked_after(self) -> PromptNode | None:
-        """The prompt that this is the answer to, if it is one."""
+        """The prompt that this answers; ``None`` if it is no answer."""
         return None
 
     def answered_by(self) -> tuple[str, ...]:
@@ -252,12 +256,12 @@ class Pending:
         """Ask for an early end; what has one already stays as it is."""
 
     def end_if_left(self) -> None:
-        """Cancel what can never go on, because its thread or event loop has ended."""
+        """Cancel this if it can never go on because its thread or event loop has ended."""
 
     # -- as a part of a prompt (appl.prompt.Lazy)
 
     def prompt_place(self, voice: Voice) -> Part:
-        """What a statement of it adds to a prompt: this, or a place for more than its text."""
+        """The part that a statement of this adds to a prompt: itself, or a place for messages."""
         return self
 
     def prompt_ready(self) -> bool:
@@ -271,7 +275,7 @@ class Pending:
         return format(outcome.said)
 
     def prompt_value(self) -> object:
-        """What a conversion or a format spec applies to."""
+        """The value that a conversion or a format spec applies to."""
         outcome = self.last().outcome
         return outcome.value if isinstance(outcome, Value) else self.prompt_text()
 

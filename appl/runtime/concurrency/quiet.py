@@ -1,7 +1,7 @@
-"""Quiet: when no program of a run can go on, the world that holds outcomes back is told.
+"""Idle detection: when no program of a run can go on, the world that holds outcomes back is told.
 
 Invariant: looked for on the I/O loop, and only when nothing is on its way there; a program that
-waits outside of appl counts as quiet after ``GRACE`` seconds in which nothing happened, and then
+waits outside of appl counts as idle after ``GRACE`` seconds in which nothing happened, and then
 for as long as it is in that wait. One that computes is waited for, unless it does so for ``LONG``
 times as long: it may wait for another.
 """
@@ -40,9 +40,9 @@ class Quiet:
         self._hubs: set[Hub] = set()
         self._asked = False
         self._hops = 0
-        self._moves = 0
+        self._moves = 0  # grows whenever a program may have gone on: a look from before is stale
         self._looks = 0
-        self._forced_at = -1
+        self._forced_at = -1  # the number of moves at which waiting for blocked threads was ended
         self._effort = Effort()
         self._idleness = Idleness()
         self._given_up = Waits()
@@ -53,7 +53,7 @@ class Quiet:
         self.waits = 0
 
     def joins(self, hub: Hub) -> None:
-        """A program of the run is active on *hub*; called on the hub's thread."""
+        """Watch *hub*, on which a program of the run is active; called on the hub's thread."""
         self._moves += 1
         hub.stirs()
         if hub not in self._hubs:
@@ -72,33 +72,34 @@ class Quiet:
             self._asked = True
             io_thread().send(self._look)
 
-    # -- for who holds something back, and is told that all is quiet
+    # -- for worlds that hold something back
 
     @property
     def over(self) -> bool:
-        """Whether the run is over."""
+        """True if the run is over."""
         return self._run.over
 
     @property
     def rests(self) -> bool:
-        """Whether nobody of the run can go on: for who serves several runs."""
+        """True if no program of the run can go on; for a backend that serves several runs."""
         return self.over or (self._still() and not self._in_transit())
 
     def moved(self) -> None:
-        """Something was asked or let go: the others get their time again."""
+        """Give all others their time again: something was asked for, or handed over."""
         self._idleness.ends()
 
     def in_vain(self, final: bool, patience_s: float) -> bool:
-        """Whether nobody moves by himself, as far as can be known; else one looks again soon.
+        """True if nobody will move by himself, as far as can be known; if not, look again soon.
 
-        *final* is what was told. What the run does not know of, a thread of the program's own or a
-        function on a worker of its loop, is waited for while it works; what sleeps for *patience_s*
-        seconds at most, and not when it is known to sleep for longer. Who was not waited for at
-        each delivery is given that time here.
+        *final* is what the world was told. What the run does not know of, a thread of the program's
+        own or a function on a worker of its loop, is waited for while it works. What only sleeps is
+        waited for during *patience_s* seconds, and not at all if it is known to sleep for longer.
         """
         if final or self._sleeps_for(patience_s):
             patience_s = min(patience_s, GRACE)
         else:
+            # Earlier deliveries did not wait for blocked threads (``_stands_still``). Before the
+            # world gives up they get the time that was not given to them then.
             patience_s += self._spared * GRACE
         left = patience_s - self._idleness.seconds()
         if left <= 0:
@@ -107,16 +108,18 @@ class Quiet:
         return False
 
     def _sleeps_for(self, seconds: float) -> bool:
-        """Whether only timers can move somebody, and none of them will within *seconds*."""
+        """True if only timers can move somebody, and none of them will within *seconds*."""
         if self.timers:
             return False
         hubs = tuple(self._hubs)
         return all(hub.rests() and hub.next_timer() > seconds for hub in hubs if hub.alive())
 
     def _look(self) -> None:
-        self._asked = False
+        self._asked = False  # first: who asks from now on has moved after this look began
         still = self._still()  # before what is on its way: who rests has sent what he had to send
         moving = self._in_transit()
+        # Callbacks of the loop may still send something. They go first, but not for ever: a
+        # backend may poll with callbacks that schedule themselves again.
         if moving or (self._polls() and self._hops < _HOPS):
             self._hops = 0 if moving else self._hops + 1
             self._again()
@@ -129,8 +132,12 @@ class Quiet:
                 final=not self.timers and not any(h.has_timers() for h in tuple(self._hubs))
             )
         elif self._forced_at == self._moves:
+            # Nothing has moved since the blocked threads were given up on. They might still go
+            # on, so this is not final: the world may hand over, but not end the run yet.
             self._quiet(final=False)
         elif self._stands_still():
+            # The same threads are still blocked in the same waits. To wait ``GRACE`` seconds for
+            # them again before every delivery would make a replay slow for nothing.
             self._spared += 1
             self._quiet(final=False)
         else:
@@ -145,20 +152,21 @@ class Quiet:
         return not io_thread().empty or self._run.scheduler.busy
 
     def _polls(self) -> bool:
-        """Whether the I/O loop has something to run, which may never end."""
+        """True if the I/O loop has something to run, which may never end."""
         return bool(getattr(io_thread().loop, "_ready", None))
 
     def _still(self) -> bool:
-        """Whether all programs rest: seen twice, as one may wake another and rest in between.
+        """True if all programs rest; seen twice, as one may wake another and rest in between.
 
-        A thread may end in between; whom it has woken before has come further.
+        A hub that was woken and rests again has taken a turn more at the second look. A thread may
+        end between the two looks; a hub that it has woken before has taken a turn, too.
         """
         before = self._resting()
         now = self._resting() if before is not None else None
         return before is not None and now is not None and now.items() <= before.items()
 
     def _resting(self) -> dict[Hub, int] | None:
-        """How far each hub has come, if all of them rest."""
+        """The number of turns that each hub has taken; ``None`` unless all of them rest."""
         awake = self._awake
         if self.starting > 0 or (awake is not None and not awake.rests() and awake.alive()):
             return None
@@ -170,7 +178,7 @@ class Quiet:
 
     def _look_later(self, patience: int = LONG) -> None:
         moves = self._moves
-        self._looks = number = self._looks + 1
+        self._looks = number = self._looks + 1  # only the latest timer counts
         for thread in self._busy():
             self._effort.note(thread)
 
@@ -181,6 +189,8 @@ class Quiet:
                 self._look()
                 return
             self.waits += 1
+            # A thread that computes will go on by itself, and what it does then comes before the
+            # next delivery. One that sleeps outside of appl may wait for ever: it is given up on.
             if self._works() and patience:
                 self._look_later(patience - 1)
             else:
@@ -191,11 +201,11 @@ class Quiet:
         io_thread().loop.call_later(GRACE, look)
 
     def _stands_still(self) -> bool:
-        """Whether those who do not rest are in the waits in which they were given up on.
+        """True if all threads that do not rest are in the waits in which they were given up on.
 
-        Then the next delivery follows at once, when it is the one that came next then: whoever goes
-        on later is told what he was told after it. A thread that has run since, or could run now,
-        is waited for again: it may be about to wake one of them.
+        Then the next delivery follows at once, if it is the one that was recorded next: a thread
+        that goes on later is told things after it, as in the record. A thread that has run since,
+        or could run now, is waited for again: it may be about to wake one of them.
         """
         if self.starting > 0 or not self._given_up.noted or not self._due():
             return False
@@ -205,14 +215,14 @@ class Quiet:
         return self._given_up.last(but=resting | own_threads())
 
     def _works(self) -> bool:
-        """Whether a thread whose programs do not all wait has computed since the last look."""
+        """True if a thread whose programs do not all wait has computed since the last look."""
         return any([self._effort.goes_on(thread) for thread in self._busy()])
 
     def _busy(self) -> list[threading.Thread]:
         return [hub.thread for hub in tuple(self._hubs) if not hub.rests()]
 
     def _quiet(self, final: bool) -> None:
-        self._forced_at = -1
+        self._forced_at = -1  # what is handed over now moves somebody: all are waited for again
         try:
             released = self._idle(final)
         except Exception as error:
@@ -224,7 +234,7 @@ class Quiet:
 
 
 def quiet_for(run: Run) -> Quiet | None:
-    """The watch over *run*, if there is who hands something over when all programs wait."""
+    """The idle detection of *run*; ``None`` if nothing is held back until all programs wait."""
     if not run.steps:
         return None
     return Quiet(run, lambda final: any(step(final) for step in run.steps), run.world.due)

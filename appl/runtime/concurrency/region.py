@@ -1,4 +1,4 @@
-"""Regions: what is started in the body of a ``try``, of a foreign ``with`` or of a time limit.
+"""Regions: the calls that are started in the body of a ``try``, foreign ``with`` or time limit.
 
 Invariant: of several failures the one that is earliest in program order is raised. Who leaves by an
 exception waits for nothing: what was started inside and is held by nobody else is cancelled, and
@@ -26,7 +26,7 @@ from appl.runtime.frame import FRAME, Frame
 _PRUNE = 256
 _ENTERING = threading.Lock()  # several threads may enter blocks of one frame, that of the run
 _ENDING = (Stop, KeyboardInterrupt, SystemExit)
-"""What ends a program: nothing that it started is left to anybody."""
+"""The errors that end a program: all that it started is cancelled."""
 
 
 class Block:
@@ -48,7 +48,7 @@ class Block:
         self.around: list[Pending] = []
 
     def note(self, pending: Pending, issuer: Frame) -> None:
-        """*pending* was issued inside, by *issuer*."""
+        """Note that *pending* was issued inside, by *issuer*."""
         assert self._frame is not None
         self._marks[pending] = list(_marks(self._frame, issuer))
         if len(self._marks) > self._prune_at:
@@ -57,17 +57,18 @@ class Block:
             self._prune_at = 2 * len(self._marks) + _PRUNE
 
     def forget(self, pending: Pending) -> None:
-        """*pending* is done with, and so is what it left in a prompt."""
+        """Forget *pending*, and what it left in a prompt."""
         self._marks.pop(pending, None)
         self.due.pop(pending, None)
 
     def belongs_to(self, frame: Frame) -> bool:
-        """Whether this is a block of *frame* itself."""
+        """True if this is a block of *frame* itself."""
         return self._frame is frame
 
     def _open(self, task: asyncio.Task[Any] | None = None) -> None:
         self._task = task
         if self._frame is not None:
+            # A new tuple each time: a thread that goes through the old one is not disturbed.
             with _ENTERING:
                 self._frame.regions = (*self._frame.regions, self)
 
@@ -78,7 +79,7 @@ class Block:
                 self._frame.regions = left
 
     def _left_by(self, error: BaseException) -> None:
-        """An exception leaves the block: nothing in it is waited for any more."""
+        """End the block by *error*: nothing that was started in it is waited for any more."""
         assert self._frame is not None
         every = list(self._marks)
         ends = isinstance(error, _ENDING)
@@ -86,19 +87,20 @@ class Block:
         lost = every if ends else unheld_by_others(self._frame.address, late, error)
         lost = [*self.due, *lost]
         self._take_back([*lost, *self._failed(error)], error)
+        # After the prompts are as before: a cancelled program may run at once, and see them.
         structure.cancel_all(lost)
         for pending in every:
             structure.excuse(pending)
 
     def _failed(self, error: BaseException) -> list[Pending]:
-        """Those that failed with *error*."""
+        """The calls that failed with *error*."""
         return [each for each in self._marks if any(_is(f, error) for f in _failures(each))]
 
     def _take_back(self, lost: list[Pending], error: BaseException) -> None:
-        """The prompts are as they were before the first of *lost* was issued.
+        """Put the prompts back to where they were before the first of *lost* was issued.
 
-        What overlaps with the statements after it, and has not failed with *error*, takes back
-        only what was said from it on.
+        For a call that overlaps with later statements, and has not failed with *error*, only what
+        was said from its own place on is taken back.
         """
         assert self._frame is not None
         gone, failed = set(lost), set(self._failed(error))
@@ -111,21 +113,21 @@ class Block:
 
 
 class Limit(Block):
-    """The block of a time limit: who leaves it in time leaves its calls running."""
+    """The block of a time limit; a program that leaves it in time leaves its calls running."""
 
     __slots__ = ()
 
     def note(self, pending: Pending, issuer: Frame) -> None:
-        """*pending* was issued inside, or elsewhere by others who share the frame."""
+        """Note *pending* if it was issued inside, not by another thread or task of the frame."""
         if threading.get_ident() == self._thread and _task_here() is self._task:
             super().note(pending, issuer)
 
     def enter(self) -> None:
-        """The block begins here, in this thread and task."""
+        """Begin the block here, in this thread and task."""
         self._open(_task_here())
 
     def leave(self, error: BaseException | None) -> None:
-        """The block is over."""
+        """End the block."""
         self._shut()
         if error is not None and self._frame is not None:
             self._left_by(error)
@@ -146,7 +148,7 @@ class Region(Block):
 
     @property
     def catches(self) -> bool:
-        """Whether an exception may leave it to a handler in the same activation."""
+        """True if an exception may leave it to a handler in the same activation."""
         return self._catches
 
     def note(self, pending: Pending, issuer: Frame) -> None:
@@ -161,6 +163,7 @@ class Region(Block):
 
     def settle(self) -> None:
         """Wait for the calls of the running statement; raises the first failure."""
+        # Looked at anew after each wait: meanwhile others may have been cancelled and forgotten.
         while self.due:
             pending = next(iter(self.due))
             if pending.overlaps:
@@ -240,14 +243,14 @@ class Region(Block):
         self._frame.adopt(self._started)
 
     def _awaited(self, error: BaseException | None) -> list[Pending]:
-        """What is waited for at the end: all; of a call that failed, those before it."""
+        """The calls to wait for at the end: all, or after a failed call those before it."""
         if error is None:
             return list(self._marks)
         due, failed = list(self.due), set(self._failed(error))
         return due[: next((place for place, each in enumerate(due) if each in failed), 0)]
 
     def _over(self, error: BaseException | None) -> None:
-        """All have ended, and the earliest failure is raised; or *error* is on its way."""
+        """Raise the earliest failure, now that all have ended; *error* is on its way, if any."""
         if error is not None:
             before = (f for each in self._awaited(error) for f in _failures(each) if f.unseen())
             first = next(before, None)
@@ -268,7 +271,7 @@ class Region(Block):
             raise first.seen()
 
     def _keep_what_ended_well(self, error: BaseException) -> None:
-        """Calls of the statement before the one that failed stay, with what was said after them."""
+        """Keep the calls of the statement before the one that failed, with what they said."""
         assert self._frame is not None
         for each in self._awaited(error):
             if not any(_failures(each)):
@@ -277,7 +280,7 @@ class Region(Block):
 
 
 def _marks(frame: Frame, issuer: Frame) -> Iterator[tuple[Prompt, PromptNode | None]]:
-    """The prompt of *frame*, and those that live on of the activations from there to *issuer*."""
+    """The prompt of *frame*, and the lasting prompts of the activations from there to *issuer*."""
     yield frame.prompt, frame.prompt.tip
     inner: Frame | None = issuer
     while inner is not None and inner is not frame:
@@ -298,13 +301,13 @@ def _before(
 
 
 def _caught(frame: Frame) -> bool:
-    """Whether the block of *frame* that is innermost now catches."""
+    """True if the innermost block of *frame* catches."""
     inner = frame.regions[-1] if frame.regions else None
     return isinstance(inner, Region) and inner.belongs_to(frame) and inner.catches
 
 
 def _beside(pending: Pending) -> bool:
-    """Whether the program asked in words that this overlaps with the statements that follow."""
+    """True if the program asked explicitly that this overlaps with the statements that follow."""
     return pending.overlaps and isinstance(pending, Task)
 
 
@@ -318,7 +321,7 @@ def _is(failure: Pending, error: BaseException | None) -> bool:
 
 
 def _failures(pending: Pending) -> Iterator[Pending]:
-    """The failures in *pending* in program order: what it left behind came before its own end."""
+    """The failures in *pending* in program order: its children come before its own end."""
     for child in pending.children or ():
         yield from _failures(child)
     if isinstance(pending.outcome, Error):

@@ -1,4 +1,4 @@
-"""A program that is awaited in a running loop, or run when a notebook shows it.
+"""A program that runs when it is awaited in a loop, or when a notebook shows it.
 
 Invariant: it runs once, by whichever of the two comes first.
 """
@@ -42,7 +42,7 @@ class Running(Coroutine[Any, Any, R]):
         return self._coroutine.__await__()
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Any:
-        """What a notebook shows of the value, for which the program is run."""
+        """The value as a notebook shows it; runs the program."""
         if self._blocking is None:
             return block("…", f"{self.__name__}: await it")
         self._coroutine.close()  # nobody awaits it any more

@@ -1,4 +1,4 @@
-"""Scopes of threads and tasks that are the user's own, and which of several open runs is theirs.
+"""Scopes of the user's own threads and tasks.
 
 Invariant: a scope is kept as long as its thread or task may start something, or something that it
 started has to be waited for; a run that serves for ever does not grow with the threads it has seen.
@@ -19,7 +19,7 @@ _PLAIN = (str, bytes, int, float, bool, type(None))
 
 
 def is_plain(value: Any, depth: int = 50) -> bool:
-    """Whether *value*, of at most *depth* levels, is written in the same way in every process."""
+    """True if *value*, of at most *depth* levels, has the same ``repr`` in every process."""
     if type(value) in (list, tuple, dict):
         parts = [*value, *value.values()] if type(value) is dict else value
         return depth > 0 and all(is_plain(part, depth - 1) for part in parts)
@@ -27,7 +27,7 @@ def is_plain(value: Any, depth: int = 50) -> bool:
 
 
 def call_in_words(name: str, args: tuple[Any, ...]) -> str:
-    """The function *name* with its plain arguments: what a call in a thread is told by."""
+    """The function *name* with its plain arguments, by which calls in threads are told apart."""
     return f"{name} {tuple(filter(is_plain, args))!r:.400}"
 
 
@@ -49,6 +49,8 @@ class Scopes:
 
     def add(self, frame: Frame) -> None:
         """Keep *frame*, which belongs to the thread or task that runs now."""
+        # The bound doubles with what is left, so that looking through all of them costs each
+        # addition a constant time.
         if len(self._held) >= self._prune_at:
             self._held = [each for each in self._held if _needed(*each)]
             self._prune_at = 2 * len(self._held) + _PRUNE

@@ -1,7 +1,7 @@
-"""How long a run waited for one call alone, and which function's calls that were.
+"""The time for which a run waited for one call alone, by the function that made the call.
 
-Fed by the watchdog, a few times a second, so that a call costs nothing. A function whose calls are
-waited for one after the other, though none has the answer of another in its prompt, might have
+The watchdog adds to it a few times a second, so that a call costs nothing. A function whose calls
+are waited for one after the other, though none has the answer of another in its prompt, might have
 started them all at once.
 """
 
@@ -33,27 +33,27 @@ class Turns:
     said_before: str = ""
 
     def enter(self, number: str) -> None:
-        """From now on it is the call *number* that is waited for."""
+        """Note that the call *number* is waited for from now on."""
         if number != self.number:
             self.number, self.said_before, self.said = number, self.said, ""
 
     @property
     def lost(self) -> float:
-        """Seconds that had not been needed, if all had been started at once."""
+        """The seconds that would have been saved if all had been started at once."""
         if self.depends or len(self.seconds) < 2:
             return 0.0
         return sum(self.seconds.values()) - max(self.seconds.values())
 
 
 class SerialWaits:
-    """What one run has waited for alone."""
+    """The calls for which one run has waited alone."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Turns] = {}
         self._call: Call | None = None
 
     def note(self, call: Call, seconds: float) -> None:
-        """The run has waited *seconds* for *call*, and nothing else was under way."""
+        """Add *seconds* in which the run waited for *call*, and nothing else was under way."""
         new, before = call is not self._call, self._call
         self._call = call
         if new and before is not None:
@@ -72,7 +72,7 @@ class SerialWaits:
                 turns.depends = _needs(call, turns.said_before, siblings, f"{siblings}{number}")
 
     def _keep_answer(self, call: Call) -> None:
-        """*call* has been answered: the prompts of later calls may hold what was said."""
+        """Keep the answer of *call*: the prompts of later calls may hold it."""
         for parent, name, number in _levels(call.address):
             turns = self._found.get((parent, name))
             if turns is not None and turns.number == number:
@@ -84,7 +84,7 @@ class SerialWaits:
         return None if found is None or not found[1].lost else (found[0][1], found[1])
 
     def line(self, duration: float) -> str:
-        """What to tell the user of a run that took *duration* seconds; mostly nothing."""
+        """The advice to the user of a run that took *duration* seconds; mostly empty."""
         worst = self.worst()
         if worst is None or worst[1].lost < max(LEAST_S, SHARE * duration):
             return ""
@@ -114,7 +114,7 @@ def _levels(address: str) -> list[tuple[str, str, str]]:
 
 
 def _needs(call: Call, said_before: str, siblings: str, own: str) -> bool:
-    """Whether the prompt of *call* has what a sibling of its own answered before, as far as known.
+    """True if the prompt of *call* has the earlier answer of a sibling, as far as is known.
 
     An answer that went through plain Python is found by its text.
     """

@@ -1,7 +1,7 @@
-"""Signals wait while the main thread does work that none of their handlers may break off.
+"""A shield that delays signal handlers while the main thread does work that must not be broken off.
 
-Invariant: every handler that was called for is called right after, in order of arrival, where it
-may raise. What is shielded lasts microseconds and never blocks.
+Invariant: the handlers of all signals that came are called right after, in order of arrival, where
+they may raise. The shielded work takes microseconds and never blocks.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Shield:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        # All are put back before one is called: a handler may raise, and leave the others shielded.
         for number, handler in self._handlers.items():
             set_handler(number, handler)
         for number, frame in self._came:

@@ -1,4 +1,4 @@
-"""Structured concurrency: who started something waits for it, cancels it, hears its failure.
+"""Structured concurrency: a function waits for the calls that it started, or cancels them.
 
 Invariant: the order of everything here is program order, never that of arrival.
 """
@@ -12,9 +12,11 @@ from appl.runtime.concurrency.pending import Pending
 
 
 def join(started: list[Pending]) -> Pending | None:
-    """Wait for all of *started* and what they left behind; the first failure nobody looked at."""
+    """Wait for all of *started* and their children; the first failure that nobody looked at."""
     failed: Pending | None = None
     for pending in unfolded(started):
+        # One after the other, though they run side by side: the last one to end decides how long
+        # this takes, and the order in which failures are found is that of the program.
         wait(pending)
         if failed is None and pending.unseen():
             failed = pending
@@ -40,18 +42,19 @@ def unfolded(started: list[Pending]) -> Iterator[Pending]:
             stack.pop()
             continue
         yield pending
+        # Only now: the caller has waited for it, and its children are known when it is done.
         if pending.children:
             stack.append(iter(pending.children))
 
 
 def excuse(pending: Pending) -> None:
-    """Nobody has to look at *pending* any more, nor at what it left behind."""
+    """Note that nobody has to look at *pending* any more, nor at its children."""
     for each in unfolded([pending]):
         each.looked = True
 
 
 def cancel_all(started: list[Pending]) -> None:
-    """Cancel what is not done, and excuse everyone from looking at it."""
+    """Cancel the calls that are not done; nobody has to look at any of them."""
     for pending in unfolded(started):
         pending.looked = True
         if not pending.done:

@@ -68,6 +68,7 @@ class Task(Pending):
         except BaseException as error:
             explained(error, f"in {self.address}")
             outcome = Error(error)
+        # Before the outcome is set: who is told of it looks at the children right away.
         self._leave()
         return outcome
 
@@ -98,6 +99,8 @@ class Task(Pending):
         self._begun = True
         quiet = self.run.quiet
         if quiet is not None:
+            # From here until the worker has a hub nobody could see that a program is about to run.
+            # So it is counted, or all others might seem idle.
             quiet.starting += 1
         _workers.start(lambda: context.run(self._in_thread, body))
 
@@ -105,7 +108,7 @@ class Task(Pending):
         hub = hub_here()
         quiet = self.run.quiet
         if quiet is not None:
-            quiet.joins(hub)
+            quiet.joins(hub)  # before the count goes down, so that there is no gap between the two
             quiet.starting -= 1
         hub.blocking = _workers.blocked
         self.strand = hub.strand()
@@ -119,12 +122,13 @@ class Task(Pending):
         if self.settle(outcome) and self.home is not None:
             self.home.post(self)
             self.home.ring()
+        # After the post: whoever sees this hub at rest finds the outcome on its way.
         if quiet is not None:
             hub.leaves()
             quiet.soon()
 
     def _unstopped(self, body: Callable[[], Any]) -> Any:
-        """What ends a program ends the function in a worker, and who needs its value hears it."""
+        """Call *body*; what would end the process ends the function alone, with an error."""
         try:
             return body()
         except SystemExit as stop:  # the program's own wish, as if it were called in sequence
@@ -149,13 +153,13 @@ class Task(Pending):
 
     def cancel(self) -> None:
         self.looked = True
-        self._cancelled = True
+        self._cancelled = True  # a body that has not begun looks at it before it begins
         if self._aio is not None and isinstance(self.home, Hub):
             at_home(self.home, lambda: void(self._aio and self._aio.cancel()))
         elif (strand := self.strand) is not None:
             at_home(strand.hub, lambda: self._stop(strand))
         elif not self._begun:
-            self._broken_off()
+            self._broken_off()  # nothing runs that would set the outcome
 
     @property
     def place(self) -> Hub | None:
@@ -165,10 +169,10 @@ class Task(Pending):
         return self.home if isinstance(self.home, Hub) else None
 
     def end_from_outside(self) -> bool:
-        """Have it end as cancelled by somebody outside of the program, where it waits; any thread.
+        """End this as cancelled from outside of the program, where it waits; from any thread.
 
-        That comes to its hub as an answer would, between two others, and is recorded there, so that
-        a replay ends it at the same wait. False when there is nothing to be ended.
+        The end comes to its hub as an answer would, between two others, and is recorded there, so
+        that a replay ends it at the same wait. False when there is nothing to be ended.
         """
         hub = self.place
         if hub is None or self.done:
@@ -183,7 +187,7 @@ class Task(Pending):
             self.cancel()
 
     def is_left(self) -> bool:
-        """Whether its thread or event loop has ended, so that it can never go on."""
+        """True if its thread or event loop has ended, so that it can never go on."""
         hub = self.place
         return hub is not None and not self.done and not hub.alive()
 
@@ -194,6 +198,8 @@ class Task(Pending):
         ended = "event loop" if hub.loop is not None else "thread"
         what = self._tell_left(ended)
         cancel_all(self.unfinished())
+        # A greenlet can be resumed only on the thread where it was made. On another thread the
+        # ``finally`` blocks of this program cannot run any more.
         if self.strand is not None and hub.thread is threading.current_thread():
             self._stop(self.strand)
             hub.step_once_more()  # so that its ``finally`` blocks run
@@ -201,7 +207,7 @@ class Task(Pending):
         self.settle(Error(CallCancelled(what)))
 
     def unfinished(self) -> list[Pending]:
-        """What it has started that is not done with, in every activation that it is in."""
+        """The unfinished calls that it has started, in every activation that it is in."""
         context = self.strand.context if isinstance(self.strand, Fiber) else None
         frame = context.get(FRAME) if context is not None else None
         inner: list[Frame] = []
@@ -226,9 +232,9 @@ class Task(Pending):
             strand.throw(Stop())
 
     def _broken_off(self) -> None:
-        """A Ctrl-C may have come where no program ran: whoever waits for this need not."""
+        """End the wait of all who wait for this: a Ctrl-C may have ended the program anywhere."""
         self.conclude(Error(CallCancelled(f"{self.address} was interrupted")))
-        self.deliver()
+        self.deliver()  # once more: the Ctrl-C may have come between the outcome and its delivery
 
     def blockers(self) -> Iterable[Pending]:
         last = self.last()
@@ -239,7 +245,10 @@ class Task(Pending):
 
 
 def at_home(hub: Hub, action: Callable[[], None]) -> None:
-    """On the hub's own thread at once: answers that are on their way have no say in it."""
+    """Call *action* on the thread of *hub*: at once if that is this one, else by its inbox.
+
+    At once, so that answers that are on their way cannot come before it.
+    """
     if hub.thread is threading.current_thread() and hub is hub_here():
         action()
     else:
@@ -272,7 +281,9 @@ class _Workers:
             self._engage()
 
     def blocked(self, now: bool) -> None:
-        """The calling worker begins to wait, or goes on."""
+        """Note that the calling worker begins to wait, or goes on."""
+        # A worker that waits in appl does not count. Otherwise jobs that wait for jobs could take
+        # all workers, and nobody would be left to run the jobs that they wait for.
         with self._lock:
             self._running += -1 if now else 1
             self._engage()
@@ -287,13 +298,14 @@ class _Workers:
         while True:
             job()
             with self._lock:
+                # There may be more than the limit: those that waited go on without asking.
                 if not self._jobs or self._running > MAX_WORKERS:
                     self._running -= 1
                     return
                 job = self._jobs.popleft()
 
     def busy(self) -> int:
-        """How many workers run user code."""
+        """The number of workers that run user code."""
         return self._running
 
 

@@ -30,7 +30,7 @@ class TaskScopes:
         self._wrapped: list[tuple[asyncio.AbstractEventLoop, Any, Any]] = []
 
     def install(self) -> None:
-        """See that the running loop's tasks get scopes."""
+        """Give scopes to the tasks that the running loop makes from now on."""
         loop = _get_running_loop()
         if loop is None:
             return
@@ -43,6 +43,7 @@ class TaskScopes:
     def restore(self) -> None:
         """Put the loops' own factories back."""
         for loop, before, factory in self._wrapped:
+            # Another library may have put a factory of its own around this one: it stays.
             if loop.get_task_factory() is factory:
                 loop.set_task_factory(before)
         self._wrapped.clear()
@@ -82,7 +83,7 @@ _MAKERS = (asyncio.tasks.__file__, asyncio.base_events.__file__)
 
 
 def _in_any_order() -> bool:
-    """Whether ``asyncio.as_completed`` makes this task: it goes through a set of coroutines."""
+    """True if ``asyncio.as_completed`` makes this task: it goes through a set of coroutines."""
     maker: FrameType | None = sys._getframe(3)
     while maker is not None and maker.f_code.co_filename in _MAKERS:
         if maker.f_code.co_name == "as_completed":

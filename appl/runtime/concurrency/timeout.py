@@ -1,6 +1,6 @@
 """``timeout``: a block that must end in time.
 
-Invariant: whether the time was up is recorded, so that a replay ends the block where it ended.
+Invariant: the end by a timeout is recorded, so that a replay ends the block at the same wait.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Late(BaseException):
 class timeout:
     """``with timeout(seconds):`` raises ``TimeoutError`` in a wait that lasts too long.
 
-    What was started inside and is held by nobody else is cancelled then, and not waited for. In a
-    coroutine ``async with``. Code that waits for nothing is not interrupted.
+    Calls that were started inside and that nobody else holds are cancelled then, and not waited
+    for. In a coroutine write ``async with``. Code that waits for nothing is not interrupted.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -76,6 +76,8 @@ class timeout:
 
     def _expire(self, when: float) -> None:
         """On the loop: cancel the block's task, which its end takes back."""
+        # The block may have ended between the call_soon and now. A cancellation would hit
+        # whatever the task does after the block.
         if not self._over:
             self._block.reschedule(when)
 
@@ -89,6 +91,8 @@ class timeout:
         self._limit.enter()
         self._ordinal = self._frame.run.next_observation(self._frame.address)
 
+        # The timer rings on the I/O loop. The strike goes through the hub's inbox, among the
+        # answers: at that place it is recorded, and comes again in a replay.
         def ring() -> None:
             run_on(hub, lambda: self._ring(strike))
 
@@ -104,11 +108,13 @@ class timeout:
 
     def _ring(self, strike: Callable[[], object]) -> None:
         """On the program's own thread: its time is up, which a replay must know."""
+        # Left in time while the strike was on its way: then it has not happened, and the record
+        # has nothing of it.
         if not self._over:
             run, at = self._frame.run, time.monotonic_ns()
             run.emit(Observed(self._frame.address, self._ordinal, "deadline", True, at))
             strike()
 
     def _end(self) -> None:
-        self._over = True
+        self._over = True  # at once: the timer is cancelled later, on the loop where it belongs
         io_thread().send(lambda: self._timer.cancel() if self._timer is not None else None)

@@ -1,12 +1,12 @@
-"""Tells the user of a line that blocks its thread while other programs could go on.
+"""A watchdog that tells the user of lines that block their thread while other programs could go on.
 
 The I/O thread looks at the threads of programs a few times a second, as long as a call is under way
 or a thread runs. A thread that stands in the same line of the same program at two looks has been
-blocked in between. A line is told of once, when it has blocked others for ``ENOUGH`` seconds in
-all. It also notes for how long a run waits for one call alone (``serial``).
+blocked in between. The user is told of a line once, when it has blocked others for ``ENOUGH``
+seconds in all. The watchdog also notes for how long a run waits for one call alone (``serial``).
 
-Invariant: it only looks. A program that keeps nobody from going on is never told of, and neither is
-computing that is over between two looks.
+Invariant: it only looks. A program that keeps no other from going on is never reported, and neither
+is computing that is over between two looks.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _INNER = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
 
 @dataclass(slots=True)
 class Standing:
-    """Where a thread was at the last look: at which line of which activation, and when."""
+    """The place of a thread at the last look: line and activation, and the time."""
 
     place: tuple[object, ...]
     at: float
@@ -56,10 +56,10 @@ class Standing:
 
 @dataclass(slots=True)
 class _Line:
-    """What a line has done so far: how many seconds it blocked how many others.
+    """The seconds for which a line has blocked others so far, and the most others at one time.
 
     ``streak`` counts the activations before ``last`` that stood there too, since the program was
-    last told of an answer, the moment ``turns`` of its hub.
+    last told of an answer, at the turn ``turns`` of its hub.
     """
 
     seconds: float = 0.0
@@ -70,10 +70,10 @@ class _Line:
     streak: int = 0
 
     def stands(self, activation: Frame, turns: int) -> None:
-        """*activation* blocks here.
+        """Note that *activation* blocks here.
 
-        If the one before has asked a model, and nobody has been told of an answer since, it was
-        called without need of the one before, and could have gone on beside it.
+        If the one before has asked a model, and no program has been told of an answer since, then
+        this one needed nothing of the one before, and could have gone on beside it.
         """
         last = self.last
         if last is not activation:
@@ -83,7 +83,7 @@ class _Line:
 
 
 class Watchdog:
-    """Looks at the threads of *hubs* from the I/O thread; ``on`` while it does."""
+    """Looks at the threads of *hubs* from the I/O thread; ``on`` while it does so."""
 
     def __init__(self, hubs: Callable[[], list[Hub]]) -> None:
         self._hubs = hubs
@@ -96,6 +96,7 @@ class Watchdog:
 
     def begin(self) -> None:
         """Look from now on, until nothing moves for some seconds; from any thread."""
+        # Set here and not on the loop: each start of a fiber looks at it, and must not begin again.
         self.on, self._idle, self._looked = True, 0, None
         io_thread().send(self._later)
 
@@ -112,9 +113,11 @@ class Watchdog:
             self._later()
 
     def look(self, now: float) -> bool:
-        """Look at every thread, at the time *now* in seconds; whether anything is under way."""
+        """Look at every thread, at the time *now* in seconds; true if anything is under way."""
         runs = self._open_runs()
         running = [hub for hub in self._hubs() if not hub.rests()] if runs else []
+        # The stacks of all threads are taken in one step, under the interpreter's lock. The threads
+        # run on meanwhile: what is seen is a sample, and two equal ones are needed for a finding.
         frames = other_stacks() if running else {}
         busy = [self._look_at(hub, frames.get(hub.thread.ident or 0), now) for hub in running]
         seconds, self._looked = now - (self._looked or now), now
@@ -133,13 +136,14 @@ class Watchdog:
         return [run for run in runs if not run.over]
 
     def _look_at(self, hub: Hub, top: FrameType | None, now: float) -> bool:
-        """Look at the thread of *hub*; whether it runs code of the user's."""
+        """Look at the thread of *hub*; true if it runs code of the user's."""
         before = self._before.get(hub)
         activation, user = _standing(top)
         if user is None or (activation is None and hub.loop is not None):
             self._before.pop(hub, None)
             return False
         whose = activation.address if activation is not None else id(user)
+        # With the turn: a line that is at the same place after a delivery has let others go on.
         place = (whose, user.f_code, user.f_lineno, hub.turns)
         self._before[hub] = Standing(place, now)
         if before is not None and before.place == place:
@@ -193,9 +197,9 @@ def _run_of(strands: Iterable[Any]) -> Run | None:
 
 
 def _standing(top: FrameType | None) -> tuple[Frame | None, FrameType | None]:
-    """The innermost activation on a stack and the line of its own that it is at.
+    """The innermost activation on a stack, and the frame of its own code.
 
-    Without an activation, the innermost line that is neither of appl nor of a library.
+    Without an activation, the innermost frame that is neither of appl nor of a library.
     """
     stack = list(_stack(top))
     for index, frame in enumerate(stack):
@@ -212,7 +216,7 @@ def _stack(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _innermost(inner: list[FrameType]) -> FrameType:
-    """Of the frames inside an activation, its body's, or that of a comprehension in it."""
+    """The frame of the body of an activation, or of a comprehension in it."""
     found = inner.pop()
     while inner and inner[-1].f_code.co_name in _INNER:
         if inner[-1].f_code.co_filename != found.f_code.co_filename:
@@ -262,7 +266,7 @@ _LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Semaphore, 
 
 
 def _taken(node: ast.AST) -> ast.expr | None:
-    """What *node* takes, if it is ``with X`` or ``X.acquire(…)``."""
+    """The object that *node* takes, if it is ``with X`` or ``X.acquire(…)``."""
     if isinstance(node, ast.withitem):
         return node.context_expr
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

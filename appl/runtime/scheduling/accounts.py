@@ -18,7 +18,7 @@ from appl.runtime.scheduling.policy import Allowance
 
 
 class Amounts(NamedTuple):
-    """What calls use: ``cost`` in millionths of the currency unit, tokens, and their number.
+    """Amounts that calls use: ``cost`` in millionths of the currency unit, tokens, and calls.
 
     A ``cost`` of ``None`` is unknown: of one attempt, or of all that were counted.
     """
@@ -31,11 +31,11 @@ class Amounts(NamedTuple):
 _UNITS = {"cost": "millionths of a currency unit", "tokens": "tokens", "calls": "calls"}
 _NONE = Amounts()
 ONE = Amounts(0, 0, 1)
-"""What an attempt uses of budgets that count attempts alone."""
+"""The amounts of one attempt for budgets that count attempts alone."""
 
 
 class Account:
-    """What is spent and reserved under one allowance, and under the accounts around it.
+    """The amounts that are spent and reserved under one allowance, inside of other accounts.
 
     ``unpriced`` counts the attempts of unknown cost. Where there are any, ``spent.cost`` is at
     least what was paid for the others, and ``None`` where that is nothing.
@@ -50,13 +50,13 @@ class Account:
 
     @property
     def spent(self) -> Amounts:
-        """What was used, with a cost that is unknown, and not 0, where nobody says any."""
+        """The amounts used; the cost is ``None``, and not 0, where no backend gives any."""
         if self.unpriced and not self._spent.cost:
             return self._spent._replace(cost=None)
         return self._spent
 
     def allow(self, allowance: Allowance) -> None:
-        """Have *allowance* hold from now on."""
+        """Have the account keep to *allowance* from now on."""
         cost = None if allowance.cost is None else limit_of(allowance.cost)
         self.limits = (cost, allowance.tokens, allowance.calls)
 
@@ -69,7 +69,9 @@ class Account:
         return found
 
     def fits(self, worst: Amounts) -> bool:
-        """Whether *worst* can be reserved now. Raises ``BudgetExceeded`` if it never can."""
+        """True if *worst* can be reserved now. Raises ``BudgetExceeded`` if it never can."""
+        # Two different limits: what is spent never comes back, so a call that does not fit beside
+        # it can never be sent. What is reserved may come back, and is worth waiting for.
         room = True
         for limit, name, spent, reserved, asked in zip(
             self.limits, Amounts._fields, self._spent, self.reserved, worst, strict=True
@@ -104,7 +106,7 @@ def _exceeded(name: str, limit: int, spent: int, reserved: int, asked: int) -> B
 
 @dataclass(slots=True)
 class Reservation:
-    """What one attempt may use, until it is settled."""
+    """The amounts that one attempt may use, until it is settled."""
 
     accounts: list[Account]
     worst: Amounts
@@ -123,7 +125,7 @@ class Reservation:
 
 
 class _Waiting(NamedTuple):
-    """Who waits for room, in which accounts and for how much."""
+    """An attempt that waits for room: its accounts, and the amounts that it needs."""
 
     accounts: list[Account]
     worst: Amounts
@@ -131,7 +133,7 @@ class _Waiting(NamedTuple):
 
 
 class Desk:
-    """Where the calls of one run reserve; who has to wait, waits in the order of asking.
+    """The reservations of the calls of one run; calls wait for room in the order of asking.
 
     ``late`` is the account of a run that was given a budget only when it ran.
     """
@@ -141,12 +143,12 @@ class Desk:
         self.late: Account | None = None
 
     def allow(self, account: Account, allowance: Allowance) -> None:
-        """Have *account*, the outermost of all calls, hold *allowance*: also for who waits."""
+        """Have *account*, the outermost of all, keep to *allowance*; also for calls that wait."""
         account.allow(allowance)
         self.look(account)
 
     def charged(self, account: Account | None) -> Account | None:
-        """Where a call of *account* is charged: ``late`` is around all that there are."""
+        """The account that a call of *account* is charged to; ``late`` is around all others."""
         late = self.late
         if late is None or account is None:
             return late if account is None else account
@@ -160,6 +162,8 @@ class Desk:
     async def reserve(self, account: Account, worst: Amounts) -> Reservation:
         """Wait until *worst* fits in *account*, and reserve it. Raises ``BudgetExceeded``."""
         accounts = account.levels()
+        # Not past a queue, even where it would fit: small calls that come later would take each
+        # bit of room as it becomes free, and a large one would wait for ever.
         if accounts[-1] not in self._queues and _fit(accounts, worst):
             _reserve(accounts, worst)
         else:
@@ -181,10 +185,13 @@ class Desk:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         outermost = accounts[-1]
         self._queues.setdefault(outermost, deque()).append(_Waiting(accounts, worst, turn))
+        # Those before it may wait for accounts that are not its own: then it has room at once.
         self.look(outermost)
         try:
             await turn
         except asyncio.CancelledError:
+            # Cancelled after its turn had come, before it ran: the reservation was made for it and
+            # goes back. Cancelled in the queue: those behind it may fit now.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 Reservation(accounts, worst, self).settle(_NONE)
             else:
@@ -192,11 +199,13 @@ class Desk:
             raise
 
     def look(self, account: Account) -> None:
-        """Let in who has room now; who has none holds up those who want it of the same account.
+        """Let in the calls that have room now; one that has none holds up those of its account.
 
-        *account* is that of whoever gave something back, or one inside it.
+        *account* is the one that got something back, or one inside it.
         """
         outermost = account.levels()[-1]
+        # Taken out, and put back with those that are left. To set a future runs nothing now: the
+        # tasks of those that are let in go on later, and find their amounts reserved.
         queue = self._queues.pop(outermost, None)
         if queue is None:
             return
@@ -218,9 +227,12 @@ class Desk:
             turn.set_exception(error)
             return
         if room and blocked.isdisjoint(accounts):
+            # Here, not when the task runs: until then others would find the same room free.
             _reserve(accounts, worst)
             turn.set_result(None)
             return
+        # Only the accounts that are full are blocked. A call of another block of the program, with
+        # a budget of its own, may go past this one.
         blocked.update(account for account in accounts if not account.fits(worst))
         left.append(waiting)
 

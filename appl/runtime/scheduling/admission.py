@@ -1,7 +1,7 @@
-"""What an attempt goes through before it is made: budget, slot, leave to ask, rate.
+"""Admission of attempts: each takes its share of the budget, a slot, and a place in the rate.
 
-Invariant: what has been taken when the next step fails, is cancelled or finds the run paused, is
-given back; an attempt that is let in holds all of it in one loan.
+Invariant: all that has been taken is given back when the next step fails, is cancelled, or finds
+the run paused; an attempt that is let in holds all of it in one loan.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from appl.runtime.scheduling.timers import ring, sleep_until
 from appl.runtime.scheduling.traffic import Traffic
 
 Waiting = Callable[[Why], AbstractContextManager[None]]
-"""What is entered for the time in which an attempt waits for something."""
+"""Makes the context that is entered while an attempt waits for something."""
 
 
 class Wanted(NamedTuple):
-    """What an attempt needs: of which *account*, at *worst*; how many *tokens* of a minute.
+    """The needs of an attempt: *worst* of the *account*, and so many *tokens* of a minute.
 
     It waits for *patience_s* seconds for a backend that is taken for dead.
     """
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
 
 
 def unseen(why: Why) -> AbstractContextManager[None]:
-    """Nobody looks at who waits."""
+    """A context for attempts whose waiting nobody looks at."""
     return nullcontext()
 
 
@@ -56,17 +56,19 @@ class Admission:
             loan = Loan(self._traffic, self._retries)
             try:
                 await self._take(loan, wanted, waiting)
+                # The run may have been paused during these waits. Then all goes back, so that a
+                # paused run holds no slots that other runs of the server could use.
                 if not self.paused:
                     return loan
-            except BaseException:
+            except BaseException:  # a cancellation, too
                 loan.back()
                 raise
             loan.back()
 
     def uncounted(self, account: Account | None) -> Loan | None:
-        """What an attempt takes that neither budgets nor rates count, if it is there now.
+        """The loan of an attempt that neither budgets nor rates count, if there is room now.
 
-        That is how it is for most attempts, and the quickest way.
+        Most attempts are of this kind; this is the fastest way.
         """
         traffic, counted = self._traffic, account is not None or self._desk.late is not None
         if counted or traffic.rate is not None or self._busy():
@@ -76,7 +78,8 @@ class Admission:
         return loan
 
     def now(self, wanted: Wanted) -> Loan | None:
-        """All that is *wanted*, if nothing of it has to be waited for."""
+        """A loan of all that is *wanted*; ``None`` if anything has to be waited for."""
+        # No ``await`` in here: nothing can change on the loop between these lines.
         if self._busy():
             return None
         traffic = self._traffic
@@ -105,12 +108,16 @@ class Admission:
 
     def resume(self) -> None:
         """Let attempts in again."""
+        # First the flag: a paused attempt that runs again looks at it.
         self.paused, unpaused, self._unpaused = False, self._unpaused, []
         for bell in unpaused:
             ring(bell)
 
     async def _take(self, loan: Loan, wanted: Wanted, waiting: Waiting) -> None:
         traffic = self._traffic
+        # The order: first what may take long and holds nobody up (a budget), last what is lost
+        # while one waits for something else (a place in the rate). Each is noted in the loan as
+        # soon as it is taken, so that a failure of the next step gives it back.
         account = self._desk.charged(wanted.account)
         if account is not None:
             loan.reserved = await self._reserved(account, wanted.worst(account), waiting)
@@ -131,8 +138,10 @@ class Admission:
         return reserved
 
     async def _leave_to_ask(self, patience_s: float) -> bool:
-        """Wait until the backend may be asked; whether to see if it is alive again."""
+        """Wait until the backend may be asked; true if the attempt is the probe of a dead one."""
         traffic = self._traffic
+        # Both are looked at again after each wait: a gate may close while one waits for the
+        # breaker, and then a probe is given back, or no other attempt could ever be one.
         while True:
             while traffic.gate.closed:
                 await sleep_until(traffic.clock, traffic.gate.until)
@@ -142,7 +151,7 @@ class Admission:
             traffic.breaker.left(probe)
 
     async def _resumed(self) -> None:
-        while self.paused:
+        while self.paused:  # it may be paused again before this task runs
             bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._unpaused.append(bell)
             await bell

@@ -1,4 +1,4 @@
-"""What one question to a backend has been through, and what it waits for.
+"""The state of one question to a backend: its attempts, and the reason for which it waits.
 
 Invariant: plain state of one call's attempts, changed by them alone, on the I/O loop.
 """
@@ -18,18 +18,19 @@ if TYPE_CHECKING:
     from appl.runtime.answers.call import Call
 
 _TIMED = ("circuit", "rate", "paused", "retry")
-"""What ends at a time, or when somebody outside says so, and not by what other calls do."""
+"""Waits that end at a time, or from outside, and not by what other calls do."""
 _UNCOUNTED = ("retry", "connect")
-"""What is no time between being ready and being sent."""
+"""Waits that are not part of the time between being ready and being sent."""
 
 
 class Asking:
     """One question of *call*, and its attempts, which have *numbers*.
 
-    ``failed`` counts attempts that failed, ``away`` those that the backend was not there for, since
-    ``since``. Of the present one: whether it is ``probing`` a backend that was dead, whether what
-    failed is ``shared`` with other calls, whether it was ``sent``, what it ``waits`` for, and until
-    when at least, and for how long it has ``waited``, in nanoseconds by reason.
+    ``failed`` counts attempts that failed, ``away`` those for which the backend was not there,
+    since ``since``. Of the present attempt: ``probing`` is true if it is to find out whether a dead
+    backend is alive again, ``shared`` if its failure is one of several calls, ``sent`` if it was
+    sent. ``waits`` is the reason for which it waits, at least ``until`` then, and ``waited`` holds
+    the nanoseconds that it has waited, by reason.
     """
 
     __slots__ = (
@@ -51,15 +52,15 @@ class Asking:
         self.at = 0.0
 
     def beside(self) -> Asking:
-        """The same question, to be asked beside this one."""
+        """The same question, to be asked beside this one with attempts of its own."""
         return Asking(self.call, self.numbers, self.request, self.emit)
 
     def begin(self) -> None:
-        """Another attempt begins."""
+        """Begin another attempt."""
         self.probing = self.shared = self.sent = False
 
     def send(self, *, probing: bool) -> None:
-        """It is sent."""
+        """Note that the present attempt is sent."""
         self.sent, self.at, self.probing = True, time.monotonic(), probing
         self.number = next(self.numbers)
         if self.call.emit is not None:
@@ -68,7 +69,7 @@ class Asking:
         self.waited = None
 
     def begun(self) -> bool:
-        """Whether somebody may have seen a part of one of these answers."""
+        """True if the program may have seen a part of one of these answers."""
         if self.call.emit is None:
             return False
         samples = self._samples()
@@ -79,7 +80,7 @@ class Asking:
 
     @contextmanager
     def waiting(self, why: Why, until: float | None = None) -> Iterator[None]:
-        """While it waits for *why*, which is not over before *until*."""
+        """A block in which it waits for *why*, at least until *until*."""
         self.waits, self.until = why, until
         since = time.monotonic_ns()
         try:
@@ -92,22 +93,24 @@ class Asking:
                 waited[why] = waited.get(why, 0) + time.monotonic_ns() - since
 
     def elsewhere(self) -> AbstractContextManager[None]:
-        """While another process is asked for leave."""
+        """A block in which another process is asked for leave."""
         return _timed(self.call)
 
 
 def dispatched(call: Call, attempt: int, waited: dict[str, int] | None = None) -> None:
-    """Tell whoever looks on that *call* is with the backend, for the *attempt*-th time."""
+    """Tell instruments that *call* is with the backend, for the *attempt*-th time."""
     run = call.run
     if run.watched:
         run.emit(CallDispatched(call.address, attempt, time.monotonic_ns(), waited))
+    # Some worlds hand something over only when all programs wait. Now that this call is with the
+    # backend nothing more of it is on its way here, and all may be waiting.
     if run.quiet is not None:
         run.quiet.soon()
 
 
 @contextmanager
 def _timed(call: Call) -> Iterator[None]:
-    """While *call* waits for a timer: a run that looks for stillness knows that it will end."""
+    """A block in which *call* waits for a timer: its run will move by itself, and is not idle."""
     quiet = call.run.quiet
     if quiet is None:
         yield

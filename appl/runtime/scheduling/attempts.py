@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 
 class Attempts:
-    """The way of one run's calls to one backend; on the I/O loop.
+    """Sends one run's calls to one backend; on the I/O loop.
 
-    *most* is how many calls the backend and the run allow at once. *seed* is that of the times
-    between attempts. *samples* is the backend with the caches of the run before it, where there
-    are any: what they have is not asked for. *traffic* is that of other runs with the same server,
-    *desk* is where the run's calls to other backends reserve.
-    ``on_room`` is called when more may be sent than before.
+    *most* calls at once are allowed by the backend and the run. *seed* decides the times between
+    attempts. *samples* is the backend with the caches of the run before it, where there are any:
+    answers that they have are not asked for. *traffic* is that of other runs with the same server;
+    the run's calls to other backends reserve at the same *desk*. ``on_room`` is called when more
+    may be sent than before.
     """
 
     place = ""
@@ -87,11 +87,14 @@ class Attempts:
 
     @property
     def limit(self) -> int | None:
-        """How many calls may be on their way now, ``None`` for all that there are.
+        """The number of calls that may be on their way now; ``None`` without limit.
 
-        No more than there are while one waits for leave, so that the others are still in order
-        when theirs comes; those that rest between attempts hold nobody up.
+        It does not grow while a call waits for leave to be sent. Calls that rest between attempts
+        do not count.
         """
+        # A call that is taken out of the queue cannot be overtaken any more. So while one waits
+        # for leave, the others stay in the queue, where a later one of higher priority still goes
+        # first.
         slots = self._slots.limit
         limit = None if slots is None else slots + self._resting
         if self._stuck:
@@ -103,13 +106,13 @@ class Attempts:
         return count(1)
 
     def patience_s(self, call: Call) -> float:
-        """How long *call* waits for a backend that is taken for dead."""
+        """The seconds for which *call* waits for a backend that is taken for dead."""
         return self.policy.retries.patience_s
 
     def recall(self, call: Call, response: Response, requests: int) -> None:
-        """An earlier run has the answer to *call*: later calls find it in the run's cache.
+        """Note the answer that an earlier run has to *call*: later calls find it in the cache.
 
-        What it took counts for the budgets of *call*, with so many *requests* if there were any.
+        Its usage counts for the budgets of *call*, with so many *requests* if there were any.
         """
         assert call.request is not None
         if self._samples is not None:
@@ -121,11 +124,11 @@ class Attempts:
                 level.book(spent, Amounts())
 
     def has_room(self) -> None:
-        """More calls may be sent than before."""
+        """Note that more calls may be sent than before."""
         self.on_room()
 
     async def complete(self, call: Call) -> Response:
-        """The answer to *call*, after as many attempts as it takes. Raises what the last raised."""
+        """The answer to *call*, after as many attempts as it takes. Raises the last one's error."""
         request = call.request
         assert request is not None
         total = self._left_for(call)
@@ -159,13 +162,15 @@ class Attempts:
                     wait = self._wait_after(asking, error)
                     if wait is None:
                         raise
-                    asking.error = error
+                    asking.error = error  # for those who look on while it rests
                     if call.run.watched:
                         at = time.monotonic_ns()
                         failed = AttemptFailed(call.address, asking.number, error, at, wait)
                         call.run.emit(failed)
                 await self._rest(asking, wait)
         finally:
+            # Samples of one call may be asked for side by side, each by a question of its own.
+            # The entry is that of the latest one.
             if self._asking.get(call) is asking:
                 del self._asking[call]
 
@@ -189,6 +194,8 @@ class Attempts:
             loan = await self._admission.wait(wanted, partial(self._waiting, asking))
         if self.lender is None:
             return await self._send(asking, loan)
+        # First what this process counts, then leave from the process that keeps the run's limits:
+        # a call that a budget of its own refuses costs no message.
         try:
             permit = await self._permit(self.lender, asking)
         except BaseException:
@@ -201,6 +208,8 @@ class Attempts:
         try:
             await self._connecting.done(self.patience_s(asking.call), waiting)
         except BackendError as error:
+            # All calls of the run hear of the one failed connecting. It counts as an attempt of
+            # each, but takes only one retry out of the budget of retries.
             if not isinstance(error, CircuitOpen):
                 asking.number, asking.shared = next(asking.numbers), True
             raise
@@ -212,12 +221,14 @@ class Attempts:
         return Wanted(call.account, worst, tokens, self.patience_s(call))
 
     async def _send(self, asking: Asking, loan: Loan, permit: Permit | None = None) -> Response:
-        """Make one attempt, for which all is there: the *loan*, and the *permit* of a lender."""
+        """Make one attempt, with its *loan* and, if there is a lender, the *permit* of it."""
         request, meter = asking.request, self._meter
         try:
             asking.send(probing=loan.probe or (permit is not None and permit.probe))
             response = meter.priced(request, await self._once(asking))
         except BaseException as error:
+            # A cancellation, too: the server may have worked, so its worst case is paid for, and
+            # the slot must be given back however the attempt ends.
             if isinstance(error, BackendError):
                 let_go(error)
             loan.failed(error, meter.failed(request, error, loan.worst))
@@ -231,7 +242,7 @@ class Attempts:
         return response
 
     async def _once(self, asking: Asking) -> Response:
-        """One answer of the backend, which was checked."""
+        """One answer of the backend, checked."""
         if asking.call.timeout is not None or self.policy.deadlines.total_s is not None:
             response = await self._streamed(asking)
         else:
@@ -249,7 +260,7 @@ class Attempts:
             return await self.backend.complete(asking.request, emit)
 
     def expect(self, call: Call) -> None:
-        """*call* is ready: its time runs from now on, also while the backend is probed."""
+        """Start the time of *call*, which is ready; it runs while the backend is probed, too."""
         if self._connecting.needed:
             self._began[call] = self._clock.now()
 
@@ -275,11 +286,11 @@ class Attempts:
 
     @property
     def by_tokens(self) -> bool:
-        """Whether the tokens of a minute are limited."""
+        """True if the tokens of a minute are limited."""
         return self._traffic.rate is not None and self._traffic.rate.by_tokens
 
     async def _permit(self, lender: Lender, asking: Asking) -> Permit:
-        """Leave from whoever keeps the limits; budgets of this process have theirs already."""
+        """Leave from the process that keeps the limits; budgets of this process have theirs."""
         call, request, worst = asking.call, asking.request, None
         if lender.account is not None:
             worst = self._meter.worst(request, lender.account)
@@ -290,16 +301,17 @@ class Attempts:
     async def lend(
         self, account: Account | None, worst: Amounts | None, tokens: int, patience_s: float
     ) -> Loan:
-        """Wait until an attempt may be made elsewhere, and lend it what it takes.
+        """Wait until another process may make an attempt, and lend it all that it takes.
 
-        Raises what keeps an attempt from being made: ``BudgetExceeded``, ``CircuitOpen``.
+        Raises ``BudgetExceeded`` or ``CircuitOpen`` if the attempt cannot be made.
         """
         wanted = Wanted(account, lambda _: worst or ONE, tokens, patience_s)
         return await self._admission.wait(wanted, unseen)
 
     @contextmanager
     def _waiting(self, asking: Asking, why: Why) -> Iterator[None]:
-        """While a call waits for leave to be sent, no other is taken out of the queue."""
+        """A block in which a call waits for leave; no other is taken out of the queue meanwhile."""
+        # All calls wait for the connecting together, so it holds nobody back.
         stuck = why != "connect"
         self._stuck += stuck
         try:
@@ -307,6 +319,8 @@ class Attempts:
                 yield
         finally:
             self._stuck -= stuck
+            # The limit was held down by this wait: the queue has to be looked at again, or the
+            # calls in it would wait for the next one that comes.
             if stuck and not self._stuck:
                 self.on_room()
 
@@ -314,19 +328,19 @@ class Attempts:
 
     @property
     def name(self) -> str:
-        """What the backend calls itself."""
+        """The backend's own name."""
         return self.backend.profile.name
 
     @property
     def stuck_for(self) -> Why | None:
-        """What a call waits for that keeps the others in the queue."""
+        """The reason for which a call waits and keeps the others in the queue; else ``None``."""
         if not self._stuck:
             return None
         found = (self._told(asking)[0] for asking in self._asking.values() if asking.waits)
         return next((why for why in found if why not in ("retry", "connect")), None)
 
     def holding(self, call: Call) -> Holding:
-        """What a worker does with *call*."""
+        """The state of *call*, which a worker has."""
         asking = self._asking.get(call)
         if asking is None:
             return Holding(call, "worker", "sample", self.name)
@@ -338,7 +352,7 @@ class Attempts:
         )  # fmt: skip
 
     def _told(self, asking: Asking) -> tuple[Why, float | None]:
-        """Why it is not answered, and until when at least."""
+        """The reason for which it is not answered, and the earliest end of that, if known."""
         if asking.waits == "circuit":
             closed = self._traffic.gate.closed
             return (
@@ -353,7 +367,7 @@ class Attempts:
         return "asked" if asking.sent else "slot", None
 
     def load(self, ready: int) -> Load:
-        """What the backend has to do, when so many calls are *ready*."""
+        """The load of the backend, when so many calls are *ready*."""
         slots, now, probe_at = self._slots, self._clock.now(), self._traffic.breaker.probe_at
         gate_s = max(self._traffic.gate.until - now, 0.0) if self._traffic.gate.closed else 0.0
         circuit_s = max(probe_at - now, 0.0) if probe_at is not None else 0.0
@@ -361,7 +375,7 @@ class Attempts:
 
     @property
     def paused(self) -> bool:
-        """Whether no attempt is begun at present."""
+        """True if no attempt is begun at present."""
         return self._admission.paused
 
     def pause(self) -> None:
@@ -373,7 +387,7 @@ class Attempts:
         self._admission.resume()
 
     def resize(self, most: int) -> int:
-        """Have at most so many attempts at once, or as many as the backend bears; how many."""
+        """Allow *most* attempts at once, or as many as the backend bears; returns the number."""
         bears = self.backend.profile.concurrency
         most = most if bears is None else min(most, bears)
         self._slots.resize(most)
@@ -384,6 +398,8 @@ class Attempts:
     async def _rest(self, asking: Asking, seconds: float) -> None:
         """Let others go on until the call is tried again."""
         until = self._clock.now() + seconds
+        # Its slot was given back, but its worker still counts. The limit is raised by one, so that
+        # another call can use the slot.
         self._resting += 1
         try:
             self.on_room()
@@ -393,14 +409,16 @@ class Attempts:
             self._resting -= 1
 
     def _wait_after(self, asking: Asking, error: BackendError) -> float | None:
-        """How many seconds until the next attempt; ``None`` for the last one's error to stand."""
+        """The seconds until the next attempt; ``None`` if the last one's error is final."""
         retries, call, now = self.policy.retries, asking.call, self._clock.now()
         if not error.retriable or isinstance(error, CircuitOpen) or retries.attempts == 1:
             return None
+        # A program that has seen a part of this answer must not be given the beginning of another.
         if asking.begun() or call.run.closed or call.outcome is not None:
             return None
         asking.since = now if asking.since is None else asking.since
         if isinstance(error, BackendBusy) or asking.probing or self._traffic.breaker.open:
+            # Turned away, or not there: the call has not been tried, so only the time counts.
             asking.away += 1
             if now - asking.since + (error.retry_after or 0) >= retries.patience_s:
                 return None
@@ -408,6 +426,7 @@ class Attempts:
             asking.failed += 1
             if asking.failed >= retries.attempts or (error.retry_after or 0) > retries.patience_s:
                 return None
+            # When a server fails for everybody, retries of all calls would add to its load.
             if not asking.shared and not self._traffic.retries.spend():
                 return None
         failed = max(asking.failed, asking.away)
@@ -415,4 +434,4 @@ class Attempts:
 
 
 def _nothing() -> None:
-    """Nobody waits for room."""
+    """Does nothing: nobody waits for room yet."""

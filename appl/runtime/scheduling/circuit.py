@@ -1,7 +1,7 @@
-"""Whether a backend is asked at all: not while it wants to be left alone, nor while it seems dead.
+"""The gate and the circuit breaker of a backend that wants to be left alone, or seems dead.
 
-Invariant: while the circuit is open at most one attempt, the probe, is with the backend; who waits
-goes on when it is answered. M. Nygard, "Release It!" (2007), with waiting in place of failing.
+Invariant: while the circuit is open at most one attempt, the probe, is with the backend; the others
+go on when it is answered. M. Nygard, "Release It!" (2007), with waiting in place of failing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from appl.runtime.scheduling.timers import Clock, ring, wait_for
 
 
 class Gate:
-    """Closed until a time that the server said; everybody waits for the same one."""
+    """A gate that is closed until a time that the server gave; all attempts wait for that time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -23,19 +23,19 @@ class Gate:
 
     @property
     def closed(self) -> bool:
-        """Whether attempts have to wait."""
+        """True if attempts have to wait."""
         if self._closed and self._clock.now() >= self.until:
             self._closed = False
         return self._closed
 
     def close(self, seconds: float) -> None:
-        """Leave the backend alone for *seconds*, or longer if it was said before."""
+        """Leave the backend alone for *seconds*, or longer if it asked for that before."""
         self.until = max(self.until, self._clock.now() + seconds)
         self._closed = True
 
 
 class Breaker:
-    """The circuit to one backend; *whose* name its error tells."""
+    """The circuit to one backend; *whose* is the backend's name in its error."""
 
     def __init__(self, circuit: Circuit | None, clock: Clock, whose: str) -> None:
         self._circuit, self._clock, self._whose = circuit, clock, whose
@@ -48,20 +48,22 @@ class Breaker:
 
     @property
     def open(self) -> bool:
-        """Whether the backend is taken for dead."""
+        """True if the backend is taken for dead."""
         return self._probe_at is not None
 
     @property
     def probe_at(self) -> float | None:
-        """When the backend is asked again, while it is taken for dead."""
+        """The time at which the backend is asked again, while it is taken for dead."""
         return self._probe_at
 
     async def enter(self, patience_s: float) -> bool:
-        """Wait until it may be asked; whether as the probe. Raises ``CircuitOpen``.
+        """Wait until it may be asked; true if as the probe. Raises ``CircuitOpen``.
 
-        Who has waited for *patience_s* gives up.
+        An attempt that has waited for *patience_s* gives up.
         """
         late = self._clock.now() + patience_s
+        # All that wait are woken by each news and look again, in the order of coming: the first
+        # one becomes the probe, and the others wait for what comes of it.
         while self._probe_at is not None:
             now = self._clock.now()
             if now >= self._probe_at and not self._probing:
@@ -73,7 +75,7 @@ class Breaker:
         return False
 
     def answered(self) -> None:
-        """The backend has said something."""
+        """Note that the backend has answered something."""
         self._failures = 0
         if self._probe_at is not None:
             self._probe_at, self._last = None, None
@@ -81,10 +83,12 @@ class Breaker:
             self._tell()
 
     def failed(self, error: BaseException, probe: bool) -> None:
-        """An attempt failed with *error*; what is no sign of death is a sign of life."""
+        """Note that an attempt failed with *error*; some errors are a sign of life."""
         circuit = self._circuit
         if circuit is None:
             return
+        # A server that refuses a request is alive. A cancellation says nothing of the server, but
+        # a cancelled probe leaves its place to another.
         if not _deadly(error):
             self.answered() if isinstance(error, BackendError) else self.left(probe)
             return
@@ -98,7 +102,7 @@ class Breaker:
             self._shut()
 
     def left(self, probe: bool) -> None:
-        """An attempt ended without a result: it was cancelled."""
+        """Note that an attempt ended without a result: it was cancelled."""
         if probe and self._probing:
             self._probing = False
             self._tell()
@@ -117,7 +121,7 @@ class Breaker:
             self._waiting.pop(news, None)
 
     def _tell(self) -> None:
-        waiting, self._waiting = self._waiting, {}
+        waiting, self._waiting = self._waiting, {}  # those that wait again wait for the next news
         for news in waiting:
             ring(news)
 

@@ -1,7 +1,7 @@
-"""How many attempts may be with the backend at once: found out by being turned away.
+"""The adaptive limit of attempts that are with a backend at once.
 
 Invariant: never more are let in than the limit of the moment, which never passes the one that was
-given; who waits is let in, in the order of asking. As TCP does (Jacobson, "Congestion avoidance and
+given; attempts are let in, in the order of asking. As TCP does (Jacobson, "Congestion avoidance and
 control", 1988): one more for each answer at first, later one more for each round trip, half when
 turned away, at most once for all that was sent before.
 """
@@ -40,7 +40,7 @@ class Slots:
 
     @property
     def limit(self) -> int | None:
-        """How many may be there now."""
+        """The number of attempts that may be there now; ``None`` without limit."""
         return None if self._size is None else int(self._size)
 
     @property
@@ -49,7 +49,7 @@ class Slots:
         return self._most
 
     def resize(self, most: int) -> None:
-        """Have *most* as the limit that was given, and as the first one to be tried."""
+        """Set the limit that was given to *most*, and try that one first."""
         self._most, self._start = most, min(self._start, most)
         self._size, self._doubling = float(most), True
         self._let_in()
@@ -57,17 +57,18 @@ class Slots:
 
     @property
     def room(self) -> bool:
-        """Whether one more may come, and nobody waits to."""
+        """True if one more may come, and none waits to."""
         return (self._size is None or self.taken < int(self._size)) and not self._waiting
 
     async def take(self) -> int:
-        """Wait for a slot and take it; the epoch, for :meth:`busy` and :meth:`answered`."""
+        """Wait for a slot and take it; returns the epoch, for ``busy`` and ``answered``."""
         if not self.room:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
                 await turn
             except asyncio.CancelledError:
+                # Cancelled after its turn had come: the slot was taken for it, and would be lost.
                 if turn.done() and not turn.cancelled():
                     self.taken -= 1
                     self._let_in()
@@ -76,18 +77,19 @@ class Slots:
         return self.take_now()
 
     def take_now(self) -> int:
-        """Take a slot while there is ``room``; the epoch."""
+        """Take a slot while there is ``room``; returns the epoch."""
         self.taken += 1
         return self.epoch
 
     def give(self) -> None:
-        """A slot is free."""
+        """Give a slot back."""
         self.taken -= 1
         if self._waiting:
             self._let_in()
 
     def answered(self, epoch: int) -> None:
-        """An attempt that began in *epoch* is answered; before its slot is given back."""
+        """Note the answer to an attempt that began in *epoch*; before its slot is given back."""
+        # It says something of the limit only if all slots were taken, under the present limit.
         if self._size is None or epoch != self.epoch or self.taken < int(self._size):
             return
         before = int(self._size)
@@ -99,7 +101,9 @@ class Slots:
             self._on_room()
 
     def busy(self, epoch: int) -> None:
-        """An attempt that began in *epoch* was turned away."""
+        """Note that an attempt that began in *epoch* was turned away."""
+        # Of all that were sent under one limit the first counts. The others were on their way
+        # already, and say nothing of the new limit.
         if not self._adaptive or epoch != self.epoch:
             return
         self.epoch += 1
@@ -111,6 +115,6 @@ class Slots:
     def _let_in(self) -> None:
         while self._waiting and (self._size is None or self.taken < int(self._size)):
             turn = self._waiting.popleft()
-            if not turn.done():
-                self.taken += 1
+            if not turn.done():  # else it was cancelled
+                self.taken += 1  # here, not when its task runs: until then others would come
                 turn.set_result(None)

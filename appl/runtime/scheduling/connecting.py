@@ -1,6 +1,7 @@
-"""A backend is connected with once for all calls of a run, before the first of them.
+"""The connecting with a backend: once for all calls of a run, before the first of them.
 
-Invariant: a failure counts once for the circuit, whoever waited for it; no request was sent.
+Invariant: a failure counts once for the circuit, however many calls waited for it; no request was
+sent.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ class Connecting:
         self.needed = self._connect is not None
 
     async def done(self, patience_s: float, waiting: Waiting) -> None:
-        """Wait until it is connected with, or was again after a failure. Raises that.
+        """Wait until it is connected with. Raises the error of the connecting.
 
-        While the circuit is open, one call sees if the failure has passed.
+        While the circuit is open, one call at a time tries whether the failure has passed.
         """
         probe = False
         if self._breaker.open:
@@ -53,7 +54,7 @@ class Connecting:
             self._breaker.left(probe)
 
     async def settled(self, until: float) -> None:
-        """Wait until it was tried, at most *until* then; calls find a failure out themselves."""
+        """Wait until it was tried, at most *until* then; a failure is left to the calls."""
         if not self.needed:
             return
         bell = asyncio.get_running_loop().create_future()
@@ -65,8 +66,10 @@ class Connecting:
         task = self._trying()
         try:
             with self._there():
-                await asyncio.shield(task)
+                await asyncio.shield(task)  # a call that is cancelled leaves it to the others
         except BackendError as error:
+            # Each call that waited comes here. The first one has the failure count, and has the
+            # next call try again.
             if self._task is task:
                 self._task = None
                 self._breaker.failed(error, probe)
@@ -104,17 +107,17 @@ class Connecting:
                 raise
 
     def _tried(self, task: asyncio.Task[None]) -> None:
-        """A failure that nobody has waited for says nothing to who comes later."""
+        """Forget a failure that no call has waited for: later calls try again."""
         failed = not task.cancelled() and task.exception() is not None
         if failed and not self._present and self._task is task:
             self._task = None
 
 
 def let_go(error: BackendError) -> None:
-    """Have *error* keep nothing of what the functions of the backend had in hand.
+    """Clear the frames of *error*, so that it keeps none of the backend's local variables.
 
     A wrong answer may be large, and frames that refer to their own error live until Python looks
-    for cycles, which it does more seldom the more there is.
+    for cycles, which it does less often the more objects there are.
     """
     seen: set[int] = set()
     each: BaseException | None = error
@@ -128,7 +131,7 @@ def let_go(error: BackendError) -> None:
 
 
 def _may_wait(frame: FrameType) -> bool:
-    """Whether *frame* may be that of a coroutine that goes on later, which clearing would end.
+    """True if *frame* may be that of a coroutine that goes on later, which clearing would end.
 
     An error that a backend raises to several calls leads through those that ask again, too.
     """

@@ -1,7 +1,7 @@
 """Deadlines of an attempt: first token, between tokens, total; the task is cancelled past one.
 
-Invariant: a cancellation from elsewhere stays one. As in ``asyncio.timeout``, but by an injected
-clock, and told which deadline it was.
+Invariant: a cancellation from elsewhere stays one. It works like ``asyncio.timeout``, but with an
+injected clock, and its error names the deadline.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Deadline:
             self._timer = self._clock.at(self._clock.now() + seconds, self._strike)
 
     def _strike(self) -> None:
-        self._passed, self._timer = True, None
+        self._passed, self._timer = True, None  # before the cancellation, which ends the block
         self._task.cancel()
 
     def __enter__(self) -> Deadline:
@@ -59,6 +59,8 @@ class Deadline:
         self.set("", None)
         if not self._passed:
             return
+        # ``uncancel`` takes back the one cancellation of this deadline. If more remain than at the
+        # start, somebody else has cancelled the task, too, and that is not turned into a timeout.
         elsewhere = self._task.uncancel() > self._before
         if isinstance(error, asyncio.CancelledError) and not elsewhere:
             raise BackendTimeout(self._text(), deadline=self._name) from error
@@ -73,7 +75,7 @@ class Deadline:
 
 
 class CommonDeadline:
-    """Ends whatever takes longer than *seconds*, with one timer for all that is under way.
+    """A deadline of *seconds* for every piece of work, with one timer for all of them.
 
     It costs a tenth of a :class:`Deadline`, so that every attempt can have it.
     """
@@ -102,6 +104,8 @@ class CommonDeadline:
             self._passed.pop(task, None)
 
     def _arm(self) -> None:
+        # All have the same number of seconds, so the oldest is due first. A timer for work that
+        # has ended meanwhile is not cancelled: it finds nothing due, and is set for the next one.
         oldest = next(iter(self._began.values()), None)
         due = None if oldest is None else oldest + self._seconds
         self._timer = None if due is None else self._clock.at(due, self._strike)

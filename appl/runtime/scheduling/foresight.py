@@ -1,11 +1,11 @@
-"""How old activations are, and how much their prompts will still grow.
+"""The demand forecast: the age of activations, and the growth of their prompts that is to come.
 
-What an activation asks next is known where its calls wait for answers already: it goes on with
-their prompts. Where a program reads each answer first, it is learned from what others of its kind
-grew by.
+The next calls of an activation are known where they wait for answers already: their prompts show
+how it goes on. Where a program reads each answer first, the growth is learned from activations of
+the same kind.
 
-Invariant: everything here runs on the I/O loop; what was foreseen of a call that then went
-elsewhere is taken back.
+Invariant: everything here runs on the I/O loop; the forecast of a call that then went elsewhere is
+taken back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from appl.runtime.scheduling.order import program_of
 from appl.runtime.scheduling.prefixes import Footprint
 
 Age = tuple[int, int]
-"""When the program of a call, then its activation, was first seen: smaller is older."""
+"""The numbers of the program of a call and of its activation; smaller is older."""
 
 _MOST = 65_536
 _ANSWER = 256
@@ -29,9 +29,9 @@ _FORGET = 0.99  # an activation that grew much more than others is halved after 
 
 
 class _Coming(NamedTuple):
-    """A prompt to come: so many parts, of which some wait for answers.
+    """A prompt to come, of so many parts, some of which wait for answers.
 
-    The others have ``letters`` letters, and the answers will have ``answers`` tokens.
+    The other parts have ``letters`` letters, and the answers will have ``answers`` tokens.
     """
 
     parts: int
@@ -42,7 +42,7 @@ class _Coming(NamedTuple):
 
 @dataclass(slots=True)
 class _Seen:
-    """When a program or an activation was first seen, and how many tokens it began to ask with.
+    """A program or an activation: its number in the order of coming, and its first prompt's tokens.
 
     ``coming`` are the prompts that it will ask with, shorter ones first.
     """
@@ -53,15 +53,15 @@ class _Seen:
     coming: list[_Coming] = field(default_factory=list)
 
     def goes_on(self, blocks: Sequence[int]) -> bool:
-        """Whether a prompt of *blocks* begins with the one before it."""
+        """True if a prompt of *blocks* begins with the one before it."""
         last = len(self.latest) - 1
         return 0 <= last < len(blocks) and blocks[last] == self.latest[last]
 
 
 class Foresight:
-    """What the activations of one run will need of one server; they are numbered with *numbers*.
+    """The forecast of what the activations of one run will need of one server.
 
-    Without *foresees* it is learned only: the naive twin.
+    They are numbered with *numbers*. Without *foresees* it only learns: the naive twin.
     """
 
     def __init__(self, numbers: Iterator[int], foresees: bool = True) -> None:
@@ -71,13 +71,15 @@ class Foresight:
         self._letters = self._tokens = 0
 
     def foresee(self, call: Call) -> None:
-        """*call* waits for a part of its prompt: its activation will go on with it."""
+        """Note that *call*, which waits for a part of its prompt, will come."""
         node, answer = call.node, call.sampling.max_tokens or _ANSWER
         if node is None or not self._foresees:
             return
         coming, length = self._first_seen(activation_of(call)).coming, node.length
         at = bisect_right(coming, length, key=_parts)
         parts, letters, answers, _ = coming[at - 1] if at else _NOTHING
+        # Only the parts beyond the longest known prompt before it are counted: an agent of many
+        # steps would otherwise count its whole chain at each of them.
         while node is not None and node.length > parts:
             if isinstance(node.part, str):
                 letters += len(node.part)
@@ -87,7 +89,7 @@ class Foresight:
         coming.insert(at, _Coming(length, letters, answers, call.address))
 
     def take_back(self, call: Call) -> None:
-        """*call* will not come."""
+        """Note that *call* will not come."""
         seen = self._seen.get(activation_of(call))
         if seen is None or call.node is None:
             return
@@ -100,7 +102,7 @@ class Foresight:
             at += 1
 
     def arrive(self, call: Call, each: Footprint) -> None:
-        """*call* with the prompt *each* is looked at for the first time."""
+        """Look at *call* with the prompt *each* for the first time."""
         self._first_seen(program_of(call))
         activation = activation_of(call)
         kind, tokens = _kind_of(activation), len(each.ids) + each.answers
@@ -120,7 +122,7 @@ class Foresight:
         each.more = self.more(call, each)
 
     def more(self, call: Call, each: Footprint) -> int:
-        """How many tokens the activation of *call* will come to need besides *each*."""
+        """The number of tokens that the activation of *call* will come to need besides *each*."""
         activation = activation_of(call)
         seen, tokens = self._first_seen(activation), len(each.ids) + each.answers
         _, letters, answers, _ = seen.coming[-1] if seen.coming else _NOTHING
@@ -129,12 +131,12 @@ class Foresight:
         return max(0, learned, foreseen - tokens)
 
     def age_of(self, call: Call) -> Age:
-        """How old the program and the activation of *call* are."""
+        """The age of the program and of the activation of *call*."""
         of_program, own = self._first_seen(program_of(call)), self._first_seen(activation_of(call))
         return of_program.number, own.number
 
     def _measure(self, call: Call, each: Footprint) -> None:
-        """How many tokens texts have, from the prompt of *call*."""
+        """Learn from the prompt of *call* how many letters a token has."""
         link = call.request.messages if call.request is not None else None
         while link is not None:
             self._letters += link.size
@@ -165,5 +167,5 @@ def activation_of(call: Call) -> str:
 
 
 def _kind_of(activation: str) -> str:
-    """``/main/agent`` of ``/main.0/agent.7``: what activations of the same functions share."""
+    """The kind of an activation: ``/main/agent`` for ``/main.0/agent.7``."""
     return "/".join(each.rpartition(".")[0] for each in activation.split("/"))

@@ -1,4 +1,4 @@
-"""A second attempt beside one that takes long: the first answer counts, the other is broken off.
+"""Hedging: a second attempt beside one that takes long; the first answer counts.
 
 Invariant: a call has at most two attempts at once, and the second only if there is room for it now.
 J. Dean and L. Barroso, "The tail at scale" (CACM, 2013).
@@ -22,7 +22,7 @@ Attempt = Callable[[], Coroutine[Any, Any, Response]]
 
 
 class Hedge:
-    """When a call of one backend is asked a second time, by how long others took."""
+    """Decides when a call of one backend is asked a second time, by the durations of others."""
 
     def __init__(self, after: float | Literal["p95"], clock: Clock) -> None:
         self._after, self._clock = after, clock
@@ -43,6 +43,8 @@ class Hedge:
                     running.append(asyncio.ensure_future(other()))
             answer = await _first_answer(running)
         finally:
+            # Waited for, even though the answer is there: until the other attempt has ended it
+            # holds its slot and its reservation.
             await _break_off(running)
         self._took.append(self._clock.now() - begun)
         return answer
@@ -67,6 +69,7 @@ async def _first_answer(running: list[asyncio.Task[Response]]) -> Response:
     left = set(running)
     while left:
         done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+        # In this order, not that of the set: if both are there the first one counts.
         for task in running:
             if task in done and not task.cancelled() and task.exception() is None:
                 return task.result()
@@ -74,7 +77,7 @@ async def _first_answer(running: list[asyncio.Task[Response]]) -> Response:
 
 
 async def _break_off(running: list[asyncio.Task[Response]]) -> None:
-    """See that all have ended, and that nobody misses what they raised."""
+    """Cancel all and wait for their ends; their errors are dropped."""
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)

@@ -1,6 +1,6 @@
-"""The calls that are not answered yet, where they are, and why: made when somebody asks.
+"""The status of calls that are not answered yet: where each one is, and why; made on request.
 
-Invariant: looking changes nothing; it is done on the I/O loop, where everything holds still.
+Invariant: looking changes nothing; it is done on the I/O loop, where nothing changes meanwhile.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class Unfinished(Endable, Protocol):
 
     @property
     def outcome(self) -> Outcome | None:
-        """How it ended."""
+        """The outcome, once it has ended."""
 
     def blockers(self) -> Iterable[Pending]:
-        """What its prompt waits for."""
+        """The calls that its prompt waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +97,11 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one backend of a run has to do, and what it may do at once.
+    """The load of one backend of a run, and its limits.
 
-    ``limit`` is how many attempts may be with it now and ``most`` what was set (``None``: all),
-    ``taken`` how many there are, ``ready`` how many calls could be sent. ``gate_s`` and
-    ``circuit_s`` are the seconds until it may be asked again, 0 when it may.
+    ``limit`` attempts may be with it now, ``most`` is the limit that was set (``None``: all),
+    ``taken`` attempts are there, and ``ready`` calls could be sent. ``gate_s`` and ``circuit_s``
+    are the seconds until it may be asked again, 0 when it may.
     """
 
     backend: str

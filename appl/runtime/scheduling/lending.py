@@ -1,7 +1,7 @@
-"""What one attempt takes of what is shared, here or in another process, and gives back.
+"""Loans and permits: the shares of budget, slots and rate that one attempt takes and gives back.
 
-Invariant: all that a loan holds is taken where the run's budget and the server's traffic are known,
-before the attempt is made; it is given back once, however the attempt ends.
+Invariant: all that a loan holds is taken in the process that knows the run's budget and the
+server's traffic, before the attempt is made; it is given back once, however the attempt ends.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from appl.runtime.scheduling.traffic import Traffic
 
 
 class Permit(Protocol):
-    """Leave for one attempt; who has it says how the attempt ended."""
+    """Leave for one attempt; its holder reports how the attempt ended."""
 
     @property
     def probe(self) -> bool:
-        """Whether the attempt is to see if the backend is alive again."""
+        """True if the attempt is to find out whether the backend is alive again."""
 
     @property
     def worst(self) -> Amounts | None:
-        """What is reserved for it; ``None`` when nobody counts."""
+        """The amounts that are reserved for it; ``None`` when nothing is counted."""
 
     def answered(self, used: Amounts, tokens: int | None) -> None:
         """It was answered: *used* counts for budgets, *tokens*, where they are known, for rates."""
@@ -34,15 +34,15 @@ class Permit(Protocol):
 
 
 class Lender(Protocol):
-    """Who is asked for leave before each attempt, in place of limits of the process's own.
+    """The process that gives leave before each attempt, in place of limits of one's own.
 
-    ``account`` says which amounts are limited there; ``None`` when there is no budget.
+    ``account`` tells which amounts are limited there; ``None`` when there is no budget.
     """
 
     account: Account | None
 
     def by_tokens(self, place: str) -> bool:
-        """Whether the tokens of the backend *place* are limited."""
+        """True if the tokens of the backend *place* are limited."""
 
     async def permit(
         self, place: str, worst: Amounts | None, tokens: int, patience_s: float
@@ -51,17 +51,17 @@ class Lender(Protocol):
 
 
 def borrowed(policy: Policy) -> Policy:
-    """*policy* without all that whoever lends sees to."""
+    """*policy* without the limits that the lending process keeps."""
     return replace(
         policy, limits=Limits(), budget=Allowance(), circuit=None, adaptive=False, hedge=None
     )
 
 
 class Loan:
-    """What one attempt holds: reservation, slot, place in the rate, perhaps the probe.
+    """The things that one attempt holds: reservation, slot, place in the rate, perhaps the probe.
 
-    ``asked`` are the tokens that it took of those of a minute; *retries* say how long a server may
-    want to be left alone.
+    ``asked`` are the tokens that it took of those of a minute; *retries* limit the time for which
+    a server may want to be left alone.
     """
 
     __slots__ = ("_retries", "_traffic", "asked", "epoch", "probe", "reserved")
@@ -75,12 +75,14 @@ class Loan:
 
     @property
     def worst(self) -> Amounts | None:
-        """What is reserved; ``None`` when nobody counts."""
+        """The amounts that are reserved; ``None`` when nothing is counted."""
         return None if self.reserved is None else self.reserved.worst
 
     def answered(self, used: Amounts, tokens: int | None) -> None:
         """The attempt was answered: *used* is spent, and so many *tokens* of a minute."""
         traffic = self._traffic
+        # Before the slot goes back: the next attempt is let in by that, and finds the circuit
+        # closed and the limit as this answer leaves it.
         self.probe = False
         traffic.breaker.answered()
         if self.epoch is not None:
@@ -102,13 +104,15 @@ class Loan:
         self.back(used)
 
     def lost(self) -> None:
-        """Whoever made the attempt is gone: nobody knows what came of it, so it is paid for."""
+        """Give back, and charge the worst case: the process that made the attempt is gone."""
+        # The tokens of the minute stay taken, as the server may have worked for it.
         self.asked = 0
         worst = self.worst or Amounts()
         self.back(worst._replace(cost=worst.cost or None))
 
     def back(self, used: Amounts = Amounts()) -> None:  # noqa: B008 - a value
         """Give back what is held; *used* is spent. A second time nothing happens."""
+        # Each is forgotten as it is given back, so that errors on the way can come here again.
         if self.probe:
             self.probe = False
             self._traffic.breaker.left(True)
@@ -122,7 +126,7 @@ class Loan:
             self._traffic.slots.give()
 
     def _put_right(self, tokens: int | None) -> None:
-        """Of the tokens that were asked for so many were used; ``None`` leaves it at that."""
+        """Correct the rate: so many of the tokens asked for were used; ``None``: all of them."""
         asked, self.asked = self.asked, 0
         if tokens is not None and self._traffic.rate is not None:
             self._traffic.rate.settle(asked, tokens)

@@ -1,4 +1,4 @@
-"""What requests may use, and what they have used, as accounts count it.
+"""The usage of requests as accounts count it: the worst case before, the measured amount after.
 
 Invariant: what an attempt is charged is never more than its worst case, as long as the backend says
 that it used no more than was asked for.
@@ -59,9 +59,9 @@ class Meter:
         return response if cost == response.cost else replace(response, cost=cost)
 
     def used(self, request: Request, response: Response, worst: Amounts | None) -> Amounts:
-        """What a priced answer has used; the worst case of what the backend does not say.
+        """The usage of a priced answer; the worst case of what the backend does not report.
 
-        With ``None`` nobody counts.
+        Without *worst* nothing is counted.
         """
         if worst is None:
             return _NONE
@@ -71,9 +71,9 @@ class Meter:
         return _charged(usage, response.cost, worst)
 
     def failed(self, request: Request, error: BaseException, worst: Amounts | None) -> Amounts:
-        """What an attempt that failed with *error* has used; the worst case if nobody knows.
+        """The usage of an attempt that failed with *error*; the worst case if it is unknown.
 
-        With ``None`` nobody counts.
+        Without *worst* nothing is counted.
         """
         if worst is None:
             return _NONE
@@ -85,7 +85,7 @@ class Meter:
         return _charged(usage, None if price is None else price.cost(usage), worst)
 
     def recorded(self, request: Request, response: Response, requests: int) -> Amounts:
-        """What an earlier run used for *response*; estimated where the backend did not say."""
+        """The usage of *response* in an earlier run; estimated where it was not reported."""
         usage, cost = response.usage, response.cost
         prompt, answer = usage.prompt_tokens, usage.completion_tokens
         if prompt is None:
@@ -109,7 +109,7 @@ class Meter:
         return self.prompt_tokens(request) + longest
 
     def _learn(self, request: Request, tokens: int) -> None:
-        """Text that takes more tokens than was thought makes the next estimates larger."""
+        """Raise later estimates if the text took more tokens than estimated."""
         if self._caching is None and not any(m.media for m in request.messages or ()):
             self._ratio = max(self._ratio, tokens / estimated(request))
 
@@ -136,7 +136,7 @@ class Meter:
 
 
 def _charged(usage: Usage, cost: int | None, worst: Amounts) -> Amounts:
-    """What a budget takes for *usage*: the worst case of what is limited and not known."""
+    """The amounts that a budget takes for *usage*: the worst case of what is not known."""
     prompt, answer = usage.prompt_tokens, usage.completion_tokens
     tokens = worst.tokens if prompt is None or answer is None else prompt + answer
     if cost is None and worst.cost:
@@ -145,7 +145,7 @@ def _charged(usage: Usage, cost: int | None, worst: Amounts) -> Amounts:
 
 
 def tokens_of(response: Response) -> int | None:
-    """How many tokens *response* has taken in all, where the backend says."""
+    """The number of tokens of *response* in all; ``None`` if the backend does not report it."""
     usage = response.usage
     if usage.prompt_tokens is None or usage.completion_tokens is None:
         return None
@@ -153,6 +153,6 @@ def tokens_of(response: Response) -> int | None:
 
 
 def estimated(request: Request) -> int:
-    """How many tokens a prompt has, by the length of its texts."""
+    """The number of tokens of a prompt, estimated from the length of its texts."""
     sampling = request.sampling
     return prompt_tokens(request.messages, sampling.tools, sampling.schema or "")

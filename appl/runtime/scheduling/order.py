@@ -1,4 +1,4 @@
-"""Which ready call goes first: orders, from the naive one to the one that knows programs.
+"""Orders of ready calls, from the naive one to the one that knows programs.
 
 Invariant: a call that was added is taken once; an order never looks at anything but calls.
 """
@@ -15,7 +15,7 @@ from appl.runtime.answers.call import Call
 
 
 class Order(Protocol):
-    """Which ready call goes first."""
+    """A queue of ready calls, which decides which one goes first."""
 
     def add(self, call: Call) -> None:
         """*call* is ready."""
@@ -27,10 +27,10 @@ class Order(Protocol):
         """The backend has worked on *call* for *seconds*."""
 
     def __len__(self) -> int:
-        """How many are ready."""
+        """The number of calls that are ready."""
 
     def __iter__(self) -> Iterator[Call]:
-        """Those that are ready, as they would be taken if nothing happened meanwhile."""
+        """The calls that are ready, in the order in which they would be taken now."""
 
 
 class Fifo:
@@ -56,7 +56,7 @@ class Fifo:
 
 
 class ByPrefix:
-    """Higher priority first; then calls that branch from one prompt node one after the other."""
+    """Takes higher priorities first, then calls that branch from one prompt node together."""
 
     def __init__(self) -> None:
         self._groups: dict[int, OrderedDict[PromptNode | None, deque[Call]]] = {}
@@ -97,7 +97,7 @@ class ByPrefix:
 
 
 class _Group:
-    """Calls of one program that branch from one prompt node, and since when the first waits."""
+    """Calls of one program that branch from one prompt node; the first waits since ``since``."""
 
     __slots__ = ("calls", "program", "since")
 
@@ -107,7 +107,7 @@ class _Group:
 
 
 class ByProgram:
-    """Higher priority first; then the program that has waited long for how much it was served.
+    """Takes higher priorities first, then the program with the longest wait for its service.
 
     A program is an outermost activation (see :func:`program_of`). What it still needs is unknown,
     so the one that was served least goes first, as in the multilevel queues of operating systems:
@@ -145,6 +145,7 @@ class ByProgram:
             group = groups[key] = _Group(program, self._now())
         group.calls.append(call)
         self._size += 1
+        # A group is drained before the next one, but not before calls of a higher priority.
         if self._open is not None and call.priority > self._open[0]:
             self._open = None
 
@@ -164,12 +165,13 @@ class ByProgram:
             self._open = None
             self._drop(priority, level, key)
         elif not self._left:
+            # It was drained for long enough: it waits anew, behind the other groups of its level.
             group.since = self._now()
             groups.move_to_end(key)
         return call
 
     def served(self, call: Call, seconds: float) -> None:
-        """Count *seconds* for the program of *call*, unless it has taken them from nobody."""
+        """Count *seconds* for the program of *call*, if others had to wait for it."""
         if not self._size:
             return
         program = program_of(call)
@@ -211,7 +213,7 @@ class ByProgram:
         return found
 
     def _heads(self, priority: int) -> list[tuple[int, object, _Group]]:
-        """The longest-waiting group of every level; those whose program rose have moved up."""
+        """The longest-waiting group of every level; groups of programs that rose are moved up."""
         levels = self._levels[priority]
         heads = []
         for level in sorted(levels):
@@ -251,7 +253,7 @@ def trunk_of(call: Call) -> PromptNode | None:
 
 
 def program_of(call: Call) -> str:
-    """The outermost activation that *call* belongs to: ``/answer.3`` of ``/answer.3/gen.0``.
+    """The outermost activation of *call*: ``/answer.3`` for ``/answer.3/gen.0``.
 
     Where everything runs inside one outermost activation, as in a script's ``main``, its own
     children are the programs.

@@ -1,4 +1,4 @@
-"""Placement: which of a run's backends answers a call, and which one next if it cannot.
+"""Placement: the choice of the backend that answers a call, and of the next one if it cannot.
 
 Invariant: everything here runs on the I/O loop; a call has one leg at a time, and none follows once
 somebody may have seen a part of an answer. Each backend has its own queue and its own limits.
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from appl.runtime.answers.models import Models, Route, Spot
 
 _MEASURED = 32
-"""How many of a backend's last answers say how long it takes."""
+"""The number of a backend's last answers by which its duration is measured."""
 _ANSWER = 256
-"""The tokens of an answer of which nobody says how long it may be, for comparing prices."""
+"""The tokens of an answer without a limit, for comparing prices."""
 _AGAIN_S = 30.0
 _AGAIN_TIMES = 50
 _AGAIN_CALLS = 10
-"""When a backend is measured anew: after so many seconds, so many times the seconds that it takes,
-and so many calls to others; whichever is longest."""
+"""A backend is measured anew after so many seconds, so many times the seconds that it takes, and
+so many calls to others; the longest of the three counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ class Place:
 
 
 class Way(Attempts):
-    """The attempts of legs: how long they take is measured, and a deadline holds for all legs."""
+    """The attempts of legs: their durations are measured, and a deadline holds for all legs."""
 
     _away_until = -math.inf
 
     @property
     def away(self) -> bool:
-        """Whether it could not be connected with a while ago: others are asked before it."""
+        """True if it could not be connected with recently: others are asked before it."""
         return self._clock.now() < self._away_until
 
     async def complete(self, call: Call) -> Response:
@@ -76,6 +76,7 @@ class Way(Attempts):
         if total is None:
             total = self.policy.deadlines.total_s
         leg.timeout = None if total is None else max(total - leg.spent, 0.0)
+        # The program knows the call, and cancels its worker: that is the task of this leg now.
         leg.main.worker, begun = asyncio.current_task(), self._clock.now()
         try:
             return await super().complete(leg)
@@ -88,19 +89,19 @@ class Way(Attempts):
             leg.took = self._clock.now() - begun
 
     def numbers(self, call: Call) -> Iterator[int]:
-        """The numbers go on from leg to leg."""
+        """The numbers of attempts, which go on from leg to leg."""
         return call.numbered() if isinstance(call, Leg) else super().numbers(call)
 
     def patience_s(self, call: Call) -> float:
-        """Nobody waits for a dead backend who may go to another."""
+        """The seconds for which *call* waits for a dead backend; none if it may go to another."""
         return 0.0 if isinstance(call, Leg) and call.others else super().patience_s(call)
 
     def now(self) -> float:
-        """The time that its limits go by."""
+        """The time on the clock of its limits."""
         return self._clock.now()
 
     def price(self, model: str, request: Request) -> float:
-        """What *request* may cost if *model* is asked, in trillionths; infinite if unknown."""
+        """The most that *request* costs at *model*, in trillionths; infinite if unknown."""
         price = price_for(self.prices, model)
         if price is None:
             return math.inf
@@ -110,10 +111,10 @@ class Way(Attempts):
 
 
 class Leg(Call):
-    """A call's way to one backend: to the scheduler a call, whose request is for a model there.
+    """One leg of a call, to one backend. To the scheduler it is a call for a model there.
 
-    ``others`` are the legs that may follow. ``spent`` is how many seconds earlier ones took,
-    ``attempts`` how often the backends were asked.
+    ``others`` are the places of legs that may follow. ``spent`` are the seconds that earlier legs
+    took, ``attempts`` counts the questions to all backends.
     """
 
     __slots__ = ("attempts", "main", "others", "placing", "spent", "spot", "took")
@@ -128,6 +129,8 @@ class Leg(Call):
         assert main.request is not None
         if self.spot.model != main.model:
             self.request = dataclasses.replace(main.request, model=self.spot.model, _digest=None)
+        # The program may cancel the call while the leg is still in a queue. Then the leg ends, too,
+        # and the scheduler drops it. Subscribed last: this may be called at once.
         main.subscribe(self._over)
 
     def _over(self, main: Pending) -> None:
@@ -141,7 +144,7 @@ class Leg(Call):
             yield number
 
     def answered(self, response: Response) -> None:
-        """The call has its answer, which says whose it is."""
+        """Give the call its answer, with the name of the backend that made it."""
         self.placing.measured(self)
         if self.spot.model != self.main.model:
             model = response.model or self.spot.model
@@ -150,7 +153,7 @@ class Leg(Call):
         self.main.answered(response)
 
     def failed(self, error: BaseException) -> None:
-        """Another backend is asked, or the call has failed."""
+        """Ask another backend, or have the call fail."""
         following = self._following(error)
         if following is None:
             self.main.failed(error)
@@ -196,17 +199,17 @@ class Placing:
 
     @property
     def busy(self) -> bool:
-        """Whether a call is on its way to a backend."""
+        """True if a call is on its way to a backend."""
         return any(scheduler.busy for scheduler in self._schedulers.values())
 
     def admit(self, call: Call) -> None:
-        """A call has come from its program; where it goes is decided when its prompt is there."""
+        """Take a call from its program; its backend is chosen when its prompt is complete."""
         when_prepared(call, self._place, self._incomplete)
         if call in self._incomplete and call.outcome is None:
             self._foresee(call)
 
     def _foresee(self, call: Call) -> None:
-        """Whom *call* would go to now keeps room for it; it may turn out to go elsewhere."""
+        """Have the backend that *call* would go to now keep room for it, though it may change."""
         first = self._ranked(self._models.route(call.model), partial(_expected, call))[0]
         scheduler = self._schedulers[first.backend]
         if scheduler.foresee(call):
@@ -223,7 +226,7 @@ class Placing:
         self.send(leg)
 
     def _goes_nowhere(self, ended: Pending) -> None:
-        """A call that was foreseen has ended, perhaps before it was ready."""
+        """Take back the forecast of a call that has ended, perhaps before it was ready."""
         foreseen = self._foreseen.pop(cast(Call, ended), None)
         if foreseen is not None:
             foreseen.take_back(cast(Call, ended))
@@ -237,18 +240,18 @@ class Placing:
         self._schedulers[leg.spot.backend].ready(leg)
 
     def recall(self, call: Call, response: Response, requests: int) -> None:
-        """An earlier run has the answer to *call*: see ``Attempts.recall``."""
+        """Note the answer that an earlier run has to *call*: see ``Attempts.recall``."""
         first = self._models.route(call.model).spots[0]
         self._ways[first.backend].recall(call, response, requests)
 
     def measured(self, leg: Leg) -> None:
-        """*leg* has its answer."""
+        """Note how long the answer to *leg* took."""
         self._took.setdefault(leg.spot, deque(maxlen=_MEASURED)).append(leg.took)
 
     # -- for who looks on, and for who intervenes
 
     def holdings(self) -> Iterator[Holding]:
-        """Every call that is not answered yet, and why."""
+        """The status of every call that is not answered yet."""
         for scheduler in self._schedulers.values():
             for each in scheduler.holdings():
                 call = each.call
@@ -256,12 +259,12 @@ class Placing:
         yield from incomplete(self._incomplete)
 
     def loads(self) -> list[Load]:
-        """What each backend has to do."""
+        """The load of each backend."""
         return [load for scheduler in self._schedulers.values() for load in scheduler.loads()]
 
     @property
     def paused(self) -> bool:
-        """Whether no attempt is begun at present."""
+        """True if no attempt is begun at present."""
         return any(scheduler.paused for scheduler in self._schedulers.values())
 
     def pause(self) -> None:
@@ -275,7 +278,7 @@ class Placing:
             scheduler.resume()
 
     def resize(self, most: int) -> dict[str, int]:
-        """Have at most so many attempts at once with each backend; how many it will be."""
+        """Allow *most* attempts at once with each backend; returns the number by backend."""
         found: dict[str, int] = {}
         for scheduler in self._schedulers.values():
             found |= scheduler.resize(most)
@@ -290,12 +293,12 @@ class Placing:
         self.desk.late = account
 
     def end(self) -> None:
-        """The run is over; from any thread."""
+        """End the work for the run, which is over; from any thread."""
         for scheduler in self._schedulers.values():
             scheduler.end()
 
     def _ranked(self, route: Route, request: Callable[[], Request]) -> tuple[Spot, ...]:
-        """Where to go, the best first; *request* is looked at where its size matters."""
+        """The places to go to, the best first; *request* is made only if its size matters."""
         spots = route.spots
         if len(spots) == 1:
             return spots
@@ -316,7 +319,7 @@ class Placing:
         return median(took) if took else math.inf
 
     def _due(self, spot: Spot) -> bool:
-        """Whether it was not asked for so long that it may have become quicker."""
+        """True if it was not asked for so long that it may have become quicker."""
         if spot not in self._asked:
             return False
         (at, number), took = self._asked[spot], self._took.get(spot)
@@ -326,7 +329,7 @@ class Placing:
 
 
 def _expected(call: Call) -> Request:
-    """What *call* will ask about, as far as that is there; answers that it waits for are long."""
+    """The request of *call* as far as it is known; answers that it waits for count as long."""
     node = call.node
     texts: list[str] = []
     answer = "word" * (call.sampling.max_tokens or _ANSWER)

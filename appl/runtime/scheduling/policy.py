@@ -1,4 +1,4 @@
-"""What the scheduler does with ready calls, as one frozen value; every part can be switched off.
+"""The policy of a run's scheduler, as one frozen value; every part can be switched off.
 
 Invariant: plain data, checked where it is made; ``Policy.naive()`` is dispatch and nothing else.
 """
@@ -27,11 +27,11 @@ def _check(name: str, value: Any, least: float = 0) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What may be asked of a backend at once, and in a while; ``None`` is without limit.
+    """The limits of one backend, at once and for a period; ``None`` is without limit.
 
     At most ``concurrency`` calls are on their way, at most ``requests`` are begun in any
     ``period_s`` seconds, and at most ``tokens_per_minute`` are asked for: prompt and longest
-    answer, put right by what was used.
+    answer, corrected afterwards by the tokens that were used.
     """
 
     concurrency: int | None = None
@@ -47,13 +47,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a call whose attempt failed is tried again.
+    """The retries of a call whose attempt failed.
 
-    At most ``attempts`` times in all. Between two attempts lies a random time of up to ``base_s``,
-    which doubles with each, but for ``cap_s`` at most, and never less than the server asked for.
-    All calls together are retried ``spare`` times and once more per ``1/share`` new calls.
-    A call that the backend turned away, or for which the circuit is open, has not been attempted:
-    it waits for its turn, ``patience_s`` in all.
+    There are at most ``attempts`` in all. Between two attempts lies a random time of up to
+    ``base_s``, which doubles with each, but for ``cap_s`` at most, and never less than the server
+    asked for. All calls together are retried ``spare`` times and once more per ``1/share`` new
+    calls. A call that the backend turned away, or for which the circuit is open, has not been
+    attempted: it waits for its turn, ``patience_s`` in all.
     """
 
     attempts: int = 3
@@ -75,12 +75,12 @@ ATTEMPT_S = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """How long an answer may take, in seconds; ``None`` is as long as it likes.
+    """The seconds that an answer may take; ``None`` is without limit.
 
-    ``first_token_s`` and ``between_tokens_s`` hold for each attempt, and where the backend streams:
-    it is made to, also for programs that do not. ``total_s`` holds for the call with all its
-    attempts, where ``gen(timeout=…)`` says nothing. Where neither says anything, each attempt and
-    each connecting has ``ATTEMPT_S``; ``total_s=math.inf`` lifts that.
+    ``first_token_s`` and ``between_tokens_s`` hold for each attempt with a backend that can stream,
+    also if the program does not. ``total_s`` holds for the call with all its attempts, unless
+    ``gen(timeout=…)`` is given. Without both, each attempt and each connecting has ``ATTEMPT_S``;
+    ``total_s=math.inf`` lifts that.
     """
 
     first_token_s: float | None = None
@@ -94,9 +94,9 @@ class Deadlines:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What may be used; ``None`` is without limit.
+    """The amounts that may be used; ``None`` is without limit.
 
-    ``cost`` is in the currency unit of the prices, as 2.5 dollars.
+    ``cost`` is in the currency unit of the prices, such as 2.5 dollars.
     """
 
     cost: float | None = None
@@ -115,9 +115,9 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Circuit:
-    """When a backend is taken for dead: after ``failures`` in a row without an answer between.
+    """The circuit breaker: a backend is taken for dead after ``failures`` in a row.
 
-    It is asked by one call alone after ``pause_s``; while that fails the pause doubles, up to
+    One call alone asks it again after ``pause_s``; while that fails the pause doubles, up to
     ``cap_s``.
     """
 
@@ -133,18 +133,18 @@ class Circuit:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a run's scheduler does.
+    """The settings of a run's scheduler.
 
-    ``order`` is that of ready calls; ``warm`` sends a long shared prefix first, and ``gather_s`` is
-    the longest time in which calls are collected to be decided about together (0: nothing is waited
-    for). ``prices`` are by name of the model, ``""`` stands for all others. ``slow_start`` begins
-    with ``concurrency_start`` calls at once instead of all that the limit allows; after the backend
-    has said that it is busy every run does. ``hedge`` asks a second time when an answer is not
-    there after so many seconds, or ``"p95"``: when it takes longer than 95 of 100 did. ``adaptive``
-    has the number of calls at once shrink when the backend is busy. With ``warm``, ``foresee``
-    keeps room in a server's cache for what waiting calls will say, not only for what was learned,
-    and ``share`` counts that room once for all runs of the process that ask the server. ``clock``
-    is for tests.
+    ``order`` is the order of ready calls; ``warm`` sends a long shared prefix first, and
+    ``gather_s`` is the longest time for which calls are collected to be decided about together (0:
+    not at all). ``prices`` are by name of the model, ``""`` stands for all others. ``slow_start``
+    begins with ``concurrency_start`` calls at once instead of all that the limit allows; after the
+    backend was busy once, every run does so. ``hedge`` asks a second time if there is no answer
+    after so many seconds, or ``"p95"``: after the time in which 95 of 100 answers came. With
+    ``adaptive`` the number of calls at once shrinks when the backend is busy. With ``warm``,
+    ``foresee`` keeps room in a server's cache for the answers that waiting calls will get, not only
+    for what was learned, and ``share`` counts that room once for all runs of the process that ask
+    the server. ``clock`` is for tests.
     """
 
     order: Literal["program", "prefix", "fifo"] = "program"
@@ -171,7 +171,7 @@ class Policy:
 
     @classmethod
     def naive(cls) -> Policy:
-        """Every call is sent as it comes, once, and what happens happens."""
+        """A policy that sends every call once, as it comes."""
         return cls(
             order="fifo", warm=False, gather_s=0, adaptive=False, retries=Retries(attempts=1),
             circuit=None,

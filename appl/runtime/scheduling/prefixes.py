@@ -1,8 +1,8 @@
-"""What prompts share with each other and with the server's cache, in blocks of tokens.
+"""Shared prefixes: the blocks of tokens that prompts share with each other and the server's cache.
 
-A server that reuses computed prefixes does not save who asks it ten questions about one long text
-at once: it computes the text ten times, since none is computed when the others arrive. So the text
-is sent first, and the questions follow (prefix first).
+A server that reuses computed prefixes saves nothing if ten questions about one long text come at
+once: it computes the text ten times, as none is computed yet when the others arrive. So the text is
+sent first, and the questions follow (prefix first).
 
 Invariant: a block stands for itself and everything before it, so that two prompts have a block in
 common exactly if they agree up to its end (but for collisions of 64-bit hashes, which cost time).
@@ -22,7 +22,8 @@ WORTH = 1024
 LEAST = 96
 UNKNOWN_CACHE = 2_000_000
 _FULL = 0.9
-"""What is kept back must have been unused for longer than what goes on when the cache overflows."""
+"""The share of the cache that is planned for: the rest holds old prompts, which are dropped first.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,14 +44,14 @@ class Footprint:
 
     @property
     def tail(self) -> int:
-        """How many tokens stand, or will stand, behind the last block."""
+        """The number of tokens that stand, or will stand, behind the last block."""
         return len(self.ids) - BLOCK * len(self.blocks) + self.answers + self.more
 
 
 class Cache:
-    """What one server's cache holds as far as is known, and for what room is kept in it.
+    """The known contents of one server's cache, and the room that is kept in it.
 
-    It is that of all runs that ask the server and count its room together.
+    All runs that ask the server share it, and count its room together.
     """
 
     def __init__(self) -> None:
@@ -60,14 +61,16 @@ class Cache:
 
     @property
     def empty(self) -> bool:
-        """Whether room is kept for nothing."""
+        """True if room is kept for nothing."""
         return not (self._used or self._tails)
 
     def fits(self, each: Footprint, tokens: int | None) -> bool:
-        """Whether it holds *each* besides all that was admitted, when it holds so many *tokens*."""
+        """True if a cache of *tokens* holds *each* besides all that was admitted."""
         if tokens is None or each.admitted:
             return True
         room = int(_FULL * tokens)
+        # First an upper bound, as if nothing were shared, which costs nothing. Only near the limit
+        # are the blocks counted one by one.
         most = BLOCK * (len(self._used) + len(each.blocks)) + self._tails
         if most + each.tail <= room:
             return True
@@ -84,20 +87,20 @@ class Cache:
         self._used.update(each.blocks)
 
     def expect(self, each: Footprint, more: int) -> None:
-        """After *each* come *more* tokens, and not as many as was thought."""
+        """Expect *more* tokens after *each*, in place of the number expected before."""
         if each.admitted:
             self._tails += more - each.more
         each.more = more
 
     def release(self, each: Footprint) -> None:
-        """No room is kept for *each* any more."""
+        """Keep no room for *each* any more."""
         if each.admitted:
             each.admitted = False
             self._tails -= each.tail
             _less(self._used, each.blocks)
 
     def warmed(self, blocks: Sequence[int], tokens: int | None) -> None:
-        """*blocks* are there now; of so many *tokens*, those used least recently give way."""
+        """Note that *blocks* are in the cache of *tokens*; the least recently used give way."""
         known = self.known
         for block in reversed(blocks):  # caches drop the ends of prompts before their beginnings
             known[block] = None
@@ -107,9 +110,9 @@ class Cache:
 
 
 class Prefixes:
-    """Which blocks wait, and which of those are in the server's *cache*.
+    """The blocks of waiting prompts, compared with those in the server's *cache*.
 
-    *answer* is the number of tokens that an answer is taken to need where it is not bounded.
+    *answer* is the number of tokens expected of an answer without a limit.
     """
 
     def __init__(self, caching: PrefixCaching, cache: Cache, answer: int = 256) -> None:
@@ -120,11 +123,11 @@ class Prefixes:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing waits."""
+        """True if nothing waits."""
         return not (self._waiting or self._latest)
 
     def add(self, request: Request) -> Footprint:
-        """*request* waits from now on."""
+        """Count the prompt of *request* among those that wait; returns its footprint."""
         ids = self._caching.prompt_tokens(request)
         extra = repr(request.sampling.extra) if request.sampling.extra else ""
         blocks = _blocks(request, ids, (self._key, len(ids), extra))
@@ -135,10 +138,10 @@ class Prefixes:
         return found
 
     def segment(self, each: Footprint) -> int:
-        """How many blocks of *each* should be in the cache before it is sent: 0 for none.
+        """The number of blocks of *each* that should be in the cache before it is sent; 0 for none.
 
         They are cold, and enough waiting calls have them in common to be worth a request of their
-        own. Where some of those have more in common, that is another segment, once this is there.
+        own. If some of those calls have more in common, that is another segment, after this one.
         """
         blocks, known, waiting = each.blocks, self._known, self._waiting
         cold = each.ahead
@@ -157,7 +160,7 @@ class Prefixes:
         return end if worth else 0
 
     def shared(self, each: Footprint, end: int) -> int:
-        """How many tokens the first *end* blocks are, with what others share behind them."""
+        """The number of tokens in the first *end* blocks, and shared ones right behind them."""
         tokens, other = end * BLOCK, self._latest.get(each.blocks[end - 1], each).ids
         most = min(len(each.ids), len(other), tokens + BLOCK)
         while tokens < most and each.ids[tokens] == other[tokens]:
@@ -165,12 +168,12 @@ class Prefixes:
         return tokens
 
     def cold(self, each: Footprint) -> int:
-        """How many tokens of *each* the cache is not known to have."""
+        """The number of tokens of *each* that the cache is not known to have."""
         rest = len(each.ids) - BLOCK * len(each.blocks)
         return rest + BLOCK * sum(block not in self._known for block in each.blocks)
 
     def sent(self, each: Footprint) -> None:
-        """*each* waits no longer: it is on its way, or given up."""
+        """Note that *each* waits no longer: it is on its way, or given up."""
         if each.counted:
             each.counted = False
             _less(self._waiting, each.blocks)

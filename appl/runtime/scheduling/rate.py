@@ -1,6 +1,6 @@
-"""How much may be asked for in a while: requests in any period, tokens a minute.
+"""Rate limits: requests in any period, tokens a minute.
 
-Invariant: who came first goes first; in no window of the period are more requests let through than
+Invariant: first come, first served; in no window of the period are more requests let through than
 the limit, and never more tokens than a bucket of one minute holds, which fills up evenly.
 """
 
@@ -20,7 +20,7 @@ _MINUTE = 60.0
 
 
 class Rate:
-    """What may be asked for of one backend."""
+    """The rate at which one backend may be asked."""
 
     def __init__(self, limits: Limits, clock: Clock) -> None:
         self._clock = clock
@@ -32,25 +32,29 @@ class Rate:
 
     async def take(self, tokens: int) -> None:
         """Wait until one more request for *tokens* may be sent."""
+        # The lock makes a queue: only the first in it waits for the time, and the others for it.
         async with self._turn:
             while (ready := self._ready_at(tokens)) > self._clock.now():
+                # Rung when tokens are given back: then it may be ready earlier than thought, and
+                # the loop looks again.
                 self._bell = asyncio.get_running_loop().create_future()
                 await wait_for(self._clock, ready, self._bell)
             self._book(tokens)
 
     def take_now(self, tokens: int) -> bool:
-        """Whether one more request for *tokens* may be sent now; it is taken."""
+        """Take one more request for *tokens* if it may be sent now; false if not."""
+        # While somebody waits in the queue nobody goes past it.
         if self._turn.locked() or self._ready_at(tokens) > self._clock.now():
             return False
         self._book(tokens)
         return True
 
     def ready_at(self) -> float:
-        """When any request may be sent at the earliest."""
+        """The earliest time at which any request may be sent."""
         return self._ready_at(1)
 
     def settle(self, asked: int, used: int) -> None:
-        """Of the tokens that were *asked* for, so many have been *used*."""
+        """Correct the count: of the tokens that were *asked* for, so many have been *used*."""
         if self._bucket is not None:
             self._bucket.take(self._clock.now(), used - asked)
             if self._bell is not None:
@@ -63,13 +67,13 @@ class Rate:
             self._bucket.take(self._clock.now(), tokens)
 
     def _ready_at(self, tokens: int) -> float:
-        """When a request for *tokens* may be sent, as far as is known now."""
+        """The time at which a request for *tokens* may be sent, as far as is known now."""
         now = self._clock.now()
         ready = self._bucket.ready_at(now, tokens) if self._bucket is not None else now
         return max(ready, self._begun_before(now))
 
     def _begun_before(self, now: float) -> float:
-        """When the next request may begin, as the throttler's log of the last ones has it."""
+        """The time at which the next request may begin, by the throttler's log of the last ones."""
         if self._throttler is None:
             return now
         log, throttler = self._log(), self._throttler
@@ -98,7 +102,7 @@ class _Bucket:
         self._level, self._at = self._most, float("-inf")
 
     def ready_at(self, now: float, tokens: int) -> float:
-        """When there are as many; for more than it can hold, when it is full."""
+        """The time at which there are *tokens*; for more than it can hold, when it is full."""
         self._fill(now)
         missing = min(tokens, self._most) - self._level
         return now + max(missing, 0.0) * _MINUTE / self._most

@@ -1,13 +1,13 @@
-"""Whose prompts the server's cache should keep between two calls, because they go on.
+"""Cache residency: the prompts that the server's cache should keep between two calls.
 
-A cache that drops what was used least recently serves conversations badly that go on by turns and
-are together larger than it is: each has been dropped when its next turn comes. So what an
-activation has asked keeps its room until it asks again, with as much more as it will come to need
+A cache that drops what was used least recently is bad for conversations that go on by turns and are
+together larger than the cache: each has been dropped when its next turn comes. So the prompt of an
+activation keeps its room until the activation asks again, with as much more as it will come to need
 (see ``Foresight``). Where there is no room for all, those that began first go on, and the others
 wait.
 
-Invariant: everything here runs on the I/O loop; what is kept is counted as admitted, until it is
-let go of once.
+Invariant: everything here runs on the I/O loop; a prompt that is kept counts as admitted, until it
+is released once.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class _Kept:
 
 
 class Residents:
-    """The activations that have asked and go on, of all runs, whose prompts *cache* keeps.
+    """The activations of all runs that go on after an answer, and whose prompts *cache* keeps.
 
-    Room is kept for ``keep_s`` seconds of *clock* at most: who does something else for longer, as
-    a slow tool, has its prompt computed again if others need the room.
+    Room is kept for ``keep_s`` seconds of *clock* at most: if an activation does something else for
+    longer, such as a slow tool, its prompt is computed again if others need the room.
     """
 
     def __init__(self, cache: Cache, clock: Clock, keep_s: float = 1.0) -> None:
@@ -55,7 +55,7 @@ class Residents:
         self._unswept = 0
 
     def keep(self, foresight: Foresight, call: Call, each: Footprint) -> None:
-        """*call* was answered: its room is kept if its activation goes on, and let go of if not."""
+        """Keep the room of the answered *call* if its activation goes on; else release it."""
         self._unswept += 1
         if not each.admitted:
             return
@@ -68,21 +68,21 @@ class Residents:
         kept = self._kept[whose] = _Kept(whose, call, each, foresight.age_of(call), until)
         self._expect(kept)
         heapq.heappush(self._youngest, kept)
-        if self._unswept > _FEW + len(self._kept):  # also where nobody ever needs their room
+        if self._unswept > _FEW + len(self._kept):  # else ended ones stay where room is never short
             self._tidy()
 
     def ask_again(self, foresight: Foresight, call: Call) -> None:
-        """*call* came: it brings a prompt of its own in place of what its activation kept."""
+        """Release what the activation of *call* kept: the call brings a prompt of its own."""
         self._drop((foresight, activation_of(call)))
 
     def take_back(self, foresight: Foresight, call: Call) -> None:
-        """*call* will not come: its activation may come to need less."""
+        """Note that *call* will not come: its activation may need less than expected."""
         kept = self._kept.get((foresight, activation_of(call)))
         if kept is not None:
             self._expect(kept)
 
     def make_room(self, age: Age, each: Footprint, tokens: int | None) -> bool:
-        """Whether there is room for *each*, which is so old, once younger ones give way.
+        """Make room for *each*, of *age*, by having younger ones give way; false if in vain.
 
         In all there is room for so many *tokens*.
         """
@@ -91,6 +91,7 @@ class Residents:
             return True
         self._sweep()
         while not fits(each, tokens):
+            # The heap is not changed when something is released: stale entries are dropped here.
             while self._youngest and not self._is_kept(self._youngest[0]):
                 heapq.heappop(self._youngest)
             if not self._youngest or self._youngest[0].age <= age:
@@ -99,24 +100,24 @@ class Residents:
         return True
 
     def lapses(self) -> float | None:
-        """When the next room that is kept lapses by itself; ``None`` when none is."""
+        """The time at which the next kept room lapses by itself; ``None`` if none is kept."""
         return next(iter(self._kept.values())).until if self._kept else None
 
     def let_go(self, foresight: Foresight | None = None) -> None:
-        """Keep room for nobody any more: of the run that has *foresight*, or of all."""
+        """Release all kept room of the run that has *foresight*, or of all runs."""
         for whose in list(self._kept):
             if foresight is None or whose[0] is foresight:
                 self._drop(whose)
         self._tidy()
 
     def _expect(self, kept: _Kept) -> None:
-        """What was foreseen when its call came may have been taken back since."""
+        """Reduce the expected growth: a part of the forecast may have been taken back since."""
         more, each = kept.each.more, kept.each
         if more:
             self._cache.expect(each, min(more, kept.whose[0].more(kept.call, each)))
 
     def _sweep(self) -> None:
-        """Let go of what has lapsed, and now and then of what ended without asking again."""
+        """Release what has lapsed, and now and then what ended without asking again."""
         now = self._clock.now()
         while self._kept and next(iter(self._kept.values())).until <= now:
             self._drop(next(iter(self._kept)))
@@ -124,7 +125,7 @@ class Residents:
             self._tidy()
 
     def _tidy(self) -> None:
-        """Forget what ended without asking again, and what others have taken the place of."""
+        """Release what ended without asking again, and rebuild the heap without stale entries."""
         self._unswept = 0
         for whose in [at for at, kept in self._kept.items() if not _still_runs(kept.call)]:
             self._drop(whose)
@@ -141,6 +142,6 @@ class Residents:
 
 
 def _still_runs(call: Call) -> bool:
-    """Whether the activation that issued *call* still runs, and so may ask again."""
+    """True if the activation that issued *call* still runs, and so may ask again."""
     frame = call.frame()
     return frame is not None and not frame.ended

@@ -1,4 +1,4 @@
-"""When a call is tried again, and how long after: full jitter, and a budget for all retries.
+"""Retries: the time between two attempts, with full jitter, and a budget for all calls.
 
 Invariant: the times are drawn from the run's seed, the call's address and the attempt alone. The
 waiting time is that of M. Brooker, "Exponential backoff and jitter" (AWS, 2015): uniform between
@@ -12,22 +12,22 @@ import random
 from appl.runtime.scheduling.policy import Retries
 
 _RECENT = 1000
-"""As many new calls earn retries that are kept for later."""
+"""The number of new calls whose share of retries is kept for later at most."""
 
 
 def wait_s(retries: Retries, seed: int | None, address: str, failed: int, asked: float) -> float:
-    """How long after the *failed*-th failure, when the server *asked* for so many seconds.
+    """The seconds to wait after the *failed*-th failure; the server *asked* for so many of them.
 
-    What the server asked for is a floor: the random time is added, so that not all come at once.
+    The server's seconds are a floor: the random time is added, so that not all come at once.
     """
     step = min(retries.cap_s, retries.base_s * 2.0 ** min(failed - 1, 60))
     return asked + random.Random(f"{seed} {address} {failed}").uniform(0, step)
 
 
 class RetryBudget:
-    """How many retries all calls have left: so a failing backend is not asked ever more.
+    """The number of retries that all calls have left, so that a failing backend gets few of them.
 
-    New calls earn a share of one; what nobody uses is kept, for so many calls.
+    Each new call earns a share of one. Unused retries are kept, but not without limit.
     """
 
     def __init__(self, retries: Retries) -> None:
@@ -35,12 +35,12 @@ class RetryBudget:
         self._left = float(retries.spare)
 
     def earn(self) -> None:
-        """A new call begins."""
+        """Add the share of a new call."""
         if self._left < self._most:
             self._left = min(self._most, self._left + self._share)
 
     def spend(self) -> bool:
-        """Whether there is one more; it is taken."""
+        """Take one retry; false if none is left."""
         if self._left < 1:
             return False
         self._left -= 1

@@ -29,8 +29,8 @@ from appl.runtime.scheduling.warming import PrefixFirst
 class Scheduler:
     """One backend's ready queue, and the workers that empty it.
 
-    With *caching*, what many ready calls have in common is sent ahead of them; who asks *whose*
-    server in other runs shares its cache.
+    With *caching*, the common beginning of many ready calls is sent ahead of them; other runs that
+    ask *whose* server share its cache.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class Scheduler:
 
     @property
     def busy(self) -> bool:
-        """Whether a call is on its way to the backend."""
+        """True if a call is on its way to the backend."""
         return self._starting or (self._ahead is not None and self._ahead.busy)
 
     def admit(self, call: Call) -> None:
-        """A call has come from its program: it is ready, or waits for a part of its prompt."""
+        """Take a call from its program: it is ready, or waits for a part of its prompt."""
         when_prepared(call, self.ready, self._incomplete)
         if self._ahead is None or call not in self._incomplete or call.outcome is not None:
             return
@@ -70,26 +70,26 @@ class Scheduler:
         on_finish(call, self._goes_nowhere)
 
     def _goes_nowhere(self, ended: Pending) -> None:
-        """A call that was foreseen has ended, perhaps before it was ready."""
+        """Take back the forecast of a call that has ended, perhaps before it was ready."""
         call = cast(Call, ended)
         if call in self._foreseen:
             self._foreseen.discard(call)
             self.take_back(call)
 
     def foresee(self, call: Call) -> bool:
-        """*call* will be ready here when its prompt is complete; whether that is of any use."""
+        """Forecast *call*, which will be ready when its prompt is complete; false if of no use."""
         if self._ahead is None:
             return False
         self._ahead.foresee(call)
         return True
 
     def take_back(self, call: Call) -> None:
-        """*call*, which was foreseen, goes elsewhere, or nowhere."""
+        """Take back the forecast of *call*, which goes elsewhere, or nowhere."""
         if self._ahead is not None:
             self._ahead.take_back(call)
 
     def ready(self, call: Call) -> None:
-        """A call has its request, and is sent when it is its turn."""
+        """Put *call*, which has its request, into the queue."""
         self._attempts.expect(call)
         self.order.add(call)
         self._foreseen.discard(call)
@@ -99,14 +99,16 @@ class Scheduler:
             self._ahead.arrive(call)
 
     def recall(self, call: Call, response: Response, requests: int) -> None:
-        """An earlier run has the answer to *call*: see ``Attempts.recall``."""
+        """Note the answer that an earlier run has to *call*: see ``Attempts.recall``."""
         self._attempts.recall(call, response, requests)
 
     def _engage(self) -> bool:
-        """Have one more worker if there is work and room for it; whether one will look for work."""
+        """Start one more worker if there is work and room; true if one will look for work."""
         ahead = self._ahead
         if self._attempts.paused or (ahead is not None and ahead.gathering):
             return False
+        # One worker at a time is started. It starts the next one itself when it has found work, so
+        # that a burst of calls does not make a burst of workers which find the queue empty.
         if self._starting:
             return True
         if not (len(self.order) or (ahead is not None and ahead.waiting)):
@@ -117,7 +119,8 @@ class Scheduler:
         self._starting = True
         self._workers += 1
         io = io_thread()
-        io.workers += 1
+        io.workers += 1  # so that the loop is not lent while a request is under way
+        # An empty context: a worker serves the calls of many programs, and must keep none of them.
         task = io.loop.create_task(self._work(), context=contextvars.Context())
         self._tasks[task] = None
         return True
@@ -130,7 +133,7 @@ class Scheduler:
         try:
             while (call := self._next()) is not None:
                 self._engage()
-                if call.outcome is None:
+                if call.outcome is None:  # it may have been cancelled in the queue
                     await self._attempt(call)
                 if self._ahead is not None:
                     self._ahead.over(call)
@@ -151,6 +154,8 @@ class Scheduler:
         self._tasks[task] = call
         try:
             call.answered(await self._attempts.complete(call))
+        # The program cancels a call by cancelling the task that works on it. That ends the call,
+        # and not the worker, which goes on with the next call.
         except asyncio.CancelledError:
             call.failed(CallCancelled(f"the call {call.address} was cancelled"))
         except BaseException as error:
@@ -158,6 +163,8 @@ class Scheduler:
         else:
             io.answered(mark)
         finally:
+            # From here on a cancellation of the call cannot reach this task any more. Those that
+            # came are taken back, or asyncio would hold the next call for a cancelled one.
             call.worker = self._tasks[task] = None
             self.order.served(call, self._now() - since)
             while task.cancelling():
@@ -166,7 +173,7 @@ class Scheduler:
     # -- for who looks on, and for who intervenes; on the I/O loop
 
     def holdings(self) -> Iterator[Holding]:
-        """Every call that is not answered yet, and why: with workers, ready, waiting for a part."""
+        """The status of every call without an answer: with a worker, ready, or waiting."""
         attempts = self._attempts
         for call in self._tasks.values():
             if call is not None and call.outcome is None:
@@ -185,7 +192,7 @@ class Scheduler:
         yield from incomplete(self._incomplete)
 
     def _why(self, number: int) -> Why:
-        """Why number *number* of the queue is not sent."""
+        """The reason for which number *number* of the queue is not sent."""
         if self._attempts.paused:
             return "paused"
         if self._ahead is not None and self._ahead.probing:
@@ -197,12 +204,12 @@ class Scheduler:
         return (self._attempts.stuck_for or "slot") if full and number == 1 else "turn"
 
     def loads(self) -> list[Load]:
-        """What each backend has to do."""
+        """The load of the backend, in a list."""
         return [self._attempts.load(len(self.order))]
 
     @property
     def paused(self) -> bool:
-        """Whether no attempt is begun at present."""
+        """True if no attempt is begun at present."""
         return self._attempts.paused
 
     def pause(self) -> None:
@@ -219,12 +226,12 @@ class Scheduler:
         self._engage()
 
     def end(self) -> None:
-        """The run is over; from any thread."""
+        """End the work for the run, which is over; from any thread."""
         if self._ahead is not None:
             io_thread().send(self._ahead.leave)
 
     def resize(self, most: int) -> dict[str, int]:
-        """Have at most so many attempts at once; how many it will be, by backend."""
+        """Allow *most* attempts at once; returns the number by backend."""
         attempts = self._attempts
         return {attempts.name: attempts.resize(most)}
 
@@ -238,7 +245,7 @@ class Scheduler:
 
 
 def incomplete(calls: set[Call]) -> Iterator[Holding]:
-    """*calls* that wait for a part of their prompts."""
+    """The status of *calls*, which wait for a part of their prompts."""
     for call in sorted(calls, key=lambda each: each.address):
         if call.outcome is None:
             yield Holding(call, "prompt", "part")
@@ -249,6 +256,9 @@ def when_prepared(call: Call, go: Callable[[Call], None], waiting: set[Call]) ->
 
     Meanwhile it is among the *waiting*.
     """
+    # One part at a time: the first one that is not there. When it has come the next is looked for.
+    # ``on_finish`` gives false if the part has finished meanwhile, on a program's thread; then it
+    # would never call back, and the search goes on here.
     lazy = None if call.node is None else call.node.first_waiting()
     while lazy is not None:
         source = lazy.prompt_source()
@@ -258,7 +268,7 @@ def when_prepared(call: Call, go: Callable[[Call], None], waiting: set[Call]) ->
             return
         assert call.node is not None
         lazy = call.node.first_waiting()
-    if call.outcome is None and _prepared(call):
+    if call.outcome is None and _prepared(call):  # else it was cancelled while it waited
         call.run.answer(call, go)
 
 

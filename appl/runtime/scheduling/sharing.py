@@ -1,12 +1,12 @@
 """The room in a server's cache, for all runs of the process that ask the server.
 
-Two runs that each count the cache as wholly theirs overfill it together. So there is one account of
-it, and one order in which those go that wait for room: first a run of which nothing is with the
-server, so that each goes on however much the others have to do; then by priority and age.
+Two runs that each count the cache as wholly theirs overfill it together. So there is one count of
+it, and one order of the calls that wait for room: first those of a run that has nothing with the
+server, so that each run goes on however much the others have to do; then by priority and age.
 
-Invariant: everything here runs on the I/O loop. While somebody waits for room, something is with
-the server whose end tells the first of them, or the first has been told. Who is told and cannot
-look is passed over, and looks by himself when he can.
+Invariant: everything here runs on the I/O loop. While a run waits for room, something is with the
+server whose end wakes the first run that waits, or the first has been woken. A run that is woken
+and cannot look is passed over, and looks by itself when it can.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ from appl.runtime.scheduling.residence import Residents
 from appl.runtime.scheduling.timers import Clock, LoopClock
 
 Turn = tuple[bool, int, Age]
-"""Whether the run has something with the server, the priority, negative, and the age: smaller goes
-first."""
+"""True if the run has something with the server, the negative priority, the age; smallest first."""
 
 
 class Guest(Protocol):
-    """A run's way to the server. Of its calls so many have room; none begins while ``paused``."""
+    """The part of a run that asks the server.
+
+    ``admitted`` calls of it have room; none begins while it is ``paused``.
+    """
 
     admitted: int
     paused: bool
 
     def turn(self) -> Turn | None:
-        """When its next call goes that had no room; ``None`` when there is none."""
+        """The turn of its next call that had no room; ``None`` when there is none."""
 
     def look(self) -> bool:
-        """Look soon for what may go; false when it cannot at present."""
+        """Look soon for calls that may go; false when it cannot at present."""
 
 
 class Room:
-    """The room in the cache of *whose* server, by *clock*, and who waits for it."""
+    """The room in the cache of *whose* server, by *clock*, and the runs that wait for it."""
 
     def __init__(self, whose: object = None, clock: Clock | None = None) -> None:
         self._shared = whose, clock, io_thread()  # as long as this is there, so is what it is for
@@ -53,40 +55,43 @@ class Room:
         self._waiting: dict[Guest, None] = {}
 
     def join(self, guest: Guest) -> None:
-        """*guest* asks for room from now on."""
+        """Add *guest*, which asks for room from now on."""
         self._guests.add(guest)
 
     def leave(self, guest: Guest) -> None:
-        """*guest* has given back what it had; the last one forgets what is known of the server."""
+        """Remove *guest*, which has given back its room; the last one forgets the server."""
         self._guests.discard(guest)
         self._waiting.pop(guest, None)
         if not self._guests:
-            _forget(self)
+            _forget(self)  # the server may have been restarted when it is asked the next time
         self.tell()
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is with the server that comes to an end by itself."""
+        """True if nothing is with the server that comes to an end by itself."""
+        # A paused run may have admitted calls that it does not begin: nothing of them ends.
         return not any(guest.admitted and not guest.paused for guest in self._guests)
 
     def wait(self, guest: Guest) -> None:
-        """The next call of *guest* has no room."""
+        """Note that the next call of *guest* has no room."""
         self._waiting[guest] = None
 
     def is_turn(self, guest: Guest, turn: Turn) -> bool:
-        """Whether *guest* goes next; if not, who does is told."""
+        """True if *guest* goes next; if not, the one that does is woken."""
         if not self._waiting.keys() - {guest}:
             return True
+        # Those before it are asked to look. If none of them can at present (a paused run, say),
+        # this one goes: otherwise all would wait for a run that does nothing.
         before = [each for at, each in self._turns() if at < turn and each is not guest]
         return not any(each.look() for each in before)
 
     def tell(self) -> None:
-        """There may be room: whose turn it is looks for it."""
-        if self._waiting:
+        """Wake the run whose turn it is: there may be room."""
+        if self._waiting:  # ``any`` ends at the first that can look
             any(each.look() for _, each in self._turns())
 
     def _turns(self) -> list[tuple[Turn, Guest]]:
-        """Who waits for room, the next one first."""
+        """The runs that wait for room, each with its turn, the next one first."""
         if not self._waiting:
             return []
         turns = [(guest.turn(), guest) for guest in self._waiting]
@@ -100,7 +105,7 @@ _watching_forks = False
 
 
 def _watch_forks() -> None:
-    """A forked child has programs and a loop of its own, and knows nothing of the server."""
+    """Have a forked child forget all rooms: it has a loop of its own."""
     global _watching_forks
     if not _watching_forks:
         _watching_forks = True
@@ -108,7 +113,7 @@ def _watch_forks() -> None:
 
 
 def room_of(whose: object, clock: Clock | None) -> Room:
-    """The room that all share who ask *whose* server and measure time with *clock*."""
+    """The room shared by all runs that ask *whose* server and measure time with *clock*."""
     key = _key(whose, clock, io_thread())
     found = _rooms.get(key)
     if found is None:

@@ -1,4 +1,4 @@
-"""The time that limits go by: the I/O loop's own, or one that a test moves.
+"""Clocks for limits: the I/O loop's own time, or one that a test moves.
 
 Invariant: everything here is used on the I/O loop only.
 """
@@ -19,7 +19,7 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
-    """What time it is, in seconds from any moment, and what happens when."""
+    """A clock, in seconds from any moment, with timers."""
 
     def now(self) -> float:
         """The time."""
@@ -41,8 +41,8 @@ class LoopClock:
 
 
 def ring(bell: asyncio.Future[None]) -> None:
-    """Let who waits for *bell* go on; he may have left."""
-    if not bell.done():
+    """End the wait for *bell*, if there is one still."""
+    if not bell.done():  # it is done if the waiting task was cancelled, or rung by another
         bell.set_result(None)
 
 

@@ -1,7 +1,7 @@
-"""What one server bears: slots, rate, the time it wants to be left alone, whether it is alive.
+"""The traffic to one server: slots, rate, the time it wants to be left alone, the circuit.
 
 Invariant: used on the I/O loop only, by one run or by all runs of a process that ask one server;
-who waits is let in, in the order of coming, whichever run it belongs to.
+attempts are let in, in the order of coming, whichever run they belong to.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from appl.runtime.scheduling.timers import LoopClock
 
 
 class User(Protocol):
-    """A run's way to the server."""
+    """The part of a run that sends calls to the server."""
 
     def has_room(self) -> None:
-        """More calls may be sent than before."""
+        """Note that more calls may be sent than before."""
 
 
 class Traffic:
@@ -46,5 +46,5 @@ class Traffic:
         self._users.add(user)
 
     def _has_room(self) -> None:
-        for user in tuple(self._users):
+        for user in tuple(self._users):  # a run may end meanwhile, which changes the set
             user.has_room()

@@ -1,4 +1,4 @@
-"""Prefix first: what waiting calls have in common is sent ahead of them, once.
+"""Prefix first: the common beginning of waiting calls is sent ahead of them, once.
 
 Invariant: everything here runs on the I/O loop; a call that arrived is handed out once by ``next``
 unless it has ended before, and is ``over`` once.
@@ -37,18 +37,21 @@ _WARMING_S = 60.0
 class PrefixFirst:
     """Stands between the ready queue and the workers of a server that caches prefixes.
 
-    Calls that arrive together are looked at together: at once, or where prompts begin with much
-    that is cold, when no more have come for *gather* seconds. What goes on from an answer is not
-    waited for: hardly anybody else has the same, and the server would be idle. Nor are all of very
-    many: those of some programs are encoded and go, then the next are. Calls whose common
-    beginning is cold wait until it has been sent and computed. No more different prompts are handed
-    out than the cache holds, with those that go on (see ``Residents``): while there are too many,
-    the calls of programs that began first go first, those of other runs that ask *whose* server
-    among them. *go* is called when ``next`` may have something again, and says whether it will be
-    asked; *probe* is awaited once, before the first prompt is looked at. ``looking`` says that some
-    calls that arrived were not looked at yet, ``gathering`` that none is handed out meanwhile,
-    ``probing`` that the server is being asked what it is.
-    ``admitted`` are the calls that have room; while ``paused`` none is handed out.
+    Calls that arrive together are looked at together: at once, or if prompts begin with many cold
+    tokens, when no more have come for ``gather_s`` seconds. Calls that go on from an answer are not
+    waited for: hardly any other call has the same answer, and the server would be idle. Of very
+    many calls those of some programs are encoded and go, then the next ones. Calls whose common
+    beginning is cold wait until it has been sent and computed.
+
+    No more different prompts are handed out than the cache holds, together with those that go on
+    (see ``Residents``). While there are too many, the calls of programs that began first go first;
+    those of other runs that ask *whose* server are among them.
+
+    *go* is called when ``next`` may have something again; it returns true if ``next`` will be
+    asked. *probe* is awaited once, before the first prompt is looked at. ``looking`` is true while
+    some calls that arrived were not looked at yet, ``gathering`` while none is handed out because
+    of that, ``probing`` while the server is being asked about itself. ``admitted`` calls have
+    room; while ``paused`` none is handed out.
     """
 
     _room: Room
@@ -84,16 +87,16 @@ class PrefixFirst:
 
     @property
     def busy(self) -> bool:
-        """Whether calls are looked at, or will be without anybody moving a clock."""
+        """True if calls are looked at, or will be without a test moving its clock."""
         return self.looking and (self._next_look is None or self._policy.clock is None)
 
     @property
     def waiting(self) -> bool:
-        """Whether there is a call to hand out that is not in the queue any more."""
+        """True if there is a call to hand out that is not in the queue any more."""
         return bool(self._free or self._parked)
 
     def arrive(self, call: Call) -> None:
-        """*call* has been added to the ready queue."""
+        """Look soon at *call*, which has been added to the ready queue."""
         self._join()
         self._arrived.append(call)
         self._unseen.add(call)
@@ -101,7 +104,7 @@ class PrefixFirst:
             return
         self.looking = self.gathering = True
         io = io_thread()
-        io.workers += 1
+        io.workers += 1  # a look is to come, which ``_look`` counts back when it is the last one
         if self._probe is not None:
             probe, self._probe = self._probe, None
             self._spawn(self._learn(probe()))
@@ -109,12 +112,12 @@ class PrefixFirst:
             io.loop.call_soon(self._look)
 
     def foresee(self, call: Call) -> None:
-        """*call* will arrive when all parts of its prompt are there."""
+        """Note that *call* will arrive when all parts of its prompt are there."""
         self._join()
         self._foresight.foresee(call)
 
     def take_back(self, call: Call) -> None:
-        """*call*, which was foreseen, will not arrive."""
+        """Note that *call*, which was foreseen, will not arrive."""
         self._foresight.take_back(call)
         self._room.residents.take_back(self._foresight, call)
         self._room.tell()
@@ -124,6 +127,8 @@ class PrefixFirst:
         call = self._take()
         while call is not None:
             each = self._prints.get(call)
+            # It came while others were looked at. It waits for its own look: else it would go out
+            # before it is known that others share its beginning.
             if call in self._unseen:
                 self._late.append(call)
                 call = None
@@ -140,12 +145,13 @@ class PrefixFirst:
                 self._prefixes.sent(each)
                 break
             call = self._take()
+        # Other runs wait for their turn, and this one has had its own.
         if self._joined:
             self._room.tell()
         return call
 
     def over(self, call: Call) -> None:
-        """*call* has ended."""
+        """Note that *call* has ended."""
         each = self._prints.pop(call, None)
         if each is None:
             return
@@ -163,7 +169,7 @@ class PrefixFirst:
     # -- beside other runs
 
     def turn(self) -> Turn | None:
-        """When its next call goes that had no room; ``None`` when there is none."""
+        """The turn of its next call that had no room; ``None`` when there is none."""
         while self._parked and self._parked[0][-1].outcome is not None:
             self.over(heapq.heappop(self._parked)[-1])
         if not self._parked:
@@ -172,17 +178,17 @@ class PrefixFirst:
         return self.admitted > 0, priority, age
 
     def look(self) -> bool:
-        """Look soon for what may go; false when it cannot at present."""
+        """Look soon for calls that may go; false when it cannot at present."""
         return self._go()
 
     def pause(self) -> None:
-        """Nothing is begun from now on, and nobody waits for what was to begin."""
+        """Begin nothing from now on; other runs do not wait for what was to begin."""
         self.paused = True
         if self._joined:
             self._room.tell()
 
     def leave(self) -> None:
-        """The run is over: give back all room, and forget what ended before anybody looked."""
+        """Give back all room, as the run is over, and forget calls that ended before a look."""
         if not self._joined:
             return
         if self._next_look is not None and self._policy.clock is not None:
@@ -202,7 +208,7 @@ class PrefixFirst:
         self._room.leave(self)
 
     def _join(self) -> None:
-        """Ask for room with all who ask the same server; a run that is over has left by then."""
+        """Ask for room together with the other runs that ask the same server."""
         if self._joined:
             return
         self._joined, whose, clock = True, self._whose, self._policy.clock
@@ -212,7 +218,7 @@ class PrefixFirst:
         self._room.join(self)
 
     def holdings(self) -> Iterator[tuple[Call, Why | None]]:
-        """The calls that are neither in the queue nor with a worker; why, if they may not go."""
+        """The calls neither in the queue nor with a worker; the reason if they may not go."""
         for *_, call in sorted(self._parked):
             yield call, "cache"
         for call in chain(self._free, self._late):
@@ -224,7 +230,7 @@ class PrefixFirst:
     # -- what arrives
 
     async def _learn(self, probing: Coroutine[Any, Any, None]) -> None:
-        """Ask the server what it is first."""
+        """Ask the server about itself, before the first look."""
         self.probing = True
         try:
             await probing
@@ -233,14 +239,18 @@ class PrefixFirst:
             self._look()
 
     def _look(self, looks: int = 0) -> None:
-        """See what has arrived; as long as prompts are long and more come, wait for more."""
+        """Look at what has arrived; while prompts are long and more come, wait for more."""
         self._next_look = None
         clock = self._clock
+        # Encoding long prompts takes time, and the loop has other work. So this works for a slice
+        # of time, but not across a program's calls, which are to be compared with each other.
         cold, program, until = 0, "", clock.now() + _SLICE_S
         while self._arrived and (clock.now() < until or program_of(self._arrived[0]) == program):
             call = self._arrived.popleft()
             cold, program = max(cold, self._see(call)), program_of(call)
         gather_s = self._policy.gather_s
+        # Others with the same long beginning may be on their way from the program. To wait for a
+        # millisecond costs less than to compute the beginning twice.
         if not self._arrived and cold >= _LARGE and looks < _LOOKS and gather_s:
             self.gathering = True
             self._look_later(gather_s, looks + 1)
@@ -249,7 +259,7 @@ class PrefixFirst:
         self._free.extend(self._late)
         self._late.clear()
         if self._arrived:
-            self._look_later(_BETWEEN_S, looks)
+            self._look_later(_BETWEEN_S, looks)  # in between, those that were looked at are sent
         else:
             self.looking = False
             io_thread().workers -= 1
@@ -260,7 +270,7 @@ class PrefixFirst:
         self._next_look = self._clock.at(when, partial(self._look, looks))
 
     def _see(self, call: Call) -> int:
-        """Know the prompt of *call*; how many cold tokens it begins with."""
+        """Encode the prompt of *call*; returns the number of cold tokens that it begins with."""
         self._unseen.remove(call)
         if call.outcome is not None or call.request is None:
             return 0
@@ -291,11 +301,11 @@ class PrefixFirst:
         heapq.heappush(self._parked, (-call.priority, age, number, call))
 
     def _has_room(self, call: Call, each: Footprint) -> bool:
-        """Whether the cache has room for *call*; if not, ``go`` is called when it may have."""
+        """True if the cache has room for *call*; if not, ``go`` is called when it may have."""
         if each.admitted:
             return True
         residents, age = self._room.residents, self._foresight.age_of(call)
-        residents.ask_again(self._foresight, call)
+        residents.ask_again(self._foresight, call)  # first: it may need just the room that it kept
         if not self._room.is_turn(self, (self.admitted > 0, -call.priority, age)):
             return False
         if residents.make_room(age, each, self._caching.cache_tokens):
@@ -303,6 +313,7 @@ class PrefixFirst:
         if self._room.idle:  # nobody is served by its waiting
             residents.let_go()
             return True
+        # Room that is kept for an activation which is busy elsewhere comes free by time alone.
         lapses = residents.lapses()
         if lapses is not None and self._lapse is None:
             self._lapse = self._clock.at(lapses, self._lapsed)
@@ -316,6 +327,8 @@ class PrefixFirst:
         """Keep *call* back if the beginning of its prompt is being computed, or should be first."""
         self.admitted += not each.admitted
         self._room.cache.admit(each)
+        # A prompt may begin with several segments that are being computed. It waits for one of
+        # them at a time, and comes here again when that is there.
         key = self._awaited(each)
         if key is None:
             end = self._prefixes.segment(each)
@@ -334,19 +347,22 @@ class PrefixFirst:
         return next((block for block in each.blocks if block in self._held), None)
 
     async def _warm(self, call: Call, each: Footprint, end: int) -> None:
-        """Have the first *end* blocks computed, then let those go who wait for them."""
+        """Have the first *end* blocks computed, then release the calls that wait for them."""
         assert call.request is not None
         try:
             async with asyncio.timeout(_WARMING_S):
                 await self._caching.warm(call.request, self._prefixes.shared(each, end))
         except Exception:
             pass  # the calls themselves will say what is wrong
+        # In every case, or the calls would wait for ever: they are sent without it if need be.
         finally:
             self._room.cache.warmed(each.blocks[:end], self._caching.cache_tokens)
             held = self._held.pop(each.blocks[end - 1])
             for one in held:
                 its = self._prints.get(one)
                 if its is not None:  # its run is not over
+                    # Noted with the call: if the cache has dropped the blocks by then, they are
+                    # not sent ahead of it a second time.
                     its.ahead = max(its.ahead, end)
             self._free.extend(held)
             io_thread().workers -= 1
@@ -359,5 +375,5 @@ class PrefixFirst:
 
 
 def _holds_an_answer(call: Call) -> bool:
-    """Whether the prompt of *call* holds an answer."""
+    """True if the prompt of *call* holds an answer."""
     return call.node is not None and call.node.hole is not None
