@@ -53,7 +53,7 @@ _ABOUT = frozenset({"ctx_method", "compositor", "_ctx", "_globals", "_locals"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decoration:
-    """What the decorator was told."""
+    """The options of the decorator."""
 
     ctx: str = "new"
     compositor: Compositor | None = None
@@ -92,13 +92,13 @@ class Program(Body):
 
     @functools.cached_property
     def returns_value(self) -> bool:
-        """Whether the annotation promises a value, which plain code then gets."""
+        """True if the annotation promises a value, which plain code then gets."""
         return returns_value(self.function)
 
     # -- one activation
 
     def asked(self, kwargs: dict[str, Any]) -> Manner:
-        """How a call is to be done: what is about the call is taken out of *kwargs*."""
+        """The mode of a call; options about the call are taken out of *kwargs*."""
         manner = self.manner
         if kwargs and not self._about.isdisjoint(kwargs):
             manner = self._asked(kwargs)
@@ -180,7 +180,7 @@ class Program(Body):
 
 
 def _documenting(voice: Voice, role: RoleName) -> Voice:
-    """Who says a docstring: as text like any other, or as a message of the system."""
+    """The voice of a docstring: as text like any other, or as a message of the system."""
     if role == "system":
         return Voice("system", None, UNFORMATTED)
     return voice if voice.role == role else Voice(role, None, voice.level, voice.depth + 1)
@@ -216,7 +216,7 @@ _KEEPING = frozenset(map(id, (Rehearsal.perform.__code__, Rehearsal._aperform.__
 
 
 def _in_body() -> bool:
-    """Whether the caller of a parallel coroutine function is compiled code of a ``@ppl`` function.
+    """True if the caller of a parallel coroutine function is compiled code of a ``@ppl`` function.
 
     Plain Python needs the coroutine itself, for ``create_task`` and ``asyncio.run``.
     """
@@ -225,7 +225,7 @@ def _in_body() -> bool:
 
 
 def _in_plain_code() -> bool:
-    """Whether the caller of the function is ordinary code, for which values are waited for."""
+    """True if the caller of the function is ordinary code, for which values are waited for."""
     code = sys._getframe(2).f_code
     constants = code.co_consts
     return not (constants and constants[-1] is OPS) and id(code) not in _KEEPING

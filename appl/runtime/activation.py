@@ -27,7 +27,7 @@ CONTEXTS: tuple[Ctx, ...] = ("new", "copy", "same", "resume")
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How one call of a function is to be done: what decoration says, or the call itself.
+    """The mode of one call of a function: set by the decorator, or by the call itself.
 
     ``given`` is a prompt to work on in place of the caller's. ``model`` is asked where a call of
     the activation names none. ``block`` is what all of its text is said in.
@@ -101,7 +101,7 @@ def _prompt(around: Scribe, ctx: str, beside: bool) -> Prompt:
 
 
 def keep_place(around: Scribe, frame: Frame, pending: Pending) -> None:
-    """Where a ``same`` function that runs beside its caller will have said its text."""
+    """Add a place for the text of a ``same`` function that runs beside its caller."""
 
     def nodes(_: Pending) -> list[PromptNode]:
         tip = frame.tip()

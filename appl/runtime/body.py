@@ -1,4 +1,4 @@
-"""How the code of an activation runs: at once, awaited, or step by step as a generator.
+"""Ways to run the code of an activation: at once, awaited, or step by step as a generator.
 
 Invariant: the activation's frame is the current one while its own code runs, and at no other time;
 however the code ends, the activation is left, and so is its turn with a state.
@@ -33,7 +33,7 @@ class Body:
         """Called in *frame* before the first line of the code."""
 
     def returned(self, frame: Frame, result: Any) -> Any:
-        """What the caller gets for *result*."""
+        """The value that the caller gets for *result*."""
         return result
 
     def execute(

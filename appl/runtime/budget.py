@@ -35,7 +35,7 @@ class budget:
 
     @property
     def spent(self) -> Amounts:
-        """What calls inside have used so far; ``cost`` is in millionths of the currency unit.
+        """The amounts that calls inside have used; ``cost`` is in millionths of the currency unit.
 
         It counts what is known. Where the cost of no call is known it is ``None``, and not 0.
         """
@@ -43,12 +43,12 @@ class budget:
 
     @property
     def unpriced(self) -> int:
-        """How many attempts inside have an unknown cost: ``spent.cost`` is without them."""
+        """The number of attempts inside of unknown cost: ``spent.cost`` is without them."""
         return self._account.unpriced if self._account is not None else 0
 
     @property
     def reserved(self) -> Amounts:
-        """What calls on their way may still use."""
+        """The amounts that calls on their way may still use."""
         return self._account.reserved if self._account is not None else Amounts()
 
     def __enter__(self) -> budget:

@@ -1,4 +1,4 @@
-"""What happened in a run, as values with an address; the only thing that tracing sees.
+"""Events of a run, as values with an address; tracing sees nothing else of it.
 
 Times are ``time.monotonic_ns()``. An event says where it happened in the program, never which
 thread it was on.
@@ -88,7 +88,7 @@ class ChunksDelivered:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where an answer comes from that no backend was asked for.
+    """The origin of an answer that no backend was asked for.
 
     ``kind`` is ``reused`` (recorded at the same place), ``shifted`` (in the same frame), ``moved``
     (anywhere), or ``pinned`` (given by the user); ``of`` is the address in the earlier run.
@@ -230,9 +230,9 @@ class Streamed(Protocol):
 
     @property
     def wants_chunks(self) -> bool:
-        """Whether it wants them in this run."""
+        """True if it wants them in this run."""
 
 
 def wants_chunks(instrument: Instrument) -> bool:
-    """Whether *instrument* wants the pieces of all answers."""
+    """True if *instrument* wants the pieces of all answers."""
     return isinstance(instrument, Streamed) and instrument.wants_chunks

@@ -24,7 +24,7 @@ _PRUNE = 64
 
 
 class Scribe:
-    """Where text is said: a prompt, in which voice, and whether the next part begins an item.
+    """A writer of text into a prompt, in a voice; ``fresh`` if the next part begins an item.
 
     ``address`` says whose prompt it is. ``origin`` is where its own part of the prompt begins,
     and ``base`` the voice in which it begins. ``site`` is the statement whose parts are being said.
@@ -120,7 +120,7 @@ class Frame(Scribe):
             region.note(pending, self)
 
     def unfinished(self) -> Iterator[Pending]:
-        """What this frame answers for, also around its open regions; in program order."""
+        """The calls that this frame has started, also around its open regions; in program order."""
         for region in self.regions:
             if region.belongs_to(self):
                 yield from region.around
@@ -141,7 +141,7 @@ class Frame(Scribe):
         return self.end if self.ended else self.prompt.tip
 
     def within(self, other: Frame) -> bool:
-        """Whether *other* is this frame or one around it."""
+        """True if *other* is this frame or one around it."""
         frame: Frame | None = self
         while frame is not None:
             if frame is other:
@@ -157,7 +157,7 @@ class ThreadFrame(Frame):
 
 
 def owes(pending: Pending) -> bool:
-    """Whether somebody still has to wait for *pending* or to look at its failure."""
+    """True if somebody still has to wait for *pending*, or to look at its failure."""
     outcome = pending.outcome
     if outcome is None or pending.unseen():
         return True

@@ -1,4 +1,4 @@
-"""What the programs of a run do: which of them wait, for what, and at which line of the user's.
+"""The state of the programs of a run: the calls that they wait for, and the user's lines.
 
 Invariant: it looks from the I/O thread and changes nothing; what moves meanwhile is seen as it was
 shortly before or after.
@@ -42,7 +42,7 @@ class Program:
 
 
 def programs_of(run: Run) -> list[Program]:
-    """What each program of *run* does now."""
+    """The present state of each program of *run*."""
     found: list[Program] = []
     frames, every = _frames(run), hubs()
     threads = {run.root.thread, *(frame.thread for frame in frames)}
@@ -116,7 +116,7 @@ def _running(hub: Hub) -> Program:
 
 
 def _place(frame: FrameType | None) -> Place | None:
-    """Where the user's own code stands, at *frame* or around it."""
+    """The place in the user's own code, at *frame* or around it."""
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] not in _SKIPPED:
@@ -129,7 +129,7 @@ def _place(frame: FrameType | None) -> Place | None:
 
 
 def _awaited(run: Run, frames: list[Frame], tasks: Iterable[Task]) -> dict[int, Pending]:
-    """What asyncio tasks wait for, by the future that each of them awaits."""
+    """The calls that asyncio tasks wait for, by the id of the future that each task awaits."""
     held = (holding.call for holding in run.holdings())
     known: list[Pending] = [call for call in held if isinstance(call, Pending)]
     known += [each for frame in frames for each in tuple(frame.started)]

@@ -73,7 +73,7 @@ class _Unanswered(BaseException):
 
 
 class _NoAnswer(_Unanswered):
-    """What a program gets for an answer; it notes which program wanted it, and where."""
+    """The stand-in for an answer; it notes which program needed the answer, and where."""
 
     def __init__(self, rehearsal: Rehearsal, what: str) -> None:
         super().__init__(f"a rehearsal does not know {what}")
@@ -186,7 +186,7 @@ class Rehearsal(Run):
                     break
 
     def rendering(self) -> Rendering:
-        """What was found."""
+        """The prompts that were rendered, and the values that were needed."""
         if not self._over:
             self._render()
         return Rendering(self._rendered, tuple(self._needs.values()))

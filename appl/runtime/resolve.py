@@ -64,7 +64,7 @@ def futures_in(value: Any, found: list[Proxy], seen: set[int]) -> None:
 
 
 def _plain(inner: Any) -> bool:
-    """Whether no element can hold a future; fastest when all are of one type."""
+    """True if no element can hold a future; fastest when all are of one type."""
     for first in inner:
         kind = type(first)
         if kind in PLAIN and operator.countOf(map(type, inner), kind) == len(inner):
@@ -152,7 +152,7 @@ def taking_futures(f: F) -> F:
 
 
 def takes_futures(f: Any) -> bool:
-    """Whether *f* is to get futures as they are."""
+    """True if *f* gets futures as they are."""
     if id(f) in _TAKERS:
         return True
     kind = type(f)
@@ -169,7 +169,7 @@ def takes_futures(f: Any) -> bool:
 
 
 def needs_answers(f: Any) -> bool:
-    """Whether *f* is plain code, or a method that stores what it gets; not what asks, or waits."""
+    """True if *f* needs values: plain code, or a method that stores them, not one that waits."""
     if id(f) in _AWAITING:
         return False
     kind = type(f)
@@ -270,7 +270,7 @@ _ITERATORS: Any = (
 
 
 def _uses_up(f: Any) -> bool:
-    """Whether *f* is built in and takes every element of what it is given before it returns."""
+    """True if *f* is built in and takes every element of its argument before it returns."""
     if id(f) in _USING_UP:
         return True
     return type(f) is types.BuiltinMethodType and f.__name__ in ("join", "writelines")

@@ -27,7 +27,7 @@ _FUTURES = frozenset(
 
 
 def returns_value(f: Callable[..., Any]) -> bool:
-    """Whether the return annotation of *f* is a value such as ``str``, not a future or nothing."""
+    """True if the return annotation of *f* is a value such as ``str``, not a future or nothing."""
     hint = _hint(f)
     return hint is not None and not _keeps(hint)
 
@@ -57,7 +57,7 @@ def _written(f: Callable[..., Any]) -> Any:
 
 
 def _keeps(hint: Any, inside: bool = False) -> bool:
-    """Whether *hint* is a future, holds one, or leaves open what there is.
+    """True if *hint* is a future, holds one, or leaves open what there is.
 
     *inside* it is an argument of another one: ``dict[str, Any]`` is a value.
     """
@@ -121,7 +121,7 @@ def _pending(value: Any) -> list[Pending]:
 
 
 def _parts(value: Any) -> Any:
-    """What *value* holds, where futures are looked for: its elements or fields."""
+    """The elements or fields of *value*, where futures are looked for."""
     kind = type(value)
     if kind in PLAIN:
         return ()

@@ -229,7 +229,7 @@ class Run:
         self.emit(Warned(address, message, time.monotonic_ns()))
 
     def was_told(self, key: object) -> bool:
-        """Whether the user was told what *key* stands for."""
+        """True if the user was told what *key* stands for."""
         return key in self._told
 
     def tell_once(self, key: object, message: str) -> None:
@@ -239,7 +239,7 @@ class Run:
             self.tell(_signed(message))
 
     def observe(self, address: str, kind: str, live: Callable[[], Any]) -> Any:
-        """What the program sees of the world at *address*."""
+        """The value that the program sees of the world at *address*."""
         return self.world.see(Moment(address, kind, self.next_observation(address)), live)
 
     def next_observation(self, address: str) -> int:
@@ -306,7 +306,7 @@ class Run:
 
     @property
     def paused(self) -> bool:
-        """Whether no attempt is begun at present."""
+        """True if no attempt is begun at present."""
         return self.scheduler.paused
 
     def pause(self) -> None:
@@ -374,7 +374,7 @@ class Run:
 
     @property
     def rests(self) -> bool:
-        """Whether no program can go on."""
+        """True if no program can go on."""
         return self.over or (self.quiet is not None and self.quiet.rests)
 
     def moved(self) -> None:
@@ -383,7 +383,7 @@ class Run:
             self.quiet.moved()
 
     def in_vain(self, final: bool, patience_s: float) -> bool:
-        """Whether nobody will move by himself, as far as can be known; else one looks again."""
+        """True if nobody will move by himself, as far as can be known; if not, look again soon."""
         return self.quiet is None or self.quiet.in_vain(final, patience_s)
 
     def recalled(self, call: Call, response: Response, requests: int) -> None:
@@ -515,7 +515,7 @@ class Run:
         self._leave()
 
     def started(self) -> list[Pending]:
-        """What the run answers for, in program order."""
+        """The calls that the run has to wait for, in program order."""
         found = list(self.root.started)
         for frame in (*self.scopes, *self.suspended):
             found += frame.started
@@ -545,7 +545,7 @@ class Run:
             structure.cancel_all(left)
 
     def _last_started(self) -> Iterator[list[Pending]]:
-        """What is waited for at the end; then, with the run closed, with what came meanwhile.
+        """The calls to wait for at the end; then, with the run closed, those that came meanwhile.
 
         Other threads may start more while the first is waited for, without an end.
         """

@@ -1,1 +1,1 @@
-"""What ``gen`` asks for, and the answers that come: text, streams, types, relays, choices."""
+"""Answers of models: requests of ``gen``, texts, streams, types, continuations, choices."""

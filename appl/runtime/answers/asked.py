@@ -1,4 +1,4 @@
-"""What one ``gen`` or ``select`` asks for: its options, completed and checked, as one value.
+"""The options of one ``gen`` or ``select``, completed and checked, as one value.
 
 Invariant: whatever cannot be done is refused here, before there is a call.
 """

@@ -97,7 +97,7 @@ class Call(Pending):
 
     @property
     def profile(self) -> Profile:
-        """What those who may answer can do."""
+        """The profile of the backends that may answer."""
         return self.run.models.profile_of(self.model)
 
     def trunk(self) -> PromptNode | None:
@@ -253,7 +253,7 @@ class Call(Pending):
     # -- on any thread
 
     def where(self) -> str:
-        """Where the call stands in the program, for notes on errors."""
+        """The place of the call in the program, for notes on errors."""
         at = f", {self.file}:{self.line}" if self.file else ""
         return f"in call {self.address}{at}"
 
@@ -284,7 +284,7 @@ def _pending(part: Lazy) -> Pending:
 
 
 def sources(node: PromptNode | None) -> Iterator[Pending]:
-    """What the lazy parts of a prompt wait for, nearest first.
+    """The calls that the lazy parts of a prompt wait for, nearest first.
 
     Ends at an answer that was asked for with all earlier parts before it: it implies them.
     """

@@ -88,7 +88,7 @@ def choose(call: Call, options: tuple[str, ...]) -> Chosen:
 
 
 def _is_asked(sampling: Sampling) -> bool:
-    """Whether nothing but words makes the model choose."""
+    """True if only the words of the prompt make the model choose."""
     return sampling.choices is None and sampling.regex is None and sampling.schema is None
 
 

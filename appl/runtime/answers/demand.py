@@ -1,4 +1,4 @@
-"""What a model is asked to keep to: a schema for constrained decoding, or an instruction in words.
+"""Output constraints: a schema for constrained decoding, or an instruction in words.
 
 Invariant: neither ever allows less than the shape does, but for properties that nobody named;
 whatever they cannot say is left to the validation of the answer.
@@ -31,7 +31,7 @@ def schema_for(shape: Shape, profile: Profile) -> str | None:
 
 
 def is_wrapped(shape: Shape, profile: Profile) -> bool:
-    """Whether the value has to be put into an object: some interfaces take nothing else."""
+    """True if the value has to be put into an object, as some interfaces take nothing else."""
     return (
         shape.schema is not None
         and {"schema", "schema_object"} <= profile.features
@@ -139,7 +139,7 @@ _WORDS = {
 
 
 def instruction(shape: Shape) -> str:
-    """How a model is asked for *shape*."""
+    """The instruction that asks a model for *shape*."""
     schema = shape.schema
     assert schema is not None, "any text needs no instruction"
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])

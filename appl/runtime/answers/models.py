@@ -32,7 +32,7 @@ _RESTRICTIONS = frozenset({"schema_object"})  # features that say what a backend
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a name stands for: ``None`` is the run's backend, and that backend's default model.
+    """The meaning of a name; ``None`` is the run's backend, and that backend's default model.
 
     ``others`` may be asked in its place, as the rule ``prefer`` says and when it fails; their own
     options do not count.
@@ -56,7 +56,7 @@ class Spot(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Where calls may go, and the rule by which they do."""
+    """The places that calls may go to, and the rule by which one is chosen."""
 
     spots: tuple[Spot, ...]
     prefer: str = "order"
@@ -120,21 +120,21 @@ class Models:
                 _check_options(name, model.options, self.profile_of(found.name or ""))
 
     def answers(self, name: str) -> bool:
-        """Whether *name* stands for a model of the run's own backend alone."""
+        """True if *name* stands for a model of the run's own backend alone."""
         model = self._names.get(name)
         return model is None or not (model.others or self._away(model))
 
     def profile_of(self, model: str) -> Profile:
-        """What calls for *model*, a name that calls hold, may ask: what all that it means can."""
+        """The features supported by every backend that *model* may resolve to."""
         return self._profiles.get(model, self._profile)
 
     @property
     def routed(self) -> bool:
-        """Whether some names do not simply mean a model of the run's own backend."""
+        """True if some names do not simply mean a model of the run's own backend."""
         return bool(self._routes)
 
     def route(self, model: str) -> Route:
-        """Where calls for *model*, a name that calls hold, may go."""
+        """The route of calls for *model*, a name as calls hold it."""
         return self._routes.get(model) or Route((Spot(self.backend, model),))
 
     def _away(self, model: Model) -> list[str]:
@@ -333,7 +333,7 @@ def _options(data: object) -> dict[str, Any]:
 
 
 def _joint(profiles: list[Profile]) -> Profile:
-    """What all of *profiles* can do, and what any of them cannot."""
+    """The features that all of *profiles* have, and the restrictions that any of them has."""
     if len(profiles) == 1:
         return profiles[0]
     features = frozenset.intersection(*(each.features for each in profiles))

@@ -86,7 +86,7 @@ class TypedAnswer(Series):
 
     @property
     def partial(self) -> Callable[[str], Any]:
-        """What reads the beginning of the answer, for its stream."""
+        """A reader for the beginning of the answer, for its stream."""
         return partial_reader(self.shape, self._wrapped)
 
     def step(self, round: list[Call | Series]) -> None:

@@ -1,4 +1,4 @@
-"""What the beginning of a typed answer is worth: an object with what has come so far.
+"""Partial objects: the value of a typed answer as far as it has come.
 
 Invariant: what is complete is validated as the whole will be; only the last item of each level may
 be missing or unfinished. A field that has not come has its default, or ``None``.

@@ -62,7 +62,7 @@ class ProgramStream(Generic[R]):
         self._task.subscribe(lambda _: self._grown())
 
     def result(self, timeout: float | None = None) -> R:
-        """What the function returns; waits until it is over."""
+        """The value that the function returns; waits until it is over."""
         return self.future.result(timeout)
 
     def cancel(self) -> None:
@@ -90,7 +90,7 @@ class ProgramStream(Generic[R]):
             signal.reached()
 
     def _growth(self) -> First:
-        """What to wait for until there is more."""
+        """The signal to wait for until there is more."""
         if self._signal is None:
             self._signal = First(self._task.address, self._task.home)
         return self._signal
@@ -168,7 +168,7 @@ class _Telling:
             yield ProgramPiece.of(text, node.role, generated)
 
     def _placed(self, node: PromptNode, place: PromptSlot) -> Iterator[ProgramPiece | Pending]:
-        """What a function that runs beside the program has said in its place."""
+        """The text of a function that runs beside the program, in its place."""
         while not place.prompt_known():
             yield cast(Kept, place).prompt_source()
         for each in moved(place.prompt_nodes(), place.voice, node.voice):
@@ -207,7 +207,7 @@ class _Telling:
 
 
 def _of_model(node: PromptNode) -> bool:
-    """Whether the part of *node* is the finished text of a model; its origin is a call then."""
+    """True if the part of *node* is the finished text of a model; its origin is a call then."""
     return type(node.part) is Text or (isinstance(node.part, str) and isinstance(node.site, str))
 
 

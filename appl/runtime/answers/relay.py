@@ -137,7 +137,7 @@ class Relay(Series):
             self._ask_for_more(call)
 
     def _to_drop(self, sample: Sample) -> int | None:
-        """How much of the end to drop and ask for again; ``None`` when the answer ends here.
+        """The number of characters to drop from the end and ask for again; ``None`` at the end.
 
         White space is kept when a whole round brought nothing else: so there is progress.
         """
@@ -169,7 +169,7 @@ class Relay(Series):
         self.ask(more)
 
     def _sampling(self, said: str) -> Sampling:
-        """What is different for a continuation; repeated words do not count as tokens."""
+        """The sampling of a continuation; repeated words do not count as tokens."""
         sampling, joint = self.call.sampling, self._joint
         if isinstance(joint, Overlap) and sampling.max_tokens is not None:
             return dataclasses.replace(sampling, max_tokens=sampling.max_tokens + len(joint.marker))
@@ -305,7 +305,7 @@ class Growing:
 
 
 class Joint(Protocol):
-    """How one piece is joined to the text before it.
+    """The joint between one piece and the text before it.
 
     ``skipped`` characters of the piece were left out; ``doubt`` says why that may be wrong, if so.
     """
@@ -387,7 +387,7 @@ class Overlap:
         return self._from(words[0] if words else 0)
 
     def _repeats(self, words: str) -> bool:
-        """Whether the piece begins with whole *words* with which the text before it ends."""
+        """True if the piece begins with whole *words* with which the text before it ends."""
         said, after = self._said, self._buffer[len(words) :]
         enough = len(words.strip()) >= LEAST_WORDS and words[0] == words.lstrip()[:1]
         if not enough or not said.endswith(words):
@@ -401,7 +401,7 @@ class Overlap:
 
 
 def _joined(left: str, right: str) -> bool:
-    """Whether two characters side by side are of one word."""
+    """True if two characters side by side are of one word."""
     return left.isalnum() and right.isalnum()
 
 

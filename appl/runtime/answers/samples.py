@@ -188,7 +188,7 @@ class Samples:
     async def _use(
         self, request: Request, name: str, what: Literal["load", "save"], *args: Any
     ) -> list[Response] | None:
-        """What a cache gives; ``None`` when it fails, which is no reason to lose an answer."""
+        """The result of a cache; ``None`` when it fails, which is no reason to lose an answer."""
         store = self._caches[name]
         action: Callable[..., list[Response]] = getattr(store, what)
         try:
@@ -218,7 +218,7 @@ def _answer(found: Response | BaseException) -> Response:
 
 
 class _Turn:
-    """Whose turn it is with a content, and how many want it."""
+    """The turns of calls for one content: a lock, and the number of its users."""
 
     __slots__ = ("lock", "users")
 

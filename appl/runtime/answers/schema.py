@@ -42,7 +42,7 @@ class Checker:
         self._validator = linear(schema, registry=nowhere)
 
     def errors(self, value: Any) -> str | None:
-        """What is wrong with *value*, in one line; ``None`` when it fits."""
+        """The problems of *value*, in one line; ``None`` when it fits."""
         try:
             found = list(itertools.islice(self._validator.iter_errors(value), _MOST))
         except RecursionError:
@@ -80,7 +80,7 @@ def _references(schema: Any) -> Iterator[str]:
 
 @functools.lru_cache(512)
 def _compiled(pattern: str) -> Any:
-    """What matches *pattern*. Raises ``InvalidOption``."""
+    """A validator for *pattern*. Raises ``InvalidOption``."""
     core = importlib.import_module("pydantic_core")  # its engine is Rust's, which never backtracks
     try:
         return core.SchemaValidator(core.core_schema.str_schema(pattern=pattern))
@@ -92,7 +92,7 @@ def _compiled(pattern: str) -> Any:
 
 
 def _is_in(pattern: str, text: str) -> bool:
-    """Whether *pattern* matches somewhere in *text*."""
+    """True if *pattern* matches somewhere in *text*."""
     return bool(_compiled(pattern).isinstance_python(text))
 
 

@@ -155,7 +155,7 @@ class Series(Pending):
         return total_of([response_of(source) for source in self.sources], samples)
 
     def where(self) -> str:
-        """Where the first call stands in the program, for notes on errors."""
+        """The place of the first call in the program, for notes on errors."""
         return self.call.where()
 
     # -- as something to wait for
@@ -192,7 +192,7 @@ def continued(trunk: PromptNode | None, answer: Lazy) -> PromptNode:
 
 
 class Said:
-    """What a finished call of a series said, as a part of the prompt of the next: an edge to it."""
+    """The answer of a finished call, as a part of the prompt of the next: an edge to that call."""
 
     __slots__ = ("_sample", "_source")
 
@@ -216,5 +216,5 @@ def response_of(source: Call | Series) -> Response:
 
 
 def times(count: int) -> str:
-    """How often something was asked, in words."""
+    """The number of times in words: "once", "3 times"."""
     return "once" if count == 1 else f"{count} times"

@@ -1,4 +1,4 @@
-"""What a typed answer must be: a Python type or a JSON schema, and how its text becomes an object.
+"""Shapes of typed answers: a Python type or a JSON schema, and the way from text to object.
 
 Invariant: pydantic is loaded only when a shape is made, and a shape is made before any call; what
 cannot be one is refused by name.
@@ -142,7 +142,7 @@ def _refused(kind: Any, why: str) -> InvalidOption:
 
 
 def _is_instance(kind: Any) -> bool:
-    """Whether *kind* is an object of a type that could have been given in its place."""
+    """True if *kind* is an object of a type that could have been given in its place."""
     data = hasattr(type(kind), "__pydantic_validator__") or dataclasses.is_dataclass(kind)
     return data and not isinstance(kind, type)
 
@@ -168,7 +168,7 @@ def _as_text(source: str) -> str:
 
 
 def _in_words(error: ValueError) -> str:
-    """What pydantic found wrong, in one line."""
+    """The problems that pydantic found, in one line."""
     found = getattr(error, "errors", None)
     if found is None:
         return str(error)
@@ -183,7 +183,7 @@ def _line(error: Mapping[str, Any]) -> str:
 
 
 def _calls_code(core: Any) -> bool:
-    """Whether validating by the pydantic core schema *core* may run Python functions."""
+    """True if validating by the pydantic core schema *core* may run Python functions."""
     todo = [core]
     while todo:
         each = todo.pop()

@@ -50,14 +50,14 @@ class Piece(NamedTuple):
 
 
 class Sink(Protocol):
-    """Where the chunks of a call go."""
+    """The receiver of the chunks of a call."""
 
     def add(self, feed: Feed, kind: Kind, text: str) -> None:
         """More text, which came through *feed*; on the I/O loop."""
 
 
 class Feed:
-    """What the backend of one call emits: kept for the record, and passed on to a sink.
+    """Takes the chunks that the backend of one call emits, keeps them and passes them on to a sink.
 
     Only chunks of the call's first sample are passed on. Where an answer is begun ``anew``, what
     came before stands: the new one has to begin with it, and is passed on from there.
@@ -106,11 +106,11 @@ class Feed:
                 self._again[key] = 0
 
     def fresh(self) -> list[Chunk]:
-        """What came of the answer that is made, beyond what stood before."""
+        """The chunks of the present answer, without those of the answer that stood before."""
         return self.chunks[self._stood :]
 
     def _beyond(self, chunk: Chunk) -> str:
-        """What of *chunk* goes beyond what stands; nothing if it is not as that."""
+        """The text of *chunk* beyond the answer that stands; nothing if it differs from that."""
         key = chunk.sample, chunk.kind
         at = self._again.pop(key, None)
         if at is None:
@@ -206,7 +206,7 @@ class Stream:
         self._append(Piece(kind, text, feed, len(feed.chunks)))
 
     def restart(self) -> None:
-        """What has come so far is not the answer: it is made once more from its beginning."""
+        """Note that the answer is made once more from its beginning: what has come is not of it."""
         self._append(Piece("restart", "", None, 0))
 
     def _append(self, piece: Piece) -> None:
@@ -333,7 +333,7 @@ class TextStream(Generic[T]):
         return _AsyncReader(self.pending, self._kind)
 
     def __prompt__(self) -> Proxy | Text | Thoughts:
-        """What it says in a prompt: the answer or the reasoning, as a future."""
+        """The part of a prompt: the answer or the reasoning, as a future."""
         return self._of if self._kind == "text" else Thoughts(self.pending)
 
     @property
@@ -382,7 +382,7 @@ class Thoughts:
 
 
 class Reading(Generic[T]):
-    """How far one reader has come."""
+    """The position of one reader."""
 
     __slots__ = ("_at", "_due", "_kind", "_last", "_length", "_over", "_pending", "_said")
 
@@ -440,7 +440,7 @@ class Reading(Generic[T]):
         return value
 
     def _end(self, stream: Stream | None) -> Any:
-        """What is left to be said when the answer is there."""
+        """The last item, now that the answer is there."""
         outcome = self._pending.outcome
         assert outcome is not None
         if isinstance(outcome, Error):

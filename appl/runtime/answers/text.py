@@ -87,7 +87,7 @@ class Text(str):
 
     @property
     def cost(self) -> int | None:
-        """What the call cost, in millionths of the model's currency unit."""
+        """The cost of the call, in millionths of the model's currency unit."""
         return self._response.cost
 
     @property
@@ -140,7 +140,7 @@ class Text(str):
 
     @property
     def reasoning(self) -> str | None:
-        """What the model thought before it answered, where the backend tells it apart."""
+        """The reasoning before the answer, where the backend tells it apart."""
         return self._sample.reasoning
 
     @property
@@ -161,7 +161,7 @@ class Text(str):
 
     @property
     def choice_method(self) -> str | None:
-        """How a choice was made: ``logprob``, ``constrained`` or ``asked``."""
+        """The method of a choice: ``logprob``, ``constrained`` or ``asked``."""
         return self._response.choice_method
 
     @property

@@ -1,1 +1,1 @@
-"""What programs say: statements, roles, compositors, places, conversations as values."""
+"""Prompts of programs: statements, roles, compositors, places, conversations as values."""

@@ -1,4 +1,4 @@
-"""What a program sees of its own prompt: ``records()``, ``convo()``, conversations as values.
+"""A program's view of its own prompt: ``records()``, ``convo()``, conversations as values.
 
 Invariant: reading never changes a prompt; what is pending is waited for only when text is needed.
 """
@@ -45,7 +45,7 @@ def _settled(lazy: Lazy) -> Pending:
 
 
 class PromptRecords:
-    """What one call added to its prompt: live while the call runs, settled when it is over.
+    """The items that one call added to its prompt: live while it runs, settled when it is over.
 
     As a statement it adds the same items to another prompt, without waiting: in the format and in
     the role of whoever says them, but for what was said in a block of its own.
@@ -94,7 +94,7 @@ class PromptRecords:
         return "\n".join(map(str, messages))
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
-        """What a notebook shows; it does not wait."""
+        """The items as a notebook shows them; it does not wait."""
         prompt = Prompt()
         prompt.extend(self.nodes())
         return shown(prompt.tip)
@@ -104,7 +104,7 @@ class PromptRecords:
 
 
 def shown(tip: PromptNode | None) -> Bundle:
-    """What a notebook shows of a prompt; parts that are not there yet are left open."""
+    """A prompt as a notebook shows it; parts that are not there yet are left open."""
     if tip is None:
         return dialogue((), "empty")
     open_parts = [lazy for lazy in tip.unread() if not _answered(lazy)]
@@ -125,7 +125,7 @@ def _peek(node: PromptNode) -> str:
 
 
 def records(_ctx: Scribe | None = None) -> PromptRecords:
-    """What this call has added to its prompt so far, and still adds; or what *_ctx* holds."""
+    """The items that this call adds to its prompt, now and later; or those of *_ctx*."""
     return PromptRecords(_ctx if _ctx is not None else frame_here("records()"))
 
 

@@ -172,7 +172,7 @@ class Conversation:
         return "\n".join(map(str, self.all()))
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
-        """What a notebook shows."""
+        """The messages as a notebook shows them."""
         return dialogue((message.role, message.shown) for message in self.all())
 
     def __repr__(self) -> str:

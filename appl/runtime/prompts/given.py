@@ -44,7 +44,7 @@ class PromptContext(Scribe):
 
     @property
     def records(self) -> PromptRecords:
-        """What was said in it since it was made, copied or inherited."""
+        """The items that were added since it was made, copied or inherited."""
         return PromptRecords(self)
 
     def copy(self) -> PromptContext:
@@ -61,7 +61,7 @@ class PromptContext(Scribe):
         return made
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
-        """What a notebook shows; it does not wait."""
+        """The prompt as a notebook shows it; it does not wait."""
         return shown(self.prompt.tip)
 
     def __repr__(self) -> str:

@@ -124,7 +124,7 @@ def str_future(content: object) -> StringFuture:
 
 
 def promptify(value: Any) -> Any:
-    """What *value* says in a prompt: its ``__prompt__()``, else its text, lazily."""
+    """The part of a prompt for *value*: its ``__prompt__()``, else its text, lazily."""
     if hasattr(type(value), "__prompt__"):
         found = value.__prompt__()
         return str_future(found) if isinstance(found, str) else found

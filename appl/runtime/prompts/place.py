@@ -13,7 +13,7 @@ from appl.runtime.concurrency.pending import Error, Pending, Value
 
 
 class Kept(PromptSlot):
-    """Where *pending*, when it is done, has said *nodes*; they are said in *voice* as they are."""
+    """A place for the *nodes* of *pending*, which are known when it is done; in *voice*."""
 
     __slots__ = ("_made", "_nodes", "_pending")
 

@@ -32,7 +32,7 @@ class Beginning:
         return Beginning(self.copies[:count], self.links[:count])
 
     def common(self, messages: list[Any]) -> int:
-        """How many of *messages*, from the first one on, are as they were here."""
+        """The number of *messages*, from the first one on, that are as they were here."""
         GLANCE.on = True
         try:
             if self.copies == messages[: len(self)]:

@@ -80,7 +80,7 @@ def refused(value: object, said: object) -> PromptTypeError:
 
 
 def textless(value: object, text: str) -> bool:
-    """Whether *text*, that of *value* in an f-string, says only which object it is."""
+    """True if *text*, that of *value* in an f-string, only tells which object it is."""
     if isinstance(value, str):
         return False
     if isinstance(value, type) and text != type.__repr__(value):
@@ -116,7 +116,7 @@ def _error(what: str, statement: _Statement | None, correction: str) -> PromptTy
 
 
 def _condition(value: object, written: str) -> str:
-    """What to write for ``flag and "text"``, whose value is the flag where that is false."""
+    """Advice for ``flag and "text"``, whose value is the flag where that is false."""
     try:
         node = ast.parse(written.strip(), mode="eval").body
     except SyntaxError:
@@ -139,7 +139,7 @@ _OTHER_USE = (FunctionType, BuiltinFunctionType, MethodType)
 
 
 def _meant(value: object, shown: str, hole: str, asynchronous: bool) -> str:
-    """What was probably meant by *value*, which has no text; *hole* is how a value is written."""
+    """Advice on *value*, which has no text; *hole* is the notation of a value in a prompt."""
     kind = type(value).__name__
     if inspect.iscoroutine(value):
         awaited = f"write {hole % f'await {shown}'} to say what it returns"

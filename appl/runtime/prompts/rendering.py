@@ -83,7 +83,7 @@ def _shown(message: Message) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Where a *program* needs *what*, and cannot go on without it."""
+    """A place where a *program* needs *what*, and cannot go on without it."""
 
     program: str
     what: str

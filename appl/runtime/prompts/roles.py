@@ -63,12 +63,12 @@ class Spoken:
 
     @property
     def entered(self) -> bool:
-        """Whether it is in use."""
+        """True if it is in use."""
         return bool(self._before)
 
     @property
     def has_prompt(self) -> bool:
-        """Whether there is a prompt here that the block could be about."""
+        """True if there is a prompt here that the block could be about."""
         return self._scribe() is not None
 
     def _scribe(self) -> Scribe | None:

@@ -1,4 +1,4 @@
-"""What an expression statement adds to the prompt: the table of the language, as code.
+"""The parts that an expression statement adds to the prompt: the table of the language, as code.
 
 Invariant: a statement adds all of its items or none.
 """

@@ -1,4 +1,4 @@
-"""What ``resume`` functions remember in a run: a prompt for each function and object.
+"""The memory of ``resume`` functions in a run: a prompt for each function and object.
 
 Invariant: the activations of one state go on one after the other, in the order of their calls; a
 state is forgotten with its function, with its object, or with the run.
@@ -74,7 +74,7 @@ class State:
 
     @property
     def idle(self) -> bool:
-        """Whether no activation has a turn."""
+        """True if no activation has a turn."""
         return self.last is None or self.last.done
 
     def turn(self, caller: Frame, frame: Frame) -> Turn:

@@ -77,7 +77,7 @@ class EffectTask(Task):
             self.conclude(Error(error))
 
     def _live(self, start: Callable[[Context], None]) -> Callable[[], None]:
-        """What begins the function, from whatever thread that is called on."""
+        """A function that begins the tool, from whatever thread it is called on."""
         context, loop, caller = context_for(self.frame), _get_running_loop(), get_ident()
 
         def go() -> None:
@@ -148,7 +148,7 @@ class EffectTask(Task):
         self.run.world.ends(Moment(self.address, "tool"), "cancelled", self._cancel_now)
 
     def can_stop(self) -> bool:
-        """Whether what runs can be stopped, so that its end can be waited for.
+        """True if the running function can be stopped, so that its end can be waited for.
 
         A function on a worker thread can, where it waits in appl itself.
         """

@@ -50,7 +50,7 @@ def decode(text: str) -> Any:
 
 
 def hint(value: object) -> str:
-    """What to return in place of *value*: an expression for a value named ``x``."""
+    """An expression to return in place of *value*, for a value named ``x``."""
     if hasattr(value, "model_dump"):
         return "x.model_dump()"
     if hasattr(value, "__dataclass_fields__"):

@@ -1,4 +1,4 @@
-"""What a function takes, as a JSON schema for a model and as a check of what the model wrote.
+"""Parameters of a function, as a JSON schema for a model and as a check of its arguments.
 
 From signature, annotations and docstring (Google, NumPy and Sphinx styles); pydantic makes schema
 and check from one type. Invariant: what ``Reader.read`` returns fits the schema beside it, and no
@@ -171,7 +171,7 @@ def _hints(f: Any, name: str, parameters: Mapping[str, inspect.Parameter]) -> di
 
 @dataclass(frozen=True, slots=True)
 class _Doc:
-    """What a docstring says: a description, and texts and types of parameters."""
+    """A parsed docstring: a description, and texts and types of parameters."""
 
     text: str
     about: dict[str, str]
@@ -335,7 +335,7 @@ def _metadata(hint: Any) -> tuple[Any, ...]:
 
 
 def _described(hint: Any) -> bool:
-    """Whether the annotation says itself what the parameter means."""
+    """True if the annotation itself describes the parameter."""
     return any(getattr(each, "description", None) for each in _metadata(hint)) or bool(
         _remark(hint)
     )
@@ -356,7 +356,7 @@ def shown_type(hint: Any) -> str:
 
 
 def _problems(error: Any) -> Iterator[str]:
-    """What is wrong, a line each, in words that a model can act on."""
+    """The problems, a line each, in words that a model can act on."""
     found = error.errors(include_url=False, include_context=False)
     for each in found[:_MOST]:
         place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in each["loc"])[1:]

@@ -70,7 +70,7 @@ class Tool:
         return self.reader.schema
 
     def schema(self) -> dict[str, Any]:
-        """What a model is told: name, description and parameters."""
+        """The description for a model: name, description and parameters."""
         return {
             "name": self.name,
             "description": self.description,
@@ -296,7 +296,7 @@ def _effect(f: Any, idempotent: bool, pure: bool) -> Effect:
 
 
 def is_program(f: Any) -> bool:
-    """Whether *f* is a ``@ppl`` function or method: its own calls are recorded."""
+    """True if *f* is a ``@ppl`` function or method: its own calls are recorded."""
     while isinstance(f, functools.partial):
         f = f.func
     return getattr(program_of(f), "kind", None) in ("sync", "async")
@@ -317,7 +317,7 @@ def _secret(value: Any) -> str | None:
 
 
 def as_tool_choice(tool: str | Callable[..., Any] | Tool | Mapping[str, Any]) -> str:
-    """What ``gen(tool_choice=...)`` takes: the name of *tool*, or one of the words it knows."""
+    """The value of ``tool_choice`` for *tool*: its name, or one of the known words."""
     if isinstance(tool, str):
         return tool
     if isinstance(tool, Tool):
@@ -336,7 +336,7 @@ def as_tool_choice(tool: str | Callable[..., Any] | Tool | Mapping[str, Any]) ->
 
 @runtime_checkable
 class ToolSource(Protocol):
-    """What offers several tools: an MCP server, or any object with a list of them."""
+    """A source of several tools: an MCP server, or any object with a list of them."""
 
     @property
     def tools(self) -> Iterable[Any]:

@@ -140,7 +140,7 @@ def _check(box: Toolbox, max_steps: int, on_limit: str, options: dict[str, Any])
 
 
 def _place(first: Generation) -> tuple[str, int] | None:
-    """Where the first step is asked; the others have no line of the user's above them."""
+    """The user's line of the first step; the other steps have no line of the user's above them."""
     call = cast("Call | Series", first._pending).call
     return (call.file, call.line) if call.file is not None and call.line is not None else None
 
@@ -232,7 +232,7 @@ class ToolLoop(Task):
 
 
 def _conversation(pending: Pending) -> list[PromptNode]:
-    """What a loop that is over has said: calls, results, and the answer."""
+    """The conversation of a finished loop: calls, results, and the answer."""
     assert isinstance(pending, ToolLoop)
     tip = pending.frame.tip()
     said = tip.since(pending.frame.origin) if tip is not None else []

@@ -301,7 +301,7 @@ def described(error: BaseException) -> str:
 
 
 def text_of(value: Any) -> str:
-    """What a tool returned, as text for a model: JSON, but a text alone as it is."""
+    """The result of a tool as text for a model: JSON, but a text alone as it is."""
     if isinstance(value, str):
         return str.__str__(value)
     if value is None or isinstance(value, bool | int | float):
