@@ -112,13 +112,13 @@ def keep_place(around: Scribe, frame: Frame, pending: Pending) -> None:
 
 
 def begin(frame: Frame) -> None:
-    """The activation is about to say its first text."""
+    """Note that the activation is about to say its first text."""
     if frame.block is not None:
         frame.block.begin(frame)
 
 
 def leave(frame: Frame) -> None:
-    """The activation returned: whoever goes on answers for what it left running."""
+    """End the activation, which returned: its caller answers for what it left running."""
     if frame.block is not None:
         frame.block.end(frame)
     frame.finish()
@@ -127,7 +127,7 @@ def leave(frame: Frame) -> None:
 
 
 def fail(frame: Frame, error: BaseException) -> None:
-    """The activation ends with *error*: cancel what nobody else holds."""
+    """End the activation by *error*: cancel the calls that nobody else holds."""
     frame.finish()
     left = owed(frame.started)
     if not isinstance(error, Exception | GeneratorExit):
@@ -148,7 +148,7 @@ def heir(frame: Frame) -> Frame:
 
 
 def resumed(frame: Frame) -> None:
-    """A generator goes on: what it starts now is started inside the regions of who resumes it."""
+    """Have a generator go on: what it starts now belongs to the regions of its consumer."""
     caller = FRAME.get()
     own = tuple(region for region in frame.regions if region.belongs_to(frame))
     frame.regions = (*caller.regions, *own) if caller is not None else own

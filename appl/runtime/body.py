@@ -24,7 +24,7 @@ from appl.runtime.returning import asettled, settled
 
 
 class Body:
-    """The code of a function, and how it is run in a frame."""
+    """The code of a function, and the way to run it in a frame."""
 
     body: Callable[..., Any]
     name: str
@@ -242,12 +242,12 @@ class Primed(AsyncGenerator[Any, Any]):
             raise _never_yielded(self._name) from None
 
     async def asend(self, value: Any) -> Any:
-        """Send *value* to where it waits; what it yields next."""
+        """Send *value* to where it waits; returns the next value that it yields."""
         await self._prime()
         return await self._made.asend(value)
 
     async def athrow(self, *error: Any) -> Any:
-        """Raise *error* where it waits; what it yields next."""
+        """Raise *error* where it waits; returns the next value that it yields."""
         await self._prime()
         return await self._made.athrow(*error)
 

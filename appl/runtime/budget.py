@@ -1,4 +1,4 @@
-"""``budget``: a block whose calls may use so much and no more.
+"""``budget``: a block whose calls may use a limited amount.
 
 Invariant: what is issued inside is charged to it, wherever and whenever it is answered.
 """

@@ -122,7 +122,7 @@ class _Program(Pending):
         self.conclude(outcome)
 
     def broken_off(self) -> None:
-        """A Ctrl-C may have come where no program ran: whoever waits for this need not."""
+        """End the wait for it: a Ctrl-C may have come where no program ran."""
         self.conclude(Error(CallCancelled("the program was interrupted")))
         self.deliver()
 

@@ -127,13 +127,13 @@ class Frame(Scribe):
         yield from self.started
 
     def adopt(self, started: list[Pending]) -> None:
-        """Answer for what a callee left behind."""
+        """Answer for the calls that a callee left behind."""
         left = owed(started)
         if left:
             self.started.extend(left)
 
     def finish(self) -> None:
-        """The activation is over: what it added to the prompt is settled."""
+        """End the activation: its part of the prompt is settled."""
         self.end, self.ended = self.prompt.tip, True
 
     def tip(self) -> PromptNode | None:
@@ -165,7 +165,7 @@ def owes(pending: Pending) -> bool:
 
 
 def owed(started: list[Pending]) -> list[Pending]:
-    """Those of *started* that are not done with."""
+    """The calls of *started* that somebody still has to wait for, or look at."""
     return [pending for pending in started if owes(pending)]
 
 

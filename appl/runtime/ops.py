@@ -168,7 +168,7 @@ Kind = type[BaseException] | None
 
 
 def _supports(manager: Any, *methods: str) -> None:
-    """Refuse what is no context manager, as Python does."""
+    """Refuse an object that is no context manager, as Python does."""
     if not all(hasattr(type(manager), method) for method in methods):
         which = "asynchronous " * methods[0].startswith("__a")
         call = isinstance(manager, type) and issubclass(manager, Spoken)

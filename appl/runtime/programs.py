@@ -78,7 +78,7 @@ def tasks_of(run: Run) -> Iterator[Task]:
 
 
 def _frames(run: Run) -> list[Frame]:
-    """The activations that are known: of the run, of scopes, and of all programs that wait."""
+    """The known activations: of the run, of scopes, and of all programs that wait."""
     found = {id(frame): frame for frame in (run.root, *run.scopes, *tuple(run.suspended))}
     for hub in hubs():
         for strand in hub.waiting():

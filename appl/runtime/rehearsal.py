@@ -1,4 +1,4 @@
-"""Rehearsals: a program runs until it needs an answer, and nobody is asked.
+"""Rehearsals: a program runs until it needs an answer, and no model is asked.
 
 Invariant: no call reaches a backend and nothing is recorded. When every program waits, all of
 them are told that there will be no answer, and end there.
@@ -129,14 +129,14 @@ class _Unasked(Live):
         return self._rehearsal.end_all(final)
 
     def _poll(self) -> None:
-        """A program asks, or waits for time to pass, again; here, before anything is delivered."""
+        """Note that a program asks, or waits for time to pass, before anything is delivered."""
         self._waits += 1
         if self._waits > MOST:
             self._rehearsal.withhold("time to pass")
 
 
 class Rehearsal(Run):
-    """A run like *other*, with the same models and settings, in which nobody answers."""
+    """A run like *other*, with the same models and settings, in which no model answers."""
 
     def __init__(self, other: Run) -> None:
         super().__init__(
@@ -163,7 +163,7 @@ class Rehearsal(Run):
 
     @contextlib.contextmanager
     def as_far_as_it_goes(self) -> Iterator[None]:
-        """A block that ends where its program needs what it is not told."""
+        """A block that ends where its program needs a value that it does not get."""
         try:
             yield
         except _Unanswered:
@@ -205,14 +205,14 @@ class Rehearsal(Run):
             raise _Unanswered(f"a rehearsal ends after {MOST} calls")
 
     def withhold(self, what: str) -> None:
-        """Have the program that runs here wait, for *what* it will not be told."""
+        """Have the program that runs here wait for *what*, which it does not get."""
         never = Pending(what, hub_here())
         self._withheld.append(never)
         wait(never)
         raise never.seen()
 
     def needs(self, what: str) -> None:
-        """The program that runs here needs *what*; what it does about it is of no interest."""
+        """Note that the program that runs here needs *what*."""
         if io_thread().on_loop() or current() is not self:
             return  # only somebody who looks at outcomes, no program
         frame = FRAME.get() or self.root
@@ -229,7 +229,7 @@ class Rehearsal(Run):
         await super().afinish(error)
 
     def end_all(self, final: bool) -> bool:
-        """On the I/O loop: all programs wait, and are told that there is no answer."""
+        """On the I/O loop: tell all programs, which wait, that there is no answer."""
         waits_for_time = not final and self.quiet is not None and not self.quiet.timers
         if waits_for_time or self._over:
             return False

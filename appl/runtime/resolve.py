@@ -1,4 +1,4 @@
-"""Before ordinary code runs: which arguments hold futures, and what to put in their place.
+"""Arguments of ordinary code: the futures in them, and the values that take their places.
 
 Invariant: all futures are waited for before any container is changed, so a failure changes none.
 """

@@ -1,4 +1,4 @@
-"""The value of a function that says what it returns, for a caller that is plain Python.
+"""The value of a function with a return annotation, for a caller that is plain Python.
 
 Invariant: an annotation that names a future anywhere, or says nothing (``Any``), keeps the future.
 """

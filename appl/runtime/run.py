@@ -1,4 +1,4 @@
-"""A run: a backend, who watches, and everything that was started in it.
+"""A run: a backend, its instruments, and everything that was started in it.
 
 Invariant: nothing that was started in a run outlives it, and no failure is lost that nobody looked
 at.
@@ -218,7 +218,7 @@ class Run:
                 self.warn("", f"{type(instrument).__name__} failed and is dropped: {error!r}")
 
     def conceal(self, secrets: Mapping[str, str]) -> None:
-        """Have whoever keeps what happens take *secrets*, by name, out of it from now on."""
+        """Have instruments leave *secrets*, by name, out of what they keep from now on."""
         for instrument in self.instruments:
             if isinstance(instrument, Concealing):
                 instrument.conceal(secrets)
@@ -342,12 +342,12 @@ class Run:
     # -- for its world (``Programs``)
 
     def held_by(self, world: World) -> None:
-        """*world* may hold things back: it is told when all programs wait."""
+        """Tell *world*, which may hold things back, when all programs wait."""
         self.expect, self.begins = self._expected.expect, self._may_end
         self.steps.append(world.idle)
 
     def answered_by(self, world: World, *, caches: bool = True) -> None:
-        """*world* may know the answers to calls, so that time does not count.
+        """Note that *world* may know the answers to calls, so that time does not count.
 
         What ``map`` has other processes do is done in this one. Without *caches* none is read.
         """
@@ -362,7 +362,7 @@ class Run:
             call.failed(error)
 
     def _may_end(self, begun: Endable) -> None:
-        """Somebody outside may have ended what has *begun*: see what the world knows."""
+        """Ask the world whether somebody outside has ended what has *begun*."""
         call = begun if isinstance(begun, Call) else None
         ended = Moment(begun.address, "cancelled")
         self.expect(ended, lambda _: void(begun.end_from_outside()), _nothing, call)
@@ -378,7 +378,7 @@ class Run:
         return self.over or (self.quiet is not None and self.quiet.rests)
 
     def moved(self) -> None:
-        """Give those who might still move their time again."""
+        """Give programs that may still move their time again."""
         if self.quiet is not None:
             self.quiet.moved()
 
@@ -387,11 +387,11 @@ class Run:
         return self.quiet is None or self.quiet.in_vain(final, patience_s)
 
     def recalled(self, call: Call, response: Response, requests: int) -> None:
-        """*call* gets a recorded answer: caches and budgets hear of it."""
+        """Tell caches and budgets that *call* gets a recorded answer."""
         self.scheduler.recall(call, response, requests)
 
     def check_open(self) -> None:
-        """Refuse what comes after the end."""
+        """Refuse calls and functions after the end."""
         if self.closed:
             if self.on_late is not None:
                 self.on_late()
@@ -461,7 +461,7 @@ class Run:
             self._token = None
 
     def finish(self, error: BaseException | None = None) -> None:
-        """Wait for everything (after *error*: cancel it first); raise what nobody looked at."""
+        """Wait for everything (after *error*: cancel it first); raise failures not looked at."""
         if self.closed:
             return
         raised: BaseException | None = error
@@ -612,7 +612,7 @@ def _straight(call: Call, go: Callable[[Call], None]) -> None:
 
 
 def _unended(begun: Endable) -> None:
-    """Live, nothing is known of who will end a call or a function from outside."""
+    """Do nothing: a live run knows nothing of ends from outside before they come."""
 
 
 def _nothing() -> None:
@@ -646,7 +646,7 @@ def current() -> Run:
 
 
 def _around() -> Run | None:
-    """The open run that the caller belongs to: its thread's, or the only one that there is.
+    """The open run that the caller belongs to: the one of its thread, or the only one.
 
     Where several threads or tasks have runs open, as in a server, another thread is in none.
     """

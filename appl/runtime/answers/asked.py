@@ -198,7 +198,7 @@ class Asked:
             )
 
     def _alone(self, option: str, others: tuple[str, ...]) -> None:
-        """Refuse *others* beside *option*: each says what the answer looks like."""
+        """Refuse *others* beside *option*: each determines the form of the answer."""
         for name in others:
             given = self.choices if name == "choices" else self.fields.get(name)
             if given is not None:

@@ -132,7 +132,7 @@ class Call(Pending):
         yield self
 
     def begin(self) -> None:
-        """A call follows nothing."""
+        """Do nothing: a single call follows no other."""
 
     def stream_to(self, sink: Sink) -> None:
         """Have what the backend emits passed on to *sink*; before the call is submitted."""
@@ -167,7 +167,7 @@ class Call(Pending):
         return tuple(found)
 
     def answered(self, response: Response) -> None:
-        """The call ended well, if every sample is there; those that were ``given`` come first."""
+        """End the call well if every sample is there; samples that were ``given`` come first."""
         if self.given is not None:
             response = mixed(self.given, response)
         if len(response.samples) < max(self.n, 1):
@@ -191,14 +191,14 @@ class Call(Pending):
             self.answered(told)
 
     def failed(self, error: BaseException) -> None:
-        """The call ended with *error*, which gets a note of where it was issued."""
+        """End the call with *error*, which gets a note of where it was issued."""
         explained(error, self.where())
         if isinstance(error, CallCancelled):  # who cancelled it knows
             self.looked = True
         self._end(Error(error), None, error)
 
     def failed_as(self, outcome: Error) -> None:
-        """A part of the prompt failed, and this call with it: when the world says so."""
+        """Have the call fail, as a part of its prompt failed, when the world says so."""
         moment = Moment(self.address, "answer")
         self.run.world.ends(moment, "failed", lambda: self._failed_as(outcome))
 
@@ -242,7 +242,7 @@ class Call(Pending):
         return True
 
     def parted(self, error: BaseException) -> None:
-        """End with *error*, which its own attempt may have found: that is ended after it."""
+        """End with *error*; if its own attempt has found it, the attempt is ended after it."""
         self.failed(error)
         io_thread().soon(self._let_go)
 

@@ -73,12 +73,12 @@ def _names(text: str, option: str) -> bool:
 
 
 def _only(found: list[str]) -> list[str]:
-    """The one that was found, however often; nothing when there were several."""
+    """The value that was found, any number of times; nothing when several were."""
     return found[:1] if len(set(found)) == 1 else []
 
 
 def problem(text: str, kinds: frozenset[str]) -> str:
-    """Why nothing was found in *text*, in words."""
+    """The reason for which nothing was found in *text*, in words."""
     if not kinds & {"object", "array"}:
         return "it does not say one value of the form that was asked for, or says several"
     begun = next((each for each in _BEGUN.finditer(text) if kinds & {_OPENED[each[0][0]]}), None)

@@ -268,7 +268,7 @@ class Models:
 
 
 def _nothing() -> None:
-    """Nobody has to know of a new route."""
+    """Do nothing: nobody has to know of a new route."""
 
 
 def similar(name: str, known: Iterable[str], names: Iterable[str] = ()) -> str:

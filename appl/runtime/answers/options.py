@@ -1,4 +1,4 @@
-"""The options of ``gen`` become one ``Sampling``; what nobody knows is refused by name.
+"""The options of ``gen`` become one ``Sampling``; unknown ones are refused by name.
 
 Invariant: equal options give the same ``Sampling`` object, so that its canonical text is made once.
 """

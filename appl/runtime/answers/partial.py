@@ -75,7 +75,7 @@ def _begun(text: str) -> Any:
 
 
 def _without_last_number(value: Any) -> Any:
-    """A number at the very end may go on, so it is not there yet."""
+    """*value* without a number at its very end, which may go on."""
     if isinstance(value, dict) and value:
         last = next(reversed(value))
         return _with_last(dict(value), last, _without_last_number(value[last]))

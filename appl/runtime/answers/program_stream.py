@@ -1,4 +1,4 @@
-"""The stream of a whole program: what it says and what models answer, in the order of its prompt.
+"""The stream of a whole program: its text and the answers of models, in the order of its prompt.
 
 Invariant: the pieces, one after the other, are the text of the function's prompt, each message
 after a new line; reading neither changes the prompt nor what is recorded.
@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 
 class ProgramPiece(str):
-    """A piece of a program's text: a ``str`` that knows whose it is.
+    """A piece of a program's text: a ``str`` that knows who wrote it.
 
     ``role`` is who says it; ``generated`` is true for the text of a model, false for what the
     program says.
@@ -84,7 +84,7 @@ class ProgramStream(Generic[R]):
                 yield step
 
     def _grown(self) -> None:
-        """The prompt has grown, or the program is over."""
+        """Note that the prompt has grown, or that the program is over."""
         signal, self._signal = self._signal, None
         if signal is not None:
             signal.reached()
@@ -96,7 +96,7 @@ class ProgramStream(Generic[R]):
         return self._signal
 
     def _steps(self, hub: Hub) -> Iterator[ProgramPiece | Pending]:
-        """The pieces, and between them what has to be waited for."""
+        """The pieces, and between them the calls that have to be waited for."""
         frame, task = self._task.frame, self._task
         text_stream, last = _Telling(hub), frame.origin
         move = Moved(frame.base, USER) if frame.base is not USER else None
@@ -145,7 +145,7 @@ class _Telling:
         self._hub, self._text_stream = hub, TextStream()
 
     def tell(self, node: PromptNode) -> Iterator[ProgramPiece | Pending]:
-        """The pieces of *node*, and what has to be waited for before each."""
+        """The pieces of *node*, and the calls that have to be waited for before each."""
         lazy = node.lazy
         if lazy is None:
             yield from (self._written if _of_model(node) else self._said)(node)
@@ -175,7 +175,7 @@ class _Telling:
             yield from self.tell(each)
 
     def _streamed(self, node: PromptNode, answer: Pending) -> Iterator[ProgramPiece | Pending]:
-        """An answer as it comes."""
+        """The pieces of an answer as they come."""
         yield from self._said(node.after(None, part=""))
         reading: Reading[str] = Reading(answer, "text")
         while (step := reading.look(self._hub)) is not END:
@@ -226,7 +226,7 @@ def _streamed(lazy: Lazy) -> Pending | None:
 
 @taking_futures
 def stream(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> ProgramStream[R]:
-    """Start the prompt function *f*; what it says and what models answer, as one stream.
+    """Start the prompt function *f*; its text and the answers of models are one stream.
 
     For example::
 

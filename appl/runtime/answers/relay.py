@@ -1,4 +1,4 @@
-"""Relays: an answer that the token limit cut is continued, and its pieces are joined exactly.
+"""Continuations: an answer that the token limit cut is continued, its pieces are joined exactly.
 
 Invariant: nothing that was passed on to a stream is taken back, and the joined text is the same
 whether it was streamed or not. White space and half characters at a cut are asked for again: many
@@ -56,7 +56,7 @@ _SEVERAL = (
 
 
 def check(profile: Profile, sampling: Sampling, n: int, choices: object) -> None:
-    """Refuse what cannot be continued."""
+    """Refuse options with which an answer cannot be continued."""
     if n != 1:
         raise InvalidOption(
             f"gen(n={n}, max_relay_rounds=...): only a single answer is continued; call gen() {n} "
@@ -108,7 +108,7 @@ class Relay(Series):
         sources[0].call.stream_to(self)
 
     def add(self, feed: Feed, kind: Kind, text: str) -> None:
-        """A chunk of the call that is asked: pass on what is certain to be of the answer."""
+        """Take a chunk of the present call: pass on the part that certainly is of the answer."""
         self._pass(feed, kind, self._take(text) if kind == "text" else text)
 
     def _take(self, text: str) -> str:
@@ -254,7 +254,7 @@ def firm(text: str) -> str:
 
 
 class Growing:
-    """The joined text: what is certain, and an end that may still be dropped or cut short.
+    """The joined text: its certain part, and an end that may still be dropped or cut short.
 
     Held back are the longest beginning of a stop string, and white space and half characters.
     """
@@ -268,7 +268,7 @@ class Growing:
         self.stopped = False
 
     def add(self, piece: str) -> str:
-        """Append *piece*; what is certain now and was not before."""
+        """Append *piece*; returns the text that has become certain by it."""
         if self.stopped:
             return ""
         text = self._tail + piece
@@ -292,7 +292,7 @@ class Growing:
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole text."""
         return "".join(self._certain) + self._tail
 
     def drop(self, count: int) -> None:
@@ -300,7 +300,7 @@ class Growing:
         self._tail = self._tail[: len(self._tail) - count]
 
     def close(self) -> str:
-        """Nothing more comes: the end is certain, too."""
+        """End the text: its end is certain, too."""
         return self._settle(self._tail, len(self._tail))
 
 
@@ -314,10 +314,10 @@ class Joint(Protocol):
     doubt: str
 
     def feed(self, text: str) -> str:
-        """More of the piece; what of it belongs to the answer, as far as that is clear."""
+        """Take more of the piece; returns the part that belongs to the answer, as far as clear."""
 
     def close(self) -> str:
-        """The piece is complete: what else of it belongs to the answer."""
+        """End the piece; returns the rest of it that belongs to the answer."""
 
 
 class Straight:

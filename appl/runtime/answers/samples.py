@@ -126,7 +126,7 @@ class Samples:
 
     @property
     def profile(self) -> Profile:
-        """That of the backend."""
+        """The profile of the backend."""
         return self._backend.profile
 
     def complete(
@@ -142,7 +142,7 @@ class Samples:
         return self._ask(request, emit, ask)
 
     def remember(self, request: Request, answer: Response) -> None:
-        """Keep what an earlier run was answered where the cache is that of the run."""
+        """Keep an answer of an earlier run if the cache is that of the run."""
         if request.cache == RUN and request.sample == 0:
             content = digest_of(self.profile.name, request.digest)
             self._caches[RUN].save(content, 0, _singles(answer))
@@ -199,7 +199,7 @@ class Samples:
 
     @asynccontextmanager
     async def _turn(self, name: str, content: bytes) -> AsyncIterator[None]:
-        """One call at a time asks for the same content: the next finds what it got."""
+        """A block in which no other call asks for the same content: the next finds this answer."""
         turn = self._turns.setdefault((name, content), _Turn())
         turn.users += 1
         try:
@@ -279,7 +279,7 @@ def joined(responses: list[Response]) -> Response:
 
 
 def total_of(responses: Sequence[Response], samples: Iterable[Sample]) -> Response:
-    """The last of *responses* with *samples*, and with what all of them took."""
+    """The last of *responses* with *samples*, and with the usage and cost of all."""
     return dataclasses.replace(
         responses[-1],
         samples=tuple(samples),

@@ -1,4 +1,4 @@
-"""JSON Schema: whether a value fits, and what is wrong with it, in words that a model understands.
+"""JSON Schema: validation of values, with errors in words that a model understands.
 
 Invariant: a schema that cannot be checked as it is written is refused when its checker is made, and
 nothing is ever fetched. A ``pattern`` is matched in time linear in the text, whoever wrote it.

@@ -121,12 +121,12 @@ class Series(Pending):
             self.attempt(partial(self.step, self.round))
 
     def failed(self, outcome: Error) -> None:
-        """One of what was asked has failed, and with it all."""
+        """End all with the error of one of the calls."""
         self.looked = self.looked or isinstance(outcome.error, CallCancelled)
         self.finish(outcome)
 
     def attempt(self, action: Callable[[], None]) -> None:
-        """Do *action*; what it raises is the outcome."""
+        """Do *action*; its error, if any, is the outcome."""
         try:
             action()
         except Exception as error:
@@ -134,7 +134,7 @@ class Series(Pending):
             self.finish(Error(error))
 
     def aborted(self) -> None:
-        """End what is being asked as cancelled, and what would be asked after it."""
+        """End the running calls as cancelled, and ask for nothing after them."""
         self._cancelled = True
         self._abort_round()
 

@@ -25,7 +25,7 @@ _MOST_ERRORS = 5
 
 
 class Mismatch(ValueError):
-    """A text that is not of the shape; the message says what is wrong, for the model too."""
+    """A text that is not of the shape; the message explains it, for the model too."""
 
 
 class Shape:

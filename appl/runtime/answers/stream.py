@@ -53,7 +53,7 @@ class Sink(Protocol):
     """The receiver of the chunks of a call."""
 
     def add(self, feed: Feed, kind: Kind, text: str) -> None:
-        """More text, which came through *feed*; on the I/O loop."""
+        """Add more text, which came through *feed*; on the I/O loop."""
 
 
 class Feed:
@@ -100,7 +100,7 @@ class Feed:
         self._again = dict.fromkeys(self._standing, 0)
 
     def begin(self, samples: range) -> None:
-        """A backend is asked for *samples*, perhaps once more: it tells them from the beginning."""
+        """Begin anew: a backend is asked for *samples*, and sends them from the beginning."""
         for key in self._standing:
             if key[0] in samples:
                 self._again[key] = 0
@@ -136,7 +136,7 @@ class Feed:
         return said
 
     def complete(self, response: Response) -> str | None:
-        """Emit what the backend has not; what is wrong, if the chunks do not add up to *response*.
+        """Emit what the backend has not; returns the problem if the chunks differ from *response*.
 
         A backend that cannot stream has emitted nothing, and its answer is one chunk. Where it does
         not begin with what stands, that is told elsewhere.
@@ -156,12 +156,12 @@ class Feed:
         return None
 
     def close(self) -> None:
-        """The call has ended: what comes now is too late."""
+        """Take no more chunks: the call has ended."""
         self._closed = True
 
 
 def _nobody(_: str) -> None:
-    """Nothing stands that an answer could differ from."""
+    """Have nothing stand that an answer could differ from."""
 
 
 def _wholes(response: Response, first: int) -> Iterator[tuple[int, Kind, str]]:
@@ -175,7 +175,7 @@ def _short(text: str) -> str:
 
 
 class Stream:
-    """The pieces of *answer* so far, and who waits for more.
+    """The pieces of *answer* so far, and the readers that wait for more.
 
     Readers at home see what was delivered there; those of other threads and loops see what has
     come. *partial* makes the objects that a typed answer streams.
@@ -202,7 +202,7 @@ class Stream:
     # -- on the I/O loop
 
     def add(self, feed: Feed, kind: Kind, text: str) -> None:
-        """More of the answer, which came through *feed*."""
+        """Add more of the answer, which came through *feed*."""
         self._append(Piece(kind, text, feed, len(feed.chunks)))
 
     def restart(self) -> None:
@@ -244,7 +244,7 @@ class Stream:
         self._tell()
 
     def wake(self, pending: Pending) -> None:
-        """The answer was delivered: there will be no more."""
+        """End the stream: the answer was delivered, and there will be no more."""
         self._tell()
 
     def _tell(self) -> None:
@@ -255,7 +255,7 @@ class Stream:
     # -- for readers, on any thread
 
     def look(self, at: int, answer: Pending, hub: Hub) -> Piece | Pending | None:
-        """Piece number *at* of *answer* for a reader on *hub*, or what he has to wait for first.
+        """Piece number *at* of *answer* for a reader on *hub*, or the signal to wait for first.
 
         ``None`` at the end, when the outcome of *answer* may be looked at.
         """
@@ -292,7 +292,7 @@ def open_stream(answer: Call | Series, partial: Partial | None = None) -> None:
 
 
 class _More(Pending):
-    """More of a stream, or its end."""
+    """A signal that there is more of a stream, or its end."""
 
     __slots__ = ("_answer",)
 
@@ -394,7 +394,7 @@ class Reading(Generic[T]):
         self._last: Any = _NOTHING
 
     def look(self, hub: Hub) -> Any:
-        """The next item, what to wait for, or ``END``; raises the error at the end of the text."""
+        """The next item, a signal to wait for, or ``END``; raises the error after the text."""
         while not self._over:
             pending = self._pending
             stream: Stream | None = getattr(pending, "stream", None)

@@ -109,7 +109,7 @@ class Conversation:
         return self
 
     def materialize(self) -> None:
-        """Wait for what is pending: nothing ever is, as messages are settled when put in."""
+        """Do nothing: messages are settled when they are put in."""
 
     def make_copy(self) -> Conversation:
         """A conversation that changes on its own."""

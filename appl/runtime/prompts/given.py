@@ -39,7 +39,7 @@ class PromptContext(Scribe):
 
     @property
     def messages(self) -> Conversation:
-        """All that is in it, as a conversation; waits for what is pending."""
+        """The whole prompt, as a conversation; waits for what is pending."""
         return conversation_of(self.prompt.tip)
 
     @property
@@ -48,7 +48,7 @@ class PromptContext(Scribe):
         return PromptRecords(self)
 
     def copy(self) -> PromptContext:
-        """Another one that starts with the same text; costs one reference and never waits."""
+        """A copy that starts with the same text; costs one reference and never waits."""
         return self._like(self.prompt.copy())
 
     def inherit(self) -> PromptContext:

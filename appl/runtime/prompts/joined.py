@@ -59,12 +59,12 @@ class _Joined(Pending):
         return [p._pending for p in self._parts if isinstance(p, Proxy) and not p._pending.done]
 
     def answered_by(self) -> tuple[str, ...]:
-        """Those of its parts, the nearest first."""
+        """The addresses of its parts, the nearest first."""
         lasts = (part._pending.last() for part in reversed(self._parts) if isinstance(part, Proxy))
         return tuple(dict.fromkeys(at for last in lasts for at in last.answered_by()))
 
     def prompt_origin(self) -> None:
-        """None: it is of several."""
+        """None: the text comes from several calls."""
 
     def cancel(self) -> None:
         self.looked = True

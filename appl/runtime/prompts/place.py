@@ -1,4 +1,4 @@
-"""Places in a prompt: kept at the call for what a program that runs beside will say there.
+"""Places in a prompt, kept at the call for the text of a program that runs beside.
 
 Invariant: a place never changes the order of a prompt, whenever it is filled.
 """
@@ -54,7 +54,7 @@ class Kept(PromptSlot):
 def what_it_returned(
     make: Callable[[object], list[PromptNode]],
 ) -> Callable[[Pending], list[PromptNode]]:
-    """The nodes that *make* gives for a value; for a failure, its part, which fails the prompt."""
+    """A function that gives the nodes of a value; for a failure, a part that fails the prompt."""
 
     def nodes(pending: Pending) -> list[PromptNode]:
         outcome = pending.outcome

@@ -1,4 +1,4 @@
-"""Lists of messages that were asked with lately: one that goes on costs what is new in it.
+"""Lists of messages that were sent recently: a list that goes on costs only its new messages.
 
 Invariant: what is taken from an earlier list says what the new one says now; to know that, nothing
 is waited for.

@@ -160,7 +160,7 @@ class EffectTask(Task):
         self.finish(Error(CallCancelled(f"{self.address} was cancelled")))
 
     def abandon(self) -> None:
-        """Stop what runs where it waits next; a function that never waits goes on unheard."""
+        """Stop the running function where it waits next; one that never waits goes on unheard."""
         if (cancel := self._inner) is not None:
             with contextlib.suppress(RuntimeError):  # its loop has just ended
                 cancel()

@@ -1,4 +1,4 @@
-"""News of the tools that a server offers, for its user: what is new, and what has changed.
+"""News of the tools that a server offers, for its user: new ones, and changed ones.
 
 Invariant: a tool takes one line of bounded length, in which everything that is not printable is
 written as an escape.

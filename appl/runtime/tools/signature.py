@@ -393,7 +393,7 @@ def _finished(schema: Schema, parameters: Mapping[str, inspect.Parameter]) -> Sc
 
 
 def _tidy(schema: Any) -> Any:
-    """*schema* without what tells a model nothing: titles, and ``additionalProperties: false``.
+    """*schema* without titles and ``additionalProperties: false``, which tell a model nothing.
 
     ``uniqueItems`` goes too: a set takes an element twice, and has it once.
     """

@@ -1,4 +1,4 @@
-"""Tools: functions that a model may call, with what it is told of them and what it is not.
+"""Tools: functions that a model may call, with their descriptions.
 
 Invariant: a function is called with arguments that its announced schema allows, and with what was
 predefined; the model can neither see nor set what was predefined.

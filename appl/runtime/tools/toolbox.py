@@ -95,7 +95,7 @@ class Toolbox:
 
 
 def _each(tools: Any) -> Iterable[Tool]:
-    """The tools in what a user gives as such."""
+    """The tools in an object that a user gives as tools."""
     tools = finished(tools)
     if isinstance(tools, Tool):
         yield tools

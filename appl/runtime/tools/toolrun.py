@@ -130,7 +130,7 @@ class ToolRun(EffectTask):
             self.expect(name, text, here_now or effect == "refused", start)
 
     def _read(self, known: Sequence[str]) -> tuple[dict[str, Any], str]:
-        """The arguments of the call, or what is wrong with it."""
+        """The arguments of the call, or its error."""
         if self.tool is None:
             has = f"there are: {', '.join(known)}" if known else "there are none"
             name = self.call.name
@@ -275,7 +275,7 @@ class ToolRun(EffectTask):
         run_on(self.home, self._late)
 
     def _late(self) -> None:
-        """On the program's own thread: the time is up."""
+        """End the call, on the program's own thread: the time is up."""
         if self._over:
             return
         if self.run.watched:
