@@ -10,7 +10,7 @@ import importlib
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
 
@@ -81,6 +81,14 @@ class Sampling:
             and (value := getattr(self, name)) is not None
             and value not in ((), "")
         }
+
+
+NUMBERS = frozenset(
+    each.name
+    for each in fields(Sampling)
+    if each.type in ("int | None", "float | None", "tuple[int, ...]")
+)
+"""The fields of a ``Sampling`` that hold numbers, so that they say nothing of what is asked."""
 
 
 def canonical(value: object) -> str:

@@ -70,6 +70,7 @@ MAY = {
     ],
     "mcp": ["runtime", "prompt", "errors", "extras"],
     "config": [
+        "backend",
         "prompt.secret",
         "prompt.key_shapes",
         "tracebacks",

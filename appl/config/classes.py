@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from appl.backend import NUMBERS
 from appl.config.schedule import OF_BACKENDS
 
 
@@ -203,7 +204,8 @@ TABLES: Mapping[str, Mapping[str, Class]] = {
 """The keys of the tables about scheduling."""
 
 OPTIONS: Mapping[str, Class] = {
-    **_all(name, "model prefer temperature top_p max_tokens seed logprobs"),
+    **_all(name, "model prefer"),
+    **dict.fromkeys(NUMBERS, name),
     **_all(name, "frequency_penalty logit_bias min_p min_tokens presence_penalty top_k"),
     **_all(name, "repetition_penalty ignore_eos modalities parallel_tool_calls reasoning_effort"),
     **_all(name, "routing_key service_tier store verbosity thinking"),

@@ -15,7 +15,7 @@ from appl.compat.answers import of_gen, of_sampling
 from appl.errors import InvalidOption
 from appl.runtime.answers import choice, relay
 from appl.runtime.answers.demand import schema_for
-from appl.runtime.answers.gen_options import KNOWN
+from appl.runtime.answers.gen_options import KNOWN, LIMITS, GenOptions
 from appl.runtime.answers.models import named
 from appl.runtime.answers.options import (
     check_number,
@@ -39,12 +39,6 @@ def _check_context(given: Any) -> None:
             "gen(messages=...)"
         )
 
-
-_FIELDS: dict[str, Any] = {
-    "max_tokens": None, "stop": (), "temperature": None, "top_p": None, "seed": None,
-    "logprobs": None, "regex": None, "grammar": None, "stop_tokens": (),
-}  # fmt: skip
-"""The options that become fields of a ``Sampling``, and what a call begins with."""
 
 _READ = {"stop": stops, "stop_tokens": stop_ids}
 
@@ -87,6 +81,8 @@ class Asked:
                 read = _READ.get(name)
                 fields[name] = value if read is None or value is None else read(value)
             elif name in _OWN:
+                if name in LIMITS:
+                    check_number(name, value, *LIMITS[name])
                 setattr(self, name, value)
             elif name not in _APART:
                 extra[name] = value
@@ -94,8 +90,6 @@ class Asked:
             self._of_backend(options["backend_options"])
         if "tools" in options or "tool_choice" in options:
             self.offer(Toolbox.of(options.get("tools")), options.get("tool_choice"))
-        if self.max_relay_rounds:
-            check_number("max_relay_rounds", self.max_relay_rounds, 0, whole=True)
 
     def _of_backend(self, options: Any) -> None:
         """Add ``backend_options=``; each may be written once, and here only the backend's own."""
@@ -174,10 +168,6 @@ class Asked:
             self.max_asks = words.get("max_asks")
 
     def _check(self, profile: Profile) -> None:
-        if type(self.n) is not int or self.n != 1 or self.timeout is not None or self.priority != 0:
-            check_number("n", self.n, 1, whole=True)
-            check_number("timeout", self.timeout, 0)
-            check_number("priority", self.priority, None)
         if type(self.stream) is not bool:
             self.stream = switched("gen(stream=...)", self.stream)
         for name in ("regex", "grammar", "tools", "stop_tokens"):
@@ -186,7 +176,6 @@ class Asked:
         if self.choices is not None:
             self._check_choice()
         if self.shape is not None:
-            check_number("max_asks", self.max_asks, 1, whole=True)
             self._alone("response_format", ("choices", "regex", "grammar"))
 
     def _check_choice(self) -> None:
@@ -209,11 +198,18 @@ class Asked:
 
 
 _APART = frozenset({"tools", "tool_choice", "backend_options"})
-_OWN = KNOWN - _FIELDS.keys() - _APART
-"""The options that ``Asked`` holds under their own names."""
+"""The options that are read apart from the others."""
 
-DEFAULTS = {
-    **_FIELDS,
-    **{each.name: each.default for each in fields(Asked) if each.name in _OWN},
+_OPTIONS = GenOptions.__annotations__.keys()
+_OWN = {each.name: each.default for each in fields(Asked) if each.name in _OPTIONS}
+"""The options that ``Asked`` holds under their own names, and their defaults."""
+
+_FIELDS: dict[str, Any] = {
+    each.name: each.default
+    for each in fields(Sampling)
+    if each.name in _OPTIONS - _OWN.keys() - _APART
 }
+"""The options that become fields of a ``Sampling``, and what a call begins with."""
+
+DEFAULTS = {**_FIELDS, **_OWN}
 """The default of each option; ``None`` for those that are not here."""

@@ -1,14 +1,18 @@
 """The options of ``gen``, ``select`` and ``gen_with_tools``, each written once.
 
-Invariant: type checkers, ``help`` and the checks at run time read the names from here.
+Invariant: type checkers, editors, ``help`` and the checks at run time read the names, the sentences
+about them and the limits of numbers from here.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
 
 if TYPE_CHECKING:
     from appl.runtime.prompts.explicit import Said
@@ -18,22 +22,36 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CallOptions(TypedDict, total=False):
-    """Options of every call of a model; ``help(gen)`` describes them."""
+    """Options of every call of a model."""
 
     messages: Said | None
+    """Messages, a text, or a ``Conversation`` to ask in place of the prompt."""
     temperature: float | None
+    """0 (the most likely token) and up."""
     seed: int | None
+    """Whole number; with the same one, backends that have seeds sample the same."""
     timeout: float | None
+    """Seconds until the call fails with ``BackendTimeout``; by default no limit."""
     priority: int
+    """Calls with a higher number are sent first; default 0."""
     cache: str | PathLike[str] | None
+    """``"run"``, or the path of a file that processes may share: answers of the same call are
+    taken from there, and kept there. By default nothing is cached."""
     backend_options: Mapping[str, Any] | None
+    """Options that only the backend knows, as a dict. They may also stand among the others
+    (``gen(top_k=40)``), where type checkers do not know them. A name that the backend does not
+    know raises ``UnknownOption``, which says the nearest one."""
 
 
 class SelectOptions(CallOptions, total=False):
     """Options of ``select``."""
 
     method: str | None
+    """``"logprob"`` picks by log-probability only, and fails where that is impossible;
+    ``"greedy_token_selection"`` picks token by token, ``"unconditional_likelihood_normalized"``
+    by how much the prompt makes each likelier."""
     normalize: str | None
+    """``"token"`` divides log-probabilities by the number of tokens."""
 
 
 if TYPE_CHECKING:
@@ -51,28 +69,67 @@ class StepOptions(CallOptions, OpenAIOptions, total=False):
     """Options of each step of ``gen_with_tools``."""
 
     max_tokens: int | None
+    """Most tokens of the answer."""
     stop: str | Sequence[str] | None
+    """Text, or texts, before which the answer ends."""
     stop_tokens: Sequence[int]
+    """Token ids at which the answer ends; default none."""
     top_p: float | None
+    """Sample from the most likely tokens that together have this probability, 0 to 1."""
     logprobs: int | None
+    """Number of alternatives to report for each token, with log-probabilities."""
     regex: str | None
+    """Regular expression that the answer matches."""
     grammar: str | None
+    """Grammar (EBNF) that the answer follows."""
     max_relay_rounds: int
+    """How often an answer that ``max_tokens`` cuts is continued; default 0."""
     max_asks: int | None
+    """How often a typed answer is asked in all, each time with what was wrong; default 3.
+    Then ``OutputError`` is raised."""
 
 
 class GenOptions(StepOptions, SelectOptions, total=False):
     """Options of ``gen``: annotate ``**options: Unpack[GenOptions]`` in functions of your own."""
 
     n: int
+    """Number of answers, as ``samples``; default 1."""
     stream: bool
+    """Whether the answer can be read as ``text_stream`` while it is made; default False."""
     choices: Sequence[str] | None
+    """Texts of which the model picks one; see ``select``."""
     tools: Tools | None
+    """Functions, ``Tool`` objects or MCP servers that the model may call; its calls are
+    ``tool_calls``, and ``run_tool_calls()`` runs them."""
     tool_choice: Any
+    """``"auto"``, ``"none"``, ``"required"``, or the one tool that has to be called."""
 
 
 KNOWN = frozenset({"model", "response_format", *GenOptions.__annotations__})
 """The names of all options of ``gen``."""
+
+
+class Limits(NamedTuple):
+    """The numbers that an option takes."""
+
+    low: float | None = None
+    high: float | None = None
+    whole: bool = False
+
+
+LIMITS = {
+    "max_tokens": Limits(1, whole=True),
+    "temperature": Limits(0),
+    "top_p": Limits(0, 1),
+    "seed": Limits(whole=True),
+    "logprobs": Limits(0, whole=True),
+    "n": Limits(1, whole=True),
+    "timeout": Limits(0),
+    "priority": Limits(),
+    "max_relay_rounds": Limits(0, whole=True),
+    "max_asks": Limits(1, whole=True),
+}
+"""The limits of each option that is a number."""
 
 
 class _Written(str):
@@ -82,26 +139,34 @@ class _Written(str):
     __repr__ = str.__str__
 
 
-def with_signature(options: type, defaults: Mapping[str, Any]) -> Callable[[F], F]:
-    """Show the keys of *options* as parameters of a function that takes ``**options``."""
+def with_options(options: type, defaults: Mapping[str, Any]) -> Callable[[F], F]:
+    """Show the keys of *options* in signature and docstring of a function with ``**options``."""
 
     def decorate(f: F) -> F:
         own = inspect.signature(f)
-        *named, rest = map(_plainly, own.parameters.values())
-        extra = [
-            inspect.Parameter(
-                name, rest.KEYWORD_ONLY, default=defaults.get(name), annotation=_written(hint)
-            )
-            for name, hint in options.__annotations__.items()
-            if name not in own.parameters
-        ]
-        last = rest.replace(annotation=_Written("Any"))
-        f.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [*named, *extra, last], return_annotation=_written(own.return_annotation)
-        )
+        names = [name for name in options.__annotations__ if name not in own.parameters]
+        f.__signature__ = _with(own, names, options, defaults)  # type: ignore[attr-defined]
+        f.__doc__ = "\n".join([inspect.cleandoc(f.__doc__ or ""), *_described(names)])
         return f
 
     return decorate
+
+
+def _with(
+    own: inspect.Signature, names: list[str], options: type, defaults: Mapping[str, Any]
+) -> inspect.Signature:
+    *named, rest = map(_plainly, own.parameters.values())
+    hints = options.__annotations__
+    extra = [
+        inspect.Parameter(
+            name, rest.KEYWORD_ONLY, default=defaults.get(name), annotation=_written(hints[name])
+        )
+        for name in names
+    ]
+    last = rest.replace(annotation=_Written("Any"))
+    return inspect.Signature(
+        [*named, *extra, last], return_annotation=_written(own.return_annotation)
+    )
 
 
 def _plainly(parameter: inspect.Parameter) -> inspect.Parameter:
@@ -110,3 +175,35 @@ def _plainly(parameter: inspect.Parameter) -> inspect.Parameter:
 
 def _written(hint: Any) -> _Written:
     return _Written(getattr(hint, "__forward_arg__", hint))
+
+
+def _described(names: list[str]) -> Iterator[str]:
+    """The options *names* as they stand in a docstring."""
+    for name in names:
+        lines = inspect.cleandoc(_SENTENCES.get(name, "")).splitlines()
+        yield f"    {name}: " + f"\n{' ' * 8}".join(lines)
+
+
+def _sentences(source: str) -> Iterator[tuple[str, str]]:
+    """Each annotated name of *source*, with the string below it."""
+    for node in ast.parse(source).body:
+        body = node.body if isinstance(node, ast.ClassDef) else []
+        for field, below in pairwise(body):
+            match field, below:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    yield name, text
+
+
+def _source() -> str:
+    """The source of this module; empty where only its compiled form is installed."""
+    try:
+        return inspect.getsource(sys.modules[__name__])
+    except OSError:
+        return ""
+
+
+_SENTENCES = dict(_sentences(_source()))
+"""The sentence about each option."""

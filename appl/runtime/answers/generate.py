@@ -16,7 +16,7 @@ from appl.prompt import Messages, PromptNode
 from appl.runtime.answers.asked import DEFAULTS, Asked
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.choice import choose
-from appl.runtime.answers.gen_options import KNOWN, GenOptions, SelectOptions, with_signature
+from appl.runtime.answers.gen_options import KNOWN, GenOptions, SelectOptions, with_options
 from appl.runtime.answers.output import typed_answer
 from appl.runtime.answers.relay import Relay
 from appl.runtime.answers.series import Series
@@ -51,7 +51,7 @@ def gen(
 
 
 @taking_futures
-@with_signature(GenOptions, DEFAULTS)
+@with_options(GenOptions, DEFAULTS)
 def gen(model: str | None = None, *, response_format: Any = None, **options: Any) -> Any:
     """Ask a model to continue the prompt; returns the future of its answer at once.
 
@@ -62,57 +62,18 @@ def gen(model: str | None = None, *, response_format: Any = None, **options: Any
             f"Answer briefly: {question}"
             return gen("openai/gpt-5-mini", max_tokens=100, temperature=0.2)
 
-    Every option has the default ``None`` (the backend or the settings decide), unless it is named.
+    Its options have the default ``None`` (the backend or the settings decide), unless it is named:
 
-    Whom and what to ask:
         model: ``BACKEND/MODEL``, a model of the run's backend, or a name of ``[models]``.
-        messages: Messages, a text, or a ``Conversation`` to ask in place of the prompt.
-        timeout: Seconds until the call fails with ``BackendTimeout``; by default no limit.
-        priority: Calls with a higher number are sent first; default 0.
-        cache: ``"run"``, or the path of a file that processes may share: answers of the same
-            call are taken from there, and kept there. By default nothing is cached.
-
-    What the answer looks like:
         response_format: Type of the answer: a pydantic model, a dataclass, a ``TypedDict``, an
             ``Enum``, ``Literal[...]``, ``int``, ``float``, ``bool``, ``list[...]`` and so on,
             ``"json"``, or a JSON schema. Python sees the object, prompts get its JSON.
-        max_asks: How often a typed answer is asked in all, each time with what was wrong;
-            default 3. Then ``OutputError`` is raised.
-        choices: Texts of which the model picks one; see ``select``.
-        method: ``"logprob"`` picks by log-probability only, and fails where that is impossible;
-            ``"greedy_token_selection"`` picks token by token,
-            ``"unconditional_likelihood_normalized"`` by how much the prompt makes each likelier.
-        normalize: ``"token"`` divides log-probabilities by the number of tokens.
-        regex: Regular expression that the answer matches.
-        grammar: Grammar (EBNF) that the answer follows.
-
-    Sampling:
-        max_tokens: Most tokens of the answer.
-        max_relay_rounds: How often an answer that ``max_tokens`` cuts is continued; default 0.
-        stop: Text, or texts, before which the answer ends.
-        stop_tokens: Token ids at which the answer ends; default none.
-        temperature: 0 (the most likely token) and up.
-        top_p: Sample from the most likely tokens that together have this probability, 0 to 1.
-        seed: Whole number; with the same one, backends that have seeds sample the same.
-        n: Number of answers, as ``samples``; default 1.
-        logprobs: Number of alternatives to report for each token, with log-probabilities.
-        stream: Whether the answer can be read as ``text_stream`` while it is made; default False.
-
-    Tools:
-        tools: Functions, ``Tool`` objects or MCP servers that the model may call; its calls are
-            ``tool_calls``, and ``run_tool_calls()`` runs them.
-        tool_choice: ``"auto"``, ``"none"``, ``"required"``, or the one tool that has to be called.
-
-    Others:
-        backend_options: Options that only the backend knows, as a dict. They may also stand among
-            the others (``gen(top_k=40)``), where type checkers do not know them. A name that the
-            backend does not know raises ``UnknownOption``, which says the nearest one.
     """
     return _generate("gen", Asked.of(model, response_format, options))
 
 
 @taking_futures
-@with_signature(SelectOptions, DEFAULTS)
+@with_options(SelectOptions, DEFAULTS)
 def select(
     options: Sequence[str], model: str | None = None, **settings: Unpack[SelectOptions]
 ) -> Generation:
@@ -127,15 +88,10 @@ def select(
             f"Is this polite? {text}"
             return select(["yes", "no"]) == "yes"
 
-    Every option has the default ``None``, unless it is named.
+    Its options have the default ``None``, unless it is named:
 
-    options: The texts, at least one, each once.
-    model: ``BACKEND/MODEL``, a model of the run's backend, or a name of ``[models]``.
-    method: ``"logprob"`` picks by log-probability only, and fails where that is impossible;
-        ``"greedy_token_selection"`` picks token by token,
-        ``"unconditional_likelihood_normalized"`` by how much the prompt makes each likelier.
-    normalize: ``"token"`` divides log-probabilities by the number of tokens.
-    messages, temperature, seed, timeout, priority, cache, backend_options: as for ``gen``.
+        options: The texts, at least one, each once.
+        model: ``BACKEND/MODEL``, a model of the run's backend, or a name of ``[models]``.
     """
     for name in settings:
         if name in KNOWN and name not in SelectOptions.__annotations__:

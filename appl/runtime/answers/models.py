@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from appl.backend import Profile
+from appl.backend import Profile, Sampling
 from appl.errors import ConfigError, InvalidOption, ModelNotFound, nearest
+from appl.runtime.answers.gen_options import LIMITS
 
-SAMPLING = ("temperature", "top_p", "max_tokens", "stop", "seed", "logprobs")
+SAMPLING = (*(name for name in LIMITS if name in Sampling.__slots__), "stop")
 """The options of ``gen`` that a name for a model may set."""
 
 USUAL = ("small", "large")

@@ -12,13 +12,8 @@ from typing import Any
 from appl.backend import Profile, Sampling
 from appl.compat.answers import replaced
 from appl.errors import InvalidOption, UnknownOption, Unsupported, nearest
-from appl.runtime.answers.gen_options import KNOWN
+from appl.runtime.answers.gen_options import KNOWN, LIMITS
 from appl.runtime.concurrency.future import finished
-
-_NUMBERS: tuple[tuple[str, float | None, float | None, bool], ...] = (
-    ("max_tokens", 1, None, True), ("temperature", 0, None, False), ("top_p", 0, 1, False),
-    ("logprobs", 0, None, True), ("seed", None, None, True),
-)  # fmt: skip
 
 _made: dict[tuple[Any, ...], Sampling] = {}
 _MOST = 4096
@@ -59,8 +54,9 @@ def _make(fields: dict[str, Any], extra: dict[str, Any]) -> Sampling:
 
 
 def _check(fields: dict[str, Any]) -> None:
-    for name, low, high, whole in _NUMBERS:
-        check_number(name, fields.get(name), low, high, whole)
+    for name, value in fields.items():
+        if name in LIMITS:
+            check_number(name, value, *LIMITS[name])
     for name in ("regex", "grammar"):
         if not isinstance(fields.get(name), str | None):
             raise InvalidOption(f"gen({name}=...) takes a string, got {fields[name]!r:.80}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 from appl.errors import InvalidOption, ToolLoopError, UnknownOption, Unsupported, nearest
 from appl.prompt import UNFORMATTED, Part, Prompt, PromptNode, Voice, nodes_of
 from appl.runtime.answers.asked import DEFAULTS
-from appl.runtime.answers.gen_options import KNOWN, StepOptions, with_signature
+from appl.runtime.answers.gen_options import KNOWN, StepOptions, with_options
 from appl.runtime.answers.generate import gen
 from appl.runtime.answers.options import check_number
 from appl.runtime.answers.samples import total_of
@@ -67,7 +67,7 @@ def gen_with_tools(
 
 
 @taking_futures
-@with_signature(StepOptions, DEFAULTS)
+@with_options(StepOptions, DEFAULTS)
 def gen_with_tools(
     model: str | None = None, *, tools: Tools, max_steps: int = STEPS, tool_choice: Any = None,
     messages: Said | None = None, parallel: bool = True, tool_timeout: float | None = None,
@@ -82,18 +82,20 @@ def gen_with_tools(
             f"{task}"
             return gen_with_tools(tools=[search, calculate], max_steps=5)
 
-    tools: Functions, ``Tool`` objects or MCP servers; at least one.
-    max_steps: How many answers may call tools, the last included; default 8.
-    on_limit: After ``max_steps``, ``"raise"`` (the default) raises ``ToolLoopError``;
-        ``"answer"`` asks a last time, without tools.
-    tool_choice: As for ``gen``; holds for the first step only.
-    parallel: Whether the calls of one answer run side by side; default True.
-    tool_timeout: Seconds for each call of a tool; by default no limit.
-    model, messages, response_format and the other options: as for ``gen``, for every step.
-
     ``usage`` and ``cost`` of the answer are those of all steps. The prompt of the caller stays as
     it is. Said as a statement, ``(a := gen_with_tools(...))``, it adds every call, every result
     and the answer, each as a message; in an f-string, the text of the answer.
+
+    The options of its own come first; the others are those of ``gen``, for every step:
+
+        tools: Functions, ``Tool`` objects or MCP servers; at least one.
+        max_steps: How many answers may call tools, the last included; default 8.
+        on_limit: After ``max_steps``, ``"raise"`` (the default) raises ``ToolLoopError``;
+            ``"answer"`` asks a last time, without tools.
+        tool_choice: As for ``gen``; holds for the first step only.
+        parallel: Whether the calls of one answer run side by side; default True.
+        tool_timeout: Seconds for each call of a tool; by default no limit.
+        model, messages, response_format: As for ``gen``.
     """
     caller = here(lambda: repr(messages))
     caller.run.check_open()

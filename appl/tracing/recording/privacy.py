@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal
 
+from appl.backend import NUMBERS
 from appl.prompt import Message, digest_of
 from appl.tracing.format import codec, record
 from appl.tracing.format.allowance import unlimited
@@ -29,9 +30,7 @@ SHARED: Final = "shared"
 """A file for a stranger: as redacted, and nothing is sealed."""
 Redact = Callable[[Message], Message]
 
-_PARAMETERS = frozenset(
-    ["max_tokens", "temperature", "top_p", "seed", "logprobs", "stop_tokens", "normalize"]
-)
+_PARAMETERS = NUMBERS | {"normalize"}
 """Parameters that say nothing of what is talked about."""
 _LASTING = frozenset("HEAFORZG")
 """Kinds of records whose originals a replay may need."""
