@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appl import gen, ppl
 from appl.backend import Request, Response, Sample, Usage
 from appl.runtime.scheduling.policy import Limits, Policy
+from appl.runtime.scheduling.rate import Rate
 from appl.testing import Answer, Late, VirtualClock, running
 
 
@@ -63,3 +67,62 @@ def test_a_call_larger_than_the_limit_waits_for_a_full_bucket() -> None:
         fan(2, 50_000)
     assert len(backend.requests) == 2
     assert 450 < clock.now() < 510
+
+
+@dataclass
+class Caller:
+    """Asks for leave at ``comes_at``, and gives up after ``patience``."""
+
+    comes_at: float
+    patience: float
+
+    @property
+    def leaves_at(self) -> float:
+        """When it gives up."""
+        return self.comes_at + self.patience
+
+
+CALLERS = st.lists(
+    st.builds(Caller, st.integers(0, 12).map(float), st.integers(0, 30).map(lambda s: s + 0.5)),
+    min_size=1,
+    max_size=20,
+).map(lambda callers: sorted(callers, key=lambda caller: caller.comes_at))
+
+
+def begun_by_hand(callers: list[Caller], requests: int, period: float) -> list[float | None]:
+    """When each of *callers* is let through, worked out one after the other."""
+    begun: list[float | None] = []
+    line = 0.0  # when the caller before was let through, or gave up at the head of the line
+    for caller in callers:
+        last = [at for at in begun if at is not None][-requests:]
+        free = last[0] + period if len(last) == requests else 0.0
+        ready = max(caller.comes_at, line, free)
+        through = ready < caller.leaves_at
+        line = max(line, ready if through else caller.leaves_at)
+        begun.append(ready if through else None)
+    return begun
+
+
+@settings(max_examples=50, deadline=None)
+@given(callers=CALLERS, requests=st.integers(1, 3), period=st.sampled_from([1.0, 7.0]))
+def test_who_waits_goes_in_the_order_of_coming_and_who_gives_up_takes_nothing(
+    callers: list[Caller], requests: int, period: float
+) -> None:
+    clock = VirtualClock()
+    begun: list[float | None] = [None] * len(callers)
+
+    async def ask(rate: Rate, number: int, caller: Caller) -> None:
+        await clock.sleep(caller.comes_at)
+        asking = asyncio.ensure_future(rate.take(1))
+        clock.at(caller.leaves_at, asking.cancel)
+        await asyncio.wait([asking])
+        if not asking.cancelled():
+            begun[number] = clock.now()
+
+    async def main() -> None:
+        rate = Rate(Limits(requests=requests, period_s=period), clock)
+        await asyncio.gather(*(ask(rate, *each) for each in enumerate(callers)))
+
+    clock.run(main())
+    expected = begun_by_hand(callers, requests, period)
+    assert [None if at is None else round(at, 4) for at in begun] == expected

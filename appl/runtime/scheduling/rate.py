@@ -7,16 +7,17 @@ the limit, and never more tokens than a bucket of one minute holds, which fills 
 from __future__ import annotations
 
 import asyncio
-import importlib
-from typing import TYPE_CHECKING, Any
+import importlib.util
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
 
 from appl.runtime.scheduling.policy import Limits
-from appl.runtime.scheduling.timers import Clock, ring, wait_for
-
-if TYPE_CHECKING:
-    from collections import deque
+from appl.runtime.scheduling.timers import Clock, ring, sleep_until, wait_for
 
 _MINUTE = 60.0
+_AFTER = 1e-8
+"""Seconds after the end of a period: at its very end, asyncio-throttle still counts a request."""
 
 
 class Rate:
@@ -24,7 +25,7 @@ class Rate:
 
     def __init__(self, limits: Limits, clock: Clock) -> None:
         self._clock = clock
-        self._throttler = _throttler(limits)
+        self._window = _Window(limits.requests, limits.period_s, clock) if limits.requests else None
         self._bucket = _Bucket(limits.tokens_per_minute) if limits.tokens_per_minute else None
         self._turn = asyncio.Lock()
         self._bell: asyncio.Future[None] | None = None
@@ -39,12 +40,16 @@ class Rate:
                 # the loop looks again.
                 self._bell = asyncio.get_running_loop().create_future()
                 await wait_for(self._clock, ready, self._bell)
+            if self._window is not None:
+                await self._window.begin()
             self._book(tokens)
 
     def take_now(self, tokens: int) -> bool:
         """Take one more request for *tokens* if it may be sent now; false if not."""
         # While somebody waits in the queue nobody goes past it.
         if self._turn.locked() or self._ready_at(tokens) > self._clock.now():
+            return False
+        if self._window is not None and not self._window.begin_now():
             return False
         self._book(tokens)
         return True
@@ -61,8 +66,6 @@ class Rate:
                 ring(self._bell)
 
     def _book(self, tokens: int) -> None:
-        if self._throttler is not None:
-            self._log().append(self._clock.now())
         if self._bucket is not None:
             self._bucket.take(self._clock.now(), tokens)
 
@@ -70,28 +73,51 @@ class Rate:
         """The time at which a request for *tokens* may be sent, as far as is known now."""
         now = self._clock.now()
         ready = self._bucket.ready_at(now, tokens) if self._bucket is not None else now
-        return max(ready, self._begun_before(now))
+        return max(ready, self._window.ready_at(now)) if self._window is not None else ready
 
-    def _begun_before(self, now: float) -> float:
-        """The time at which the next request may begin, by the throttler's log of the last ones."""
-        if self._throttler is None:
+
+class _Window:
+    """The requests of any period, which asyncio-throttle lets begin.
+
+    By itself it serves whoever looks first, and looks every ten milliseconds. Therefore one request
+    at a time waits for it, and not before ``ready_at``: then it lets the request through at once.
+    """
+
+    def __init__(self, requests: int, period_s: float, clock: Clock) -> None:
+        self._clock, self._period_s = clock, period_s
+        self._throttler = _throttling(clock).Throttler(requests, period_s)
+        self._begun = deque[float](maxlen=requests)
+
+    def ready_at(self, now: float) -> float:
+        """The time at which one more request may begin."""
+        if len(self._begun) < (self._begun.maxlen or 0):
             return now
-        log, throttler = self._log(), self._throttler
-        while log and now - log[0] >= throttler.period:
-            log.popleft()
-        return now if len(log) < throttler.rate_limit else log[0] + throttler.period
+        return max(now, self._begun[0] + self._period_s + _AFTER)
 
-    def _log(self) -> deque[float]:
-        assert self._throttler is not None
-        log: deque[float] = self._throttler._task_logs
-        return log
+    async def begin(self) -> None:
+        """Wait until one more request may begin; it has then begun."""
+        await self._throttler.acquire()
+        self._begun.append(self._clock.now())
+
+    def begin_now(self) -> bool:
+        """Begin one more request if that takes no wait; false when it would."""
+        beginning = self.begin()
+        try:
+            beginning.send(None)
+        except StopIteration:
+            return True
+        beginning.close()
+        return False
 
 
-def _throttler(limits: Limits) -> Any:
-    """asyncio-throttle's window; its own waiting, by polls of the wall clock, is not used."""
-    if limits.requests is None:
-        return None
-    return importlib.import_module("asyncio_throttle").Throttler(limits.requests, limits.period_s)
+def _throttling(clock: Clock) -> Any:
+    """The module of asyncio-throttle, loaded anew, with *clock* in place of the machine's."""
+    spec: Any = importlib.util.find_spec("asyncio_throttle.throttler")
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.time = SimpleNamespace(monotonic=clock.now)
+    module.asyncio = SimpleNamespace(sleep=lambda s: sleep_until(clock, clock.now() + s))
+    return module
 
 
 class _Bucket:
