@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from appl import fallback
+
 if TYPE_CHECKING:
     __version__: str
     from appl import config as config
@@ -243,6 +245,9 @@ _WHERE = {name: module for module, names in _HOME.items() for name in names}
 
 _OTHERS = ("input", "iter", "map", "mcp", "random", "uuid")
 """Names that ``from appl import *`` leaves out: Python's own, and modules of others."""
+
+fallback.names = lambda: importlib.import_module("appl.compat.names")
+fallback.layouts = lambda: importlib.import_module("appl.compat.settings")
 
 __all__ = [name for name in (*sorted(_WHERE), *_MODULES) if name not in _OTHERS]
 

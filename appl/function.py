@@ -14,8 +14,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
-from appl import tracebacks
-from appl.compat.older import renamed, told_once
+from appl import fallback, tracebacks
 from appl.compiler import (
     CompilerOptions,
     Translated,
@@ -199,13 +198,12 @@ def _given(name: str, what: str, value: object) -> PromptContext:
 
 
 def _context(where: str, ctx: object) -> str:
-    """*ctx* as one of the contexts; ``copy_ctx`` and the like are older spellings."""
-    name = ctx.removesuffix("_ctx") if isinstance(ctx, str) else ctx
-    if name not in CONTEXTS:
+    """*ctx* as one of the contexts."""
+    if ctx not in CONTEXTS and isinstance(ctx, str):
+        ctx = fallback.names().context(ctx, CONTEXTS)
+    if ctx not in CONTEXTS:
         raise ValueError(f"{where}{ctx!r}): ctx is one of {', '.join(CONTEXTS)}")
-    if name != ctx:
-        told_once(f"ctx={ctx!r}", f"ctx={name!r}")
-    return cast(str, name)
+    return cast(str, ctx)
 
 
 # -- the four kinds of functions
@@ -286,7 +284,6 @@ def _asyncgen(program: Program) -> Callable[..., Any]:
 
 _WRAPPERS = {"sync": _sync, "async": _async, "generator": _generator, "asyncgen": _asyncgen}
 
-_OLDER = {"comp": "compositor", "include_docstring": "docstring_as"}
 _OPTIONS = (
     "ctx", "compositor", "model", "default_return", "docstring_as", "parallel", "auto_prime",
     "new_ctx_func",
@@ -306,7 +303,6 @@ def ppl(
     docstring_as: Literal["user", "system"] | None = None,
     parallel: bool = False,
     auto_prime: bool = False,
-    num_extra_wrappers: int = 0,
     new_ctx_func: Callable[[], PromptContext] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
@@ -320,7 +316,6 @@ def ppl(
     docstring_as: str | None = None,
     parallel: bool = False,
     auto_prime: bool = False,
-    num_extra_wrappers: int = 0,
     new_ctx_func: Any = None,
     **older: Any,
 ) -> Any:
@@ -332,7 +327,6 @@ def ppl(
     *docstring_as* says its docstring; ``default_return="prompt"`` returns ``records()`` in place of
     ``None``. With *parallel* a call starts at once beside its caller and gives a future, in prompt
     functions and in plain Python. *auto_prime* runs a generator to its first ``yield``.
-    *num_extra_wrappers* is accepted for old programs and does nothing.
 
     A call may say more about itself: ``f(…, ctx_method="copy")`` is in another context this time,
     ``f(…, compositor=NumberedList())`` in another format (``None`` for none), and
@@ -341,10 +335,9 @@ def ppl(
     if not isinstance(ctx, str):
         return _decorate(ctx, Decoration())
     if older:
-        older = renamed("@ppl", older, _OLDER, _OPTIONS)
-        compositor = older.pop("compositor", compositor)
-        if older.pop("docstring_as", False):
-            docstring_as = docstring_as or "user"
+        meant = fallback.names().decorator(older, _OPTIONS)
+        compositor = meant.get("compositor", compositor)
+        docstring_as = docstring_as or meant.get("docstring_as")
     if docstring_as not in (None, *_ROLES):
         raise ValueError(f"@ppl(docstring_as={docstring_as!r}): it is 'user' or 'system'")
     if default_return not in (None, "prompt"):

@@ -22,11 +22,12 @@ ROOT = Path(__file__).parents[1]
 MAY = {
     "errors": [],
     "threads": [],
+    "fallback": [],
     "collecting": [],
     "tracebacks": ["errors"],
     "extras": ["errors"],
     "version": [],
-    "prompt": ["errors", "compat.older", "compat.messages"],
+    "prompt": ["errors", "fallback"],
     "backend": ["prompt", "errors", "extras"],
     "backend_check": ["prompt", "backend", "errors"],
     "backend_http": ["prompt", "errors"],
@@ -43,8 +44,7 @@ MAY = {
         "threads",
         "collecting",
         "errors",
-        "compat.older",
-        "compat.answers",
+        "fallback",
     ],
     "tracing": [
         "prompt",
@@ -66,7 +66,7 @@ MAY = {
         "backend",
         "tracebacks",
         "errors",
-        "compat.older",
+        "fallback",
     ],
     "mcp": ["runtime", "prompt", "errors", "extras"],
     "config": [
@@ -76,7 +76,7 @@ MAY = {
         "tracebacks",
         "errors",
         "extras",
-        "compat.settings",
+        "fallback",
     ],
     "serving": [],
     "appl_backends": [
@@ -148,6 +148,17 @@ def test_imports_go_one_way(file: Path) -> None:
         if not any(name == ok or name.startswith(ok + ".") for ok in allowed)
     ]
     assert not wrong, f"{own} must not import {wrong}"
+
+
+def test_only_the_front_door_knows_the_names_of_appl_0_2() -> None:
+    door = {"__init__", "compat", "compositor", "const", "func", "types"}
+    rooms = {layer(file) for file in sources() if '"appl.compat' in file.read_text("utf-8")}
+    rooms |= {
+        layer(file)
+        for file in sources()
+        if any(name.startswith("appl.compat") for name in imported(file))
+    }
+    assert rooms == door
 
 
 def test_every_source_has_a_docstring_and_no_relative_import() -> None:

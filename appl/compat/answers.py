@@ -5,12 +5,13 @@ Invariant: an older spelling does what the newer one does, or it is told what to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass
+from collections.abc import Container
 from typing import Any
 
 from appl.compat.older import told_once
 from appl.errors import InvalidOption, UnknownOption, nearest
+from appl.fallback import MISSING
+from appl.runtime.frame import Scribe
 
 WORDS = {
     "server": "model",
@@ -39,6 +40,7 @@ def of_gen(extra: dict[str, Any], known: Container[str], typed: bool) -> dict[st
 
     Words that the backend has itself, *known*, are left. Retries are those of a *typed* answer.
     """
+    _check(extra, typed)
     found: dict[str, Any] = {}
     typed = typed or extra.get("response_model") is not None
     for old, new in WORDS.items():
@@ -49,6 +51,20 @@ def of_gen(extra: dict[str, Any], known: Container[str], typed: bool) -> dict[st
             if old != "_ctx":
                 told_once(f"gen({old}=…)", f"gen({new}=…)")
     return found
+
+
+def _check(extra: dict[str, Any], typed: bool) -> None:
+    given = extra.get("_ctx")
+    if given is not None and not isinstance(given, Scribe):
+        raise InvalidOption(
+            f"gen(_ctx=...) takes a PromptContext, got {given!r:.80}; for messages write "
+            "gen(messages=...)"
+        )
+    if typed and extra.get("response_model") is not None:
+        raise InvalidOption(
+            "gen(response_format=..., response_model=...): they are the same; leave out "
+            "response_model"
+        )
 
 
 def of_sampling(fields: dict[str, Any], extra: dict[str, Any], known: Container[str]) -> None:
@@ -76,8 +92,8 @@ def _asks(retries: Any) -> int:
     return retries + 1
 
 
-def replaced(option: str) -> str:
-    """``; today …`` for an option of APPL's ``gen`` that has gone, or an empty string."""
+def instead(option: str) -> str:
+    """A hint in place of the *option* of ``gen`` that has gone; an empty string for others."""
     found = _REPLACED.get(option)
     return f"; {found}" if found else ""
 
@@ -85,29 +101,22 @@ def replaced(option: str) -> str:
 # -- the calls of tools
 
 
-@dataclass(frozen=True, slots=True)
-class ListFilter:
-    """APPL's way to choose calls: a function of the list of them that returns those to run."""
+def filter_of(answer: Any, filter: Any, options: dict[str, Any]) -> Any:
+    """The filter of the tool calls of *answer* that *options* mean.
 
-    function: Callable[[list[Any]], Iterable[Any]]
-
-    def __call__(self, call: Any) -> bool:
-        return bool(list(self.function([call])))
-
-
-def of_tool_calls(filter: Any, older: dict[str, Any]) -> Any:
-    """What chooses the calls that ``run_tool_calls`` runs, with the *older* words for it."""
-    for name in older:
+    ``filter_fn`` is a function of the list of calls, which returns those to run.
+    """
+    for name in options:
         if name not in _TOOL_WORDS:
             known = ("filter", "parallel", "timeout")
             raise UnknownOption(f"run_tool_calls has no option {name!r}{nearest(name, known)}")
         told_once(f"run_tool_calls({name}=…)", _TOOL_WORDS[name])
-    function = older.get("filter_fn")
+    function = options.get("filter_fn")
     if function is None:
         return filter
     if filter is not None or not callable(function):
         raise InvalidOption("run_tool_calls(filter_fn=...) takes a function of the list of calls")
-    return ListFilter(function)
+    return list(function(list(answer.tool_calls))).__contains__
 
 
 _TOOL_WORDS = {
@@ -133,8 +142,6 @@ ATTRIBUTES = {
     "val": "g.result()",
 }
 """The attributes that APPL's answers have, and what is written for them today."""
-
-MISSING = object()
 
 
 def of_answer(answer: Any, value: Any, name: str) -> Any:

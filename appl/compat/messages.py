@@ -1,79 +1,51 @@
-"""What the messages and tool calls of APPL 0.2 have besides those of today.
+"""The attributes that messages and tool calls of APPL 0.2 have besides those of today.
 
-Invariant: nothing is kept here; each name gives what today's name gives.
+Invariant: each name gives what today's name gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from appl.compat.older import told_once
+from appl.fallback import MISSING
+from appl.prompt import Message, ToolCall
+
+ROLES = {"is_system": "system", "is_user": "user", "is_ai": "assistant", "is_tool": "tool"}
+"""The attributes that say whose message it is."""
 
 
-class OlderMessage:
-    """Older names of what a message has."""
-
-    __slots__ = ()
-    role: Any
-    content: str
-
-    @property
-    def is_system(self) -> bool:
-        """An older spelling of ``message.role == "system"``."""
-        return self._is("is_system", "system")
-
-    @property
-    def is_user(self) -> bool:
-        """An older spelling of ``message.role == "user"``."""
-        return self._is("is_user", "user")
-
-    @property
-    def is_ai(self) -> bool:
-        """An older spelling of ``message.role == "assistant"``."""
-        return self._is("is_ai", "assistant")
-
-    @property
-    def is_tool(self) -> bool:
-        """An older spelling of ``message.role == "tool"``."""
-        return self._is("is_tool", "tool")
-
-    def _is(self, name: str, role: str) -> bool:
-        told_once(f"message.{name}", f'message.role == "{role}"')
-        return bool(self.role == role)
-
-    def get_content(self, as_str: bool = False) -> str:
-        """An older spelling of ``content``."""
-        told_once("message.get_content()", "message.content")
-        return self.content
-
-    def get_dict(self, default_role: Any = None) -> dict[str, Any]:
-        """An older spelling of ``as_dict``."""
-        told_once("message.get_dict()", "message.as_dict()")
-        found: dict[str, Any] = self.as_dict()  # type: ignore[attr-defined]
-        return found
+def _get_content(message: Message) -> Callable[..., str]:
+    told_once("message.get_content()", "message.content")
+    return lambda as_str=False: message.content
 
 
-class OlderCall:
-    """Older names of what a tool call has."""
+def _get_dict(message: Message) -> Callable[..., dict[str, Any]]:
+    told_once("message.get_dict()", "message.as_dict()")
+    return lambda default_role=None: message.as_dict()
 
-    __slots__ = ()
 
-    @property
-    def args(self) -> str:
-        """The same as ``arguments``."""
-        found: str = self.arguments  # type: ignore[attr-defined]
-        return found
+def _dict_of_call(call: ToolCall) -> Callable[[], dict[str, Any]]:
+    told_once("call.get_dict()", "call.as_dict()")
+    return call.as_dict
 
-    def get_dict(self) -> dict[str, Any]:
-        """An older spelling of ``as_dict``."""
-        told_once("call.get_dict()", "call.as_dict()")
-        found: dict[str, Any] = self.as_dict()  # type: ignore[attr-defined]
-        return found
 
-    @classmethod
-    def from_dict(cls, call: Mapping[str, Any]) -> Any:
-        """The call of a chat completion server's dict: ``{"id", "function": {…}}``."""
-        function = call["function"]
-        make: Any = cls
-        return make(call["id"], function["name"], function["arguments"])
+OF_MESSAGE = {"get_content": _get_content, "get_dict": _get_dict}
+OF_CALL: dict[str, Callable[[ToolCall], Any]] = {
+    "args": lambda call: call.arguments,
+    "get_dict": _dict_of_call,
+}
+
+
+def of_message(message: Message, name: str) -> Any:
+    """The attribute *name* of *message*, or ``MISSING``."""
+    if name in ROLES:
+        told_once(f"message.{name}", f'message.role == "{ROLES[name]}"')
+        return message.role == ROLES[name]
+    return OF_MESSAGE[name](message) if name in OF_MESSAGE else MISSING
+
+
+def of_call(call: ToolCall, name: str) -> Any:
+    """The attribute *name* of the tool *call*, or ``MISSING``."""
+    return OF_CALL[name](call) if name in OF_CALL else MISSING

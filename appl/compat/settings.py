@@ -14,7 +14,7 @@ from appl.compat.servers import read as servers_of
 from appl.config.places import place_of
 from appl.errors import ConfigError, nearest
 
-KEYS = ("settings", "servers", "default_servers", "prompts", "metadata")
+KEYS: tuple[str, ...] = ("settings", "servers", "default_servers", "prompts", "metadata")
 _PAGE = "see docs/coming-from-appl.md"
 
 _SETTINGS: dict[str, tuple[str, ...]] = {

@@ -11,14 +11,20 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from appl.compat.older import told_once
+from appl.fallback import MISSING
+
 NAMES = (
     "params", "returns", "raises", "examples", "short_desc", "long_desc", "info", "to_str",
+    "openai_schema",
 )  # fmt: skip
 """The attributes of a tool that APPL has, and that have no other name today."""
 
 
 def of_tool(tool: Any, name: str) -> Any:
-    """What APPL calls *name* of *tool*."""
+    """The attribute *name* of *tool*, or ``MISSING``."""
+    if name not in NAMES:
+        return MISSING
     read: Callable[[Any], Any] = globals()[f"_{name}"]
     return read(tool)
 
@@ -75,6 +81,11 @@ def _short_desc(tool: Any) -> str:
 
 def _long_desc(tool: Any) -> str:
     return _documented(tool).long_description or ""
+
+
+def _openai_schema(tool: Any) -> Any:
+    told_once("tool.openai_schema", "tool.as_dict()")
+    return tool.as_dict()
 
 
 def _info(tool: Any) -> dict[str, Any]:

@@ -8,26 +8,23 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from appl import tracebacks
-from appl.compat.settings import KEYS as OLDER_KEYS
-from appl.compat.settings import translated
+from appl import fallback, tracebacks
 from appl.config import schedule
 from appl.config.aliases import Alias, alias_from
 from appl.config.files import find_file
+from appl.config.layout import SCHEDULE, TOP, check_known, of_today
 from appl.config.readers import Unshown
 from appl.config.trust import require_approval
 from appl.config.values import KEYS, Config, Secret
-from appl.errors import ConfigError, nearest
+from appl.errors import ConfigError
 from appl.prompt.secret import Secret as Concealed
 from appl.prompt.secret import conceal
 
 PREFIX = "APPL_"
-SCHEDULE = (*schedule.TABLES, schedule.PRICES)
-TABLES = ("models", "backends", *SCHEDULE)
 _SECRET = re.compile(r"(^|_)(key|secret|password|token|credential)$", re.IGNORECASE)
 IN_PROGRAM = ("appl.init", "argument")
 """Origins of settings that stand in no file, so that a secret among them may be given itself."""
@@ -51,9 +48,9 @@ class _Layers:
         self, values: Mapping[str, Any], origin: str, written: Callable[[str], str] | None = None
     ) -> None:
         """Lay *values* over what is there; *written* is how the user spells a key."""
-        values, notes = translated(values, origin)
+        values, notes = of_today(values, origin)
         self.notes += [note for note in notes if note not in self.notes]
-        _known(values, [*KEYS, *TABLES], origin)
+        check_known(values, origin)
         for key, value in values.items():
             if key == "backends":
                 self._backends(value, origin)
@@ -158,7 +155,8 @@ def init(**overrides: Any) -> None:
     present = {key: value for key, value in overrides.items() if value is not None}
     _Layers().take(present, "appl.init", "appl.init({}=…)".format)
     taken_back = [key for key, value in overrides.items() if value is None]
-    _known(taken_back, [*KEYS, *TABLES, *OLDER_KEYS], "appl.init")
+    others = () if set(TOP).issuperset(taken_back) else fallback.layouts().KEYS
+    check_known(taken_back, "appl.init", others)
     for key in taken_back:
         _overrides.pop(key, None)
     for key, value in present.items():
@@ -212,11 +210,3 @@ def _from_file(layers: _Layers, directory: Path) -> None:
     require_approval(found)
     if "home" in found.table:  # a relative folder is meant from where the file lies
         layers.values["home"] = found.path.parent / layers.values["home"]
-
-
-def _known(given: Iterable[str], known: list[str], origin: str) -> None:
-    for key in given:
-        if key not in known:
-            raise ConfigError(
-                f"{origin}: unknown key {key!r}{nearest(key, known)} (known: {', '.join(known)})"
-            )

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from appl.compat.settings import translated
 from appl.config.classes import Need, needs
 from appl.config.files import SettingsFile
+from appl.config.layout import of_today
 from appl.config.places import line_of
 from appl.config.state import private_names, read_private, remove_private, write_private
 from appl.config.values import SECRET_PARTS
@@ -65,7 +65,7 @@ def require_approval(file: SettingsFile) -> None:
 
 def requests(file: SettingsFile) -> list[Request]:
     """What in *file* needs approval."""
-    settings, _ = translated(file.table, str(file.path))
+    settings, _ = of_today(file.table, str(file.path))
     return [_request(file, each) for each in needs(settings, file.path.parent)]
 
 

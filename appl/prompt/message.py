@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NoReturn, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, cast, get_args
 
-from appl.compat.messages import OlderCall, OlderMessage
+from appl import fallback
 from appl.errors import InvalidOption, PromptTypeError, nearest
 from appl.prompt.media import Audio, Image, Media, as_media
 
@@ -21,7 +21,7 @@ Content = str | Image | Audio | list[Any] | tuple[Any, ...] | None
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class ToolCall(OlderCall):
+class ToolCall:
     """A tool that the model wants to be called; *arguments* is JSON text as the model wrote it.
 
     *args* is an older name of *arguments*.
@@ -45,12 +45,22 @@ class ToolCall(OlderCall):
         function = {"name": self.name, "arguments": self.arguments}
         return {"id": self.id, "type": "function", "function": function}
 
+    @classmethod
+    def from_dict(cls, call: Mapping[str, Any]) -> ToolCall:
+        """The call that ``as_dict`` shows."""
+        return as_tool_call(call)
+
+    if not TYPE_CHECKING:  # a misspelled name is an error of type checkers
+
+        def __getattr__(self, name: str) -> Any:
+            return fallback.attribute(self, name)
+
     def __str__(self) -> str:
         return f"[call {self.id}: {self.name}({self.arguments})]"
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class Message(OlderMessage):
+class Message:
     """One message of a conversation; ``content`` is its text.
 
     ``media`` are its images and sounds, each with the offset in ``content`` at which it stands.
@@ -89,6 +99,11 @@ class Message(OlderMessage):
         )
 
     __radd__ = __add__
+
+    if not TYPE_CHECKING:  # a misspelled name is an error of type checkers
+
+        def __getattr__(self, name: str) -> Any:
+            return fallback.attribute(self, name)
 
     @property
     def bare(self) -> bool:

@@ -11,11 +11,20 @@ from typing import Any
 
 from appl.compat.answers import ATTRIBUTES as OLDER_ATTRIBUTES
 from appl.compat.answers import WORDS as OLDER_OPTIONS
+from appl.compat.messages import OF_CALL, OF_MESSAGE, ROLES
 from appl.compat.tools import NAMES as TOOL_NAMES
 
+_OF_MESSAGE = {*OF_MESSAGE, *ROLES}
+OLDER_ATTRIBUTES_OF = {
+    "Tool": TOOL_NAMES,
+    "ToolCall": OF_CALL,
+    **dict.fromkeys(("BaseMessage", "Message", "AIMessage", "UserMessage"), _OF_MESSAGE),
+    **dict.fromkeys(("SystemMessage", "ToolMessage"), _OF_MESSAGE),
+}
+"""Attributes that are read where a class does not have them."""
 NAMES = Path(__file__).with_name("names.txt")
 OLDER_WORDS = {
-    "appl.ppl": {"comp", "include_docstring"},
+    "appl.ppl": {"comp", "include_docstring", "num_extra_wrappers"},
     "appl.gen": {*OLDER_OPTIONS, "top_logprobs", "max_completion_tokens"},
     "Generation.run_tool_calls": {"filter_fn", "executor_type", "log_results"},
     "appl.call": {"executor_type"},
@@ -80,6 +89,6 @@ def _has(kind: str, attribute: str) -> bool:
     answers = ("Generation", "CompletionResponse", "CallFuture")
     if kind in answers and attribute in OLDER_ATTRIBUTES:
         return True
-    if kind == "Tool" and attribute in TOOL_NAMES:
+    if attribute in OLDER_ATTRIBUTES_OF.get(kind, ()):
         return True
     return hasattr(owner, attribute) or attribute in getattr(owner, "__annotations__", {})

@@ -81,7 +81,7 @@ def test_a_tool_says_what_its_function_takes_and_returns() -> None:
         "Add numbers.", "Both of them.", [], {},
     )  # fmt: skip
     assert tool.to_str().startswith("def total(first: int, second: int = 2) -> int:\n")
-    with pytest.raises(AttributeError, match="a tool has no attribute 'parms'"):
+    with pytest.raises(AttributeError, match="object has no attribute 'parms'"):
         tool.parms
 
 

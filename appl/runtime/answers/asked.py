@@ -5,13 +5,13 @@ Invariant: whatever cannot be done is refused here, before there is a call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from os import PathLike
 from typing import Any
 
+from appl import fallback
 from appl.backend import Profile, Sampling
-from appl.compat.answers import of_gen, of_sampling
 from appl.errors import InvalidOption
 from appl.runtime.answers import choice, relay
 from appl.runtime.answers.demand import schema_for
@@ -27,18 +27,9 @@ from appl.runtime.answers.options import (
 )
 from appl.runtime.answers.shape import Shape, shape_of
 from appl.runtime.concurrency.future import finished
-from appl.runtime.frame import Frame, Scribe
+from appl.runtime.frame import Frame
 from appl.runtime.prompts.explicit import Said
 from appl.runtime.tools.toolbox import Toolbox
-
-
-def _check_context(given: Any) -> None:
-    if given is not None and not isinstance(given, Scribe):
-        raise InvalidOption(
-            f"gen(_ctx=...) takes a PromptContext, got {given!r:.80}; for messages write "
-            "gen(messages=...)"
-        )
-
 
 _READ = {"stop": stops, "stop_tokens": stop_ids}
 
@@ -141,13 +132,9 @@ class Asked:
 
     def _complete(self, frame: Frame) -> None:
         """Find the model, and let its default options fill in what was left open."""
-        if self.extra or isinstance(self.fields["logprobs"], bool):
-            of_sampling(self.fields, self.extra, frame.run.profile.options)
-            _check_context(self.extra.get("_ctx"))
-            words = of_gen(self.extra, frame.run.profile.options, self.shape is not None)
-            self.model = words.get("model", self.model)
-            self.messages = words.get("messages", self.messages)
-            self._shape_in_older_words(words)
+        known = frame.run.profile.options
+        if not self.extra.keys() <= known or isinstance(self.fields["logprobs"], bool):
+            self._in_other_words(known)
         model = frame.run.models.resolve(named(finished(self.model)) or frame.model)
         for name, value in model.options.items():
             if name not in self.fields:
@@ -156,13 +143,12 @@ class Asked:
                 self.fields[name] = stops(value) if name == "stop" else value
         self.model = model.name
 
-    def _shape_in_older_words(self, words: dict[str, Any]) -> None:
+    def _in_other_words(self, known: Set[str]) -> None:
+        """Read the options that are neither ours nor in *known*, those of the backend."""
+        words = fallback.names().options(self.fields, self.extra, known, self.shape is not None)
+        self.model = words.get("model", self.model)
+        self.messages = words.get("messages", self.messages)
         if "response_format" in words:
-            if self.shape is not None:
-                raise InvalidOption(
-                    "gen(response_format=..., response_model=...): they are the same; leave out "
-                    "response_model"
-                )
             self.shape_as(words["response_format"], self.max_asks)
         if self.max_asks is None:
             self.max_asks = words.get("max_asks")

@@ -57,7 +57,7 @@ class SelectOptions(CallOptions, total=False):
 if TYPE_CHECKING:
 
     class OpenAIOptions(TypedDict, total=False):
-        """Options in OpenAI's words, which ``gen`` takes too: see ``appl.compat.answers``."""
+        """Options in OpenAI's words, which ``gen`` takes too: ``appl.compat`` reads them."""
 
         top_logprobs: int | None
         max_completion_tokens: int | None

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from appl import fallback
 from appl.backend import Profile, Sampling
-from appl.compat.answers import replaced
 from appl.errors import InvalidOption, UnknownOption, Unsupported, nearest
 from appl.runtime.answers.gen_options import KNOWN, LIMITS
 from appl.runtime.concurrency.future import finished
@@ -43,7 +43,7 @@ _AS_TEXT = "; write a prompt as a statement before gen(), or as gen(messages=...
 def _check_known(name: str, profile: Profile) -> None:
     if name in profile.options:
         return
-    near = replaced(name) or nearest(name, (*sorted(KNOWN), *profile.options))
+    near = fallback.names().instead(name) or nearest(name, (*sorted(KNOWN), *profile.options))
     hint = _AS_TEXT if name in _TEXTS else near
     raise UnknownOption(f"gen() has no option {name!r}, nor has backend {profile.name!r}{hint}")
 

@@ -9,8 +9,8 @@ import importlib
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from appl import fallback
 from appl.backend import Response, Sample, TokenLogprob, Usage
-from appl.compat.answers import MISSING, of_answer, of_tool_calls
 from appl.errors import RunError
 from appl.prompt import AIMessage, ToolCall, ToolMessage
 
@@ -121,7 +121,8 @@ class Text(str):
         """Run the tools that the model called: see ``Generation.run_tool_calls``."""
         if self._tools is None:
             raise RunError("this was asked without tools: write gen(tools=[...])")
-        filter = of_tool_calls(filter, older)
+        if older:
+            filter = fallback.names().filter_of(self, filter, older)
         return self._tools.run(self.tool_calls, filter, parallel=parallel, timeout=timeout)
 
     @property
@@ -172,8 +173,8 @@ class Text(str):
     if not TYPE_CHECKING:  # a misspelled name is an error of type checkers
 
         def __getattr__(self, name: str) -> Any:
-            found = of_answer(self, self, name)
-            if found is MISSING:
+            found = fallback.names().attribute(self, self, name)
+            if found is fallback.MISSING:
                 raise AttributeError(_no_attribute(name, self.response_obj))
             return found
 

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
-from appl.compat.answers import MISSING, of_answer, of_tool_calls
+from appl import fallback
 from appl.prompt.notebook import Bundle, block
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency import clock
@@ -140,8 +140,8 @@ class Deferred(Proxy):
             try:
                 return getattr(value, name)
             except AttributeError:
-                found = of_answer(self, value, name)
-                if found is MISSING:
+                found = fallback.names().attribute(self, value, name)
+                if found is fallback.MISSING:
                     raise
                 return found
 
@@ -349,16 +349,16 @@ class Generation(Deferred, _Text, Generic[A_co]):  # type: ignore[misc]
         function, which nothing can stop, then goes on unheard. What goes wrong in a call stands in
         its message, which has an error then. In a coroutine ``await`` it.
         """
-        filter = of_tool_calls(filter, older)
+        options = {"parallel": parallel, "timeout": timeout, **older}
         if in_coroutine():
-            return self._arun_tool_calls(filter, parallel, timeout)  # type: ignore[return-value]
-        return self._text().run_tool_calls(filter, parallel=parallel, timeout=timeout)
+            return self._arun_tool_calls(filter, options)  # type: ignore[return-value]
+        return self._text().run_tool_calls(filter, **options)
 
     async def _arun_tool_calls(
-        self, filter: Filter | None, parallel: bool | None, timeout: float | None
+        self, filter: Filter | None, options: dict[str, Any]
     ) -> list[ToolMessage]:
         await awaited(self._pending)
-        running: Any = self._text().run_tool_calls(filter, parallel=parallel, timeout=timeout)
+        running: Any = self._text().run_tool_calls(filter, **options)
         return cast("list[ToolMessage]", await running)
 
     @property

@@ -24,7 +24,7 @@ from typing import (
     overload,
 )  # fmt: skip
 
-from appl.compat.older import told_once
+from appl import fallback
 from appl.compiler.names import program_of
 from appl.errors import InvalidOption
 from appl.runtime.concurrency.clock import First
@@ -83,23 +83,9 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
     A coroutine function runs as a task of the running loop.
     """
-    if _EXECUTOR in kwargs:
-        _without_executor(f, kwargs)
+    if not fallback.WORDS_OF_CALL.isdisjoint(kwargs):
+        kwargs = fallback.names().arguments(f, kwargs)
     return Future(start(f, args, kwargs))
-
-
-_EXECUTOR = "executor_type"
-
-
-def _without_executor(f: Any, kwargs: dict[str, Any]) -> None:
-    """An older word of ``call``: where *f* runs is no longer chosen."""
-    try:
-        own = _EXECUTOR in inspect.signature(f).parameters
-    except (TypeError, ValueError):
-        own = False
-    if not own:
-        del kwargs[_EXECUTOR]
-        told_once("call(executor_type=…)", "call(f, …)")
 
 
 def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pending:

@@ -7,7 +7,6 @@ predefined; the model can neither see nor set what was predefined.
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import json
 import weakref
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from appl.compat.older import told_once
+from appl import fallback
 from appl.compiler import program_of
 from appl.errors import InvalidOption, ToolError
 from appl.prompt.secret import Mask, Secret
@@ -81,17 +80,8 @@ class Tool:
         """The tool as OpenAI-compatible servers take it."""
         return {"type": "function", "function": self.schema()}
 
-    @property
-    def openai_schema(self) -> dict[str, Any]:
-        """An older spelling of :meth:`as_dict`."""
-        told_once("tool.openai_schema", "tool.as_dict()")
-        return self.as_dict()
-
     def __getattr__(self, name: str) -> Any:
-        older: Any = importlib.import_module("appl.compat.tools")
-        if name in older.NAMES:
-            return older.of_tool(self, name)
-        raise AttributeError(f"a tool has no attribute {name!r}")
+        return fallback.attribute(self, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, as Python would, with what is predefined."""

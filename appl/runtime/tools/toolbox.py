@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from appl.compat.answers import ListFilter
 from appl.errors import InvalidOption, ToolError, nearest
 from appl.prompt import ToolCall, ToolMessage
 from appl.runtime.answers.options import check_number
@@ -82,10 +81,7 @@ class Toolbox:
             raise InvalidOption(
                 f"run_tool_calls(filter=...) takes a function of a call, got {filter!r:.80}"
             )
-        if isinstance(filter, ListFilter):
-            chosen = list(filter.function(list(calls)))
-        else:
-            chosen = [call for call in calls if filter is None or filter(call)]
+        chosen = [call for call in calls if filter is None or filter(call)]
         found = [(call, self.get(call.name)) for call in chosen]
         for _, tool in found:
             if tool is not None:

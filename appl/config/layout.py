@@ -1,0 +1,36 @@
+"""The names at the top of the settings, and settings that are laid out in another way.
+
+Invariant: what is read on has the layout of today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from appl import fallback
+from appl.config import schedule
+from appl.config.values import KEYS
+from appl.errors import ConfigError, nearest
+
+SCHEDULE = (*schedule.TABLES, schedule.PRICES)
+TABLES = ("models", "backends", *SCHEDULE)
+TOP = (*KEYS, *TABLES)
+"""All names at the top."""
+
+
+def of_today(values: Mapping[str, Any], origin: str) -> tuple[Mapping[str, Any], list[str]]:
+    """*values* in the layout of today, and notes on those that have no meaning."""
+    if set(TOP).issuperset(values):
+        return values, []
+    return fallback.layouts().translated(values, origin)
+
+
+def check_known(names: Iterable[str], origin: str, others: Iterable[str] = ()) -> None:
+    """Refuse a name that is neither at the top nor among *others*. Raises ``ConfigError``."""
+    known = (*TOP, *others)
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"{origin}: unknown key {name!r}{nearest(name, known)} (known: {', '.join(known)})"
+            )

@@ -1,0 +1,74 @@
+"""The modules that answer for names, options and settings which nothing else here knows.
+
+Invariant: this imports nothing. ``appl`` says where the modules are; the first question loads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Set
+from typing import Any, Final, Protocol
+
+MISSING: Final = object()
+"""The value of an attribute that does not exist."""
+
+WORDS_OF_CALL = frozenset({"executor_type"})
+"""Arguments of ``call`` that may be meant for ``call`` itself."""
+
+
+class Names(Protocol):
+    """Knows other names of attributes and options."""
+
+    def attribute(self, owner: Any, value: Any, name: str) -> Any:
+        """The attribute *name* of *owner*, whose value is *value*; or ``MISSING``."""
+
+    def options(
+        self, fields: dict[str, Any], extra: dict[str, Any], known: Set[str], typed: bool
+    ) -> dict[str, Any]:
+        """Put what *extra* says of the sampling into *fields*; return the other options.
+
+        Both are taken out of *extra*. The names in *known* are the backend's own, and stay.
+        *typed* says that there is a ``response_format``.
+        """
+
+    def instead(self, option: str) -> str:
+        """A hint in place of the *option* of ``gen``; an empty string if there is none."""
+
+    def filter_of(self, answer: Any, filter: Any, options: dict[str, Any]) -> Any:
+        """The filter that *options* of ``run_tool_calls`` mean. Raises ``UnknownOption``."""
+
+    def arguments(self, f: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The *arguments* of ``call`` that are meant for *f*."""
+
+    def decorator(self, options: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
+        """The *options* of ``ppl`` under the names in *known*. Raises ``UnknownOption``."""
+
+    def context(self, ctx: str, known: Collection[str]) -> str:
+        """The context in *known* that ``ppl(ctx=…)`` means; *ctx* itself if there is none."""
+
+
+class Layouts(Protocol):
+    """Knows another layout of the settings, with these ``KEYS`` at its top."""
+
+    KEYS: tuple[str, ...]
+
+    def translated(
+        self, values: Mapping[str, Any], origin: str
+    ) -> tuple[Mapping[str, Any], list[str]]:
+        """*values* in the layout of today, and notes on those that have no meaning."""
+
+
+names: Callable[[], Names]
+"""The module that knows other names."""
+
+layouts: Callable[[], Layouts]
+"""The module that knows another layout of the settings."""
+
+
+def attribute(owner: Any, name: str) -> Any:
+    """The attribute *name* that the class of *owner* does not have. Raises ``AttributeError``."""
+    special = name.startswith("__")  # Python looks for these in every object
+    found = MISSING if special else names().attribute(owner, owner, name)  # noqa: F821 - set by appl
+    if found is MISSING:
+        kind = type(owner).__name__
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=owner)
+    return found
