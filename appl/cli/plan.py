@@ -44,7 +44,8 @@ def command(given: Options) -> int:
     Follows a @ppl function and those it calls without running them, and prints the tree of their
     prompts: what is shared by which calls, how many calls there are, and how many tokens of
     constant text need not be computed again. Values given as --name value fix the number of rounds
-    of loops over them. Ordinary functions are not followed.
+    of loops over them. A function that is not followed, but may ask a model, is named, and the
+    number of calls is then what there is at least.
     """
     prog, words = f"appl plan {given.target}", list(given.arguments)
     json = given.json or peek(words, options_of(command), prog).json
@@ -127,14 +128,13 @@ def _text(
     graph = plan.graph
     yield f"plan of {graph.name}  {graph.file}:{graph.line}"
     if not plan.sites:
-        yield "  no call of a model was found; calls in ordinary functions are not followed"
+        yield "  no call of a model was found"
     for child in plan.root.children.values():
         yield from _branch(child, 1, size)
     for site in plan.root.ends:
         yield f"  → {_call(site)}"
     yield ""
-    calls = _sum(plan.sites)
-    yield f"calls: {calls}"
+    yield f"calls: {_calls(plan)}"
     if counted.sent:
         part = "" if counted.complete else "of the constant text whose number is known, "
         saved = counted.sent - counted.computed
@@ -191,6 +191,13 @@ def _times(loops: tuple[Factor, ...]) -> str:
     return str(count) if count is not None and loops else " × ".join(f.written for f in loops)
 
 
+def _calls(plan: PrefixPlan) -> str:
+    """How many calls there are; the sure ones, where others cannot be known."""
+    if not plan.unknown:
+        return _sum(plan.sites)
+    return f"at least {_sum(tuple(site for site in plan.sites if site.certain))}"
+
+
 def _sum(sites: tuple[CallSite, ...]) -> str:
     fixed = sum(site.calls for site in sites if site.calls is not None)
     open_ones = [_times(site.loops) for site in sites if site.calls is None]
@@ -211,7 +218,7 @@ def _data(
         "line": plan.graph.line,
         "unit": unit,
         "calls": counted.calls,
-        "calls_written": _sum(plan.sites),
+        "calls_written": _calls(plan),
         "sent": counted.sent,
         "computed": counted.computed,
         "complete": counted.complete,

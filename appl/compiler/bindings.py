@@ -6,8 +6,10 @@ Invariant: a name that any scope inside the function binds is listed, so that "n
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from types import UnionType
 
 from appl.compiler.nodes import LEAVES
 
@@ -27,6 +29,24 @@ class Survey:
     rooted: set[str] = field(default_factory=set)  # bound in the function's own scope
     bindings: list[tuple[str, ast.expr | None]] = field(default_factory=list)
     yields: bool = False  # the function itself is a generator
+
+    @property
+    def aliases(self) -> dict[str, ast.expr]:
+        """The function's own names that are bound once, to what another name stands for."""
+        return dict(self._once(ast.Name | ast.Attribute))
+
+    @property
+    def lambdas(self) -> set[str]:
+        """The function's own names that are bound once, to a lambda."""
+        return {name for name, _ in self._once(ast.Lambda)}
+
+    def _once(self, kind: type | UnionType) -> Iterator[tuple[str, ast.expr]]:
+        """The function's own names that are bound once, to an expression of that *kind*."""
+        times = Counter(name for name, _ in self.bindings)
+        for name, value in self.bindings:
+            once = times[name] == 1 and name in self.rooted
+            if once and value is not None and isinstance(value, kind):
+                yield name, value
 
     def bind(self, name: str | None, value: ast.expr | None, rooted: bool) -> None:
         if name is None:

@@ -6,13 +6,17 @@ Invariant: recognised by object wherever an object can be had, by name only wher
 from __future__ import annotations
 
 import ast
-from collections import ChainMap
+import inspect
+import re
+from collections import ChainMap, Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
 
+from appl.compiler.bindings import Survey
 from appl.compiler.names import UNKNOWN, Names, is_ppl, origin, outer_names, program_of
+from appl.compiler.reach import may_reach
 from appl.compiler.source import Module
 
 _ROLES = ("AIRole", "UserRole", "SystemRole", "ToolRole")
@@ -44,23 +48,39 @@ _BY_ORIGIN = {
     "iter": "keeps",
     **{name: "message" for name in ("SystemMessage", "UserMessage", "AIMessage", "ToolMessage")},
 }
+ASKING = ("gen", "select")
+OTHERS = ("plain", "unknown")
+"""The kinds of what is neither appl's own nor a prompt function."""
 _BY_NAME = ("gen", "select", "grow", "records", "convo", *_ROLES, *_COMPOSITORS)
 _KEEPS = frozenset({"len", "zip", "enumerate", "reversed", "isinstance", "id", "type"})
 _HOLDERS = frozenset({"list", "tuple", "dict", "deque", "SimpleNamespace"})
+_ORDINARY = frozenset(
+    name
+    for kind in (str, bytes, int, float, list, tuple, dict, set, re.Match, re.Pattern)
+    for name in dir(kind)
+) | {"cancel", "done", "render", "result", "run_tool_calls"}
+"""Methods of Python's own values and of answers, which ask no model."""
 STORES = frozenset({"append", "extend", "insert", "appendleft", "setdefault", "update", "put"})
 
 
 @dataclass(slots=True)
 class Callees:
-    """Recognises calls; ``programs`` and ``methods`` are names of prompt functions close by."""
+    """Recognises calls; ``programs`` and ``methods`` are names of prompt functions close by.
+
+    Of the functions inside, ``nested`` are the prompt functions, ``local`` are the others.
+    """
 
     names: Names
     programs: Collection[str] = ()
     methods: Collection[str] = ()
     nested: set[str] = field(default_factory=set)
+    local: set[str] = field(default_factory=set)
 
     def kind(self, func: ast.expr) -> str:
-        """The kind of a callee: ``gen``, ``program``, ``role``, …; ``keeps`` if it never waits."""
+        """The kind of a callee: ``gen``, ``program``, ``role``, …; ``keeps`` if it never waits.
+
+        ``unknown`` is a function that may ask a model, ``plain`` any other.
+        """
         value = self.names.object_of(func)
         if value is UNKNOWN:
             return self._by_name(func)
@@ -69,12 +89,18 @@ class Callees:
         if known := _published(value):
             return known
         name = getattr(value, "__name__", "")
-        return "keeps" if name in _KEEPS or name in _HOLDERS else "plain"
+        if name in _KEEPS or name in _HOLDERS:
+            return "keeps"
+        return "unknown" if may_ask(value) else "plain"
 
     def name(self, func: ast.expr) -> str:
         """The name under which appl publishes the callee, else the name in the source."""
         published = origin(self.names.object_of(func))
         return published or str(getattr(func, "attr", getattr(func, "id", "")))
+
+    def written(self, func: ast.expr) -> str:
+        """The name under which *func* is known outside of the function."""
+        return ast.unparse(self.names.meaning(func))
 
     def ctx(self, func: ast.expr) -> str:
         """The prompt mode of a prompt function; an empty string if it is not known."""
@@ -85,13 +111,26 @@ class Callees:
         if isinstance(func, ast.Name):
             if func.id in self.programs or func.id in self.nested:
                 return "program"
-            return _BY_ORIGIN[func.id] if func.id in _BY_NAME else "plain"
-        if isinstance(func, ast.Attribute):
-            if func.attr in STORES:
-                return "stores"
-            receiver = isinstance(func.value, ast.Name) and func.value.id in ("self", "cls")
-            return "program" if receiver and func.attr in self.methods else "plain"
-        return "plain"
+            if func.id in _BY_NAME:
+                return _BY_ORIGIN[func.id]
+            hidden = self.names.is_open(func.id) and func.id not in self.local
+            return "unknown" if hidden else "plain"
+        return self._of_attribute(func) if isinstance(func, ast.Attribute) else "unknown"
+
+    def _of_attribute(self, func: ast.Attribute) -> str:
+        if func.attr in STORES:
+            return "stores"
+        receiver = isinstance(func.value, ast.Name) and func.value.id in ("self", "cls")
+        if receiver and func.attr in self.methods:
+            return "program"
+        owner = self.names.object_of(func.value)
+        if func.attr in _ORDINARY or isinstance(owner, ModuleType):
+            return "plain"
+        found = UNKNOWN if owner is UNKNOWN else inspect.getattr_static(owner, func.attr, UNKNOWN)
+        if found is UNKNOWN:
+            return "unknown"
+        found = getattr(found, "__func__", found)
+        return "program" if is_program(found) else "unknown" if may_ask(found) else "plain"
 
 
 def _published(value: Any) -> str | None:
@@ -125,6 +164,11 @@ def _ctx_of(program: Any) -> str:
     return str(getattr(program_of(program), "ctx", ""))
 
 
+def may_ask(value: Any) -> bool:
+    """Whether a function that is no prompt function may ask a model."""
+    return may_reach(value, lambda each: is_program(each) or _published(each) in ASKING)
+
+
 def lasting_names(f: FunctionType) -> Mapping[str, Any]:
     """The names that *f* sees from outside, without keeping alive what its cells hold."""
     outer = outer_names(f)
@@ -137,20 +181,39 @@ def _stand_in(value: Any) -> Any:
         return Published(getattr(value, "__name__", ""), program=True, ctx=_ctx_of(value))
     if name := origin(value):
         return Published(name)
-    return value if isinstance(value, ModuleType) else UNKNOWN
+    if isinstance(value, ModuleType):
+        return value
+    return _plain if callable(value) and not may_ask(value) else UNKNOWN
+
+
+def _plain() -> None:
+    """Stands for a function that asks no model, and does not keep it alive."""
 
 
 def static_names(module: Module) -> dict[str, Any]:
     """A file's imports from appl and its prompt functions, by name, found without running it."""
     found = _imports(module.tree)
-    names = Names(frozenset(), found)
+    names = Names(Survey(), found)
     for each in module.functions.values():
         if each.path == each.node.name:
             for decorator in each.node.decorator_list:
                 if is_ppl(decorator, names):
                     ctx = str(constant_options(decorator).get("ctx", "new"))
                     found[each.path] = Published(each.path, program=True, ctx=ctx)
-    return found
+    return found | _aliases(module.tree, names)
+
+
+def _aliases(tree: ast.Module, names: Names) -> dict[str, Any]:
+    """Names at the top level that are bound once, to another that is known."""
+    pairs = [
+        (target.id, names.object_of(node.value))
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    ]
+    times = Counter(name for name, _ in pairs)
+    return {name: value for name, value in pairs if times[name] == 1 and value is not UNKNOWN}
 
 
 def constant_options(decorator: ast.expr) -> dict[str, object]:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from appl.compiler.bindings import survey
-from appl.compiler.callee import Callees
+from appl.compiler.callee import ASKING, Callees
 from appl.compiler.dedent import parts_of, text_of
 from appl.compiler.flow import NOTHING, FlowState, Provenance, Sketch
 from appl.compiler.ir import Graph, verify
@@ -65,6 +65,7 @@ class _Builder:
         self.loops: list[list[FlowState]] = []
         self.functions: dict[str, tuple[Provenance, frozenset[int]]] = {}
         self.returned: list[Provenance] | None = None  # what a nested function returns
+        callees.local |= survey(found.node).lambdas
 
     def parameters(self, node: Def) -> None:
         for label, arg in _parameters(node.args):
@@ -341,6 +342,7 @@ class _Builder:
         if any(is_ppl(decorator, self.callees.names) for decorator in node.decorator_list):
             self.callees.nested.add(node.name)
             return
+        self.callees.local.add(node.name)
         documented = docstring_of(node, self.source) is not None
         with self._called_later(node, node.name) as returned:
             self.block(node.body[documented:])
@@ -491,6 +493,8 @@ class _Builder:
         values = [*node.args, *(keyword.value for keyword in node.keywords)]
         if kind in _CALLS:
             return self._started(kind, node, self._union(values))
+        if kind == "unknown" or (kind == "plain" and self._hands_on(node, values)):
+            return self._unknown(node, values)
         if kind == "grow":
             self._add("say", node, _code(node), self._union(values))
             return NOTHING
@@ -505,23 +509,49 @@ class _Builder:
         ctx = self.callees.ctx(node.func) if kind == "program" else ""
         number = self.node(kind, node, _code(node), arguments, prompted=ctx != "new")
         draft = self.sketch.drafts[number]
-        draft.callee, draft.over = _callee(kind, node)
+        draft.callee, draft.over = self._callee(kind, node)
         draft.ctx = ctx
         self.state.waited -= {number}
         if ctx == "same":
             self.state.prompt = frozenset({number})
         return Provenance(frozenset({number}), kind != "map")
 
+    def _callee(self, kind: str, node: ast.Call) -> tuple[str, str]:
+        """The function that a call starts, and the items it is started for."""
+        if kind == "program":
+            return self.callees.written(node.func), ""
+        if kind in ("call", "map") and node.args and not isinstance(node.args[0], ast.Starred):
+            over = ast.unparse(node.args[1]) if kind == "map" and len(node.args) > 1 else ""
+            return self.callees.written(node.args[0]), over
+        return "", ""
+
     def _ordinary(self, node: ast.Call, values: list[ast.expr]) -> Provenance:
         """The value of a call of any other function, which gets finished values."""
         func = node.func
-        base = self.value(func) if isinstance(func, ast.Attribute) else NOTHING
-        arguments = self.wait(self._union(values), node, f"argument of {_code(func)}()")
         known = self.functions.get(func.id) if isinstance(func, ast.Name) else None
         if known is None:
-            return (base | arguments).held()
+            return self._passed(node, values).held()
         self.state.prompt |= known[1]
-        return known[0] | arguments
+        return known[0] | self._passed(node, values)
+
+    def _passed(self, node: ast.Call, values: list[ast.expr]) -> Provenance:
+        """What an ordinary function gets, finished."""
+        func = node.func
+        base = self.value(func) if isinstance(func, ast.Attribute) else NOTHING
+        return base | self.wait(self._union(values), node, f"argument of {_code(func)}()")
+
+    def _hands_on(self, node: ast.Call, values: list[ast.expr]) -> bool:
+        """Whether an ordinary function gets one that asks a model, and may call it."""
+        named = (each for each in values if isinstance(each, ast.Name | ast.Attribute))
+        asked = any(self.callees.kind(each) in (*ASKING, "program") for each in named)
+        return asked and self.callees.name(node.func) != "partial"
+
+    def _unknown(self, node: ast.Call, values: list[ast.expr]) -> Provenance:
+        """A call of a function that may ask a model."""
+        passed = self._passed(node, values)
+        number = self.node("unknown call", node, _code(node), passed, prompted=True)
+        self.sketch.drafts[number].callee = ast.unparse(node.func)
+        return Provenance(passed.ids | {number}).held()
 
     @contextmanager
     def inside(self, kind: str, place: Any, label: str) -> Iterator[None]:
@@ -578,16 +608,6 @@ _EXPRESSIONS: dict[type[ast.expr], Callable[[_Builder, Any], Provenance]] = {
     ast.Lambda: _Builder._lambda,
     ast.Call: _Builder._call,
 }
-
-
-def _callee(kind: str, node: ast.Call) -> tuple[str, str]:
-    """The function that a call starts, and the items it is started for."""
-    if kind == "program":
-        return ast.unparse(node.func), ""
-    if kind in ("call", "map") and node.args and not isinstance(node.args[0], ast.Starred):
-        over = ast.unparse(node.args[1]) if kind == "map" and len(node.args) > 1 else ""
-        return ast.unparse(node.args[0]), over
-    return "", ""
 
 
 def _parameters(args: ast.arguments) -> Iterator[tuple[str, ast.arg]]:

@@ -145,6 +145,7 @@ OPS = {
         Op("call", "a function runs beside the program", future=True, reads=True),
         Op("map", "a function runs for each of many items", future=True, reads=True),
         Op("program", "another prompt function is called", future=True, reads=True, adds=True),
+        Op("unknown call", "a function that may ask a model, as far as is known", reads=True),
         Op("prompt", "the prompt becomes a value", reads=True),
         Op("wait", "the program stops until the value is there", needs_input=True),
         Op("yield", "a value is handed to the consumer of the generator"),

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from appl.compiler import rules, serial_calls, unprotected_calls
-from appl.compiler.bindings import survey
+from appl.compiler.bindings import Survey, survey
 from appl.compiler.callee import Callees, constant_options, static_names
 from appl.compiler.graph import build
 from appl.compiler.ir import Graph
@@ -109,7 +109,7 @@ def _hint(lines: Sequence[str], error: SyntaxError) -> str:
 
 def _findings(module: Module) -> Iterator[LintFinding]:
     outer = static_names(module)
-    prompted = _prompted(module, Names(frozenset(), outer))
+    prompted = _prompted(module, Names(Survey(), outer))
     facts = Facts.of(module, {each.path for group in prompted.values() for each in group})
     spans = [(each.node.lineno, each.node.end_lineno or 0) for g in prompted.values() for each in g]
 
@@ -120,7 +120,7 @@ def _findings(module: Module) -> Iterator[LintFinding]:
     called = {owner: {each.node.name for each in group} for owner, group in prompted.items()}
     graphs: Graphs = {}
     for found in module.functions.values():
-        names = Names(frozenset(survey(found.node).bound), outer)
+        names = Names(survey(found.node), outer)
         decorator = next((d for d in found.node.decorator_list if is_ppl(d, names)), None)
         if decorator is None and not inside(found):
             yield from rules.unprompted(found, Callees(names))

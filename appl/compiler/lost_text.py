@@ -10,6 +10,7 @@ import linecache
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from appl.compiler.bindings import Survey
 from appl.compiler.callee import static_names
 from appl.compiler.dedent import is_triple_quoted
 from appl.compiler.names import Names, is_ppl, origin
@@ -53,7 +54,7 @@ def caller_at(file: str, line: int) -> Caller | None:
     around = [each for each in module.functions.values() if _holds(each.node, line)]
     if not around:
         return None
-    plain, names = plain_functions(module), Names(frozenset(), static_names(module))
+    plain, names = plain_functions(module), Names(Survey(), static_names(module))
     found = max(around, key=lambda each: each.node.lineno)
     prompted = any(is_ppl(each, names) for each in found.node.decorator_list)
     return Caller(found, prompted, plain)
@@ -65,7 +66,7 @@ def _holds(node: Def, line: int) -> bool:
 
 def plain_functions(module: Module) -> dict[str, Def]:
     """The functions at the top level of a file that are no prompt functions."""
-    names = Names(frozenset(), static_names(module))
+    names = Names(Survey(), static_names(module))
     return {
         each.path: each.node
         for each in module.functions.values()

@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
+from appl.compiler.bindings import Survey
+from appl.compiler.nodes import copied
+
 
 @final
 class Unknown:
@@ -22,20 +25,33 @@ UNKNOWN: Final = Unknown()
 
 
 class Names:
-    """The names of one function: those it binds itself, and those it sees from outside."""
+    """The names of one function: those it binds itself, and those it sees from outside.
 
-    def __init__(self, bound: frozenset[str], outer: Mapping[str, Any]) -> None:
-        self._bound, self._outer = bound, outer
+    A name that it binds once, to another name, stands for the same object.
+    """
+
+    def __init__(self, survey: Survey, outer: Mapping[str, Any]) -> None:
+        self._bound, self._aliases, self._outer = survey.bound, survey.aliases, outer
 
     def object_of(self, node: ast.expr) -> Any:
         """The object of a global or closed-over name, or of a module's attribute."""
+        node = self.meaning(node)
         if isinstance(node, ast.Name):
             return self._named(node.id)
         if isinstance(node, ast.Attribute):
             owner = self.object_of(node.value)
             if isinstance(owner, ModuleType):
-                return _member(owner, node.attr)
+                return module_member(owner, node.attr)
         return UNKNOWN
+
+    def meaning(self, node: ast.expr, seen: frozenset[str] = frozenset()) -> ast.expr:
+        """*node*, or the expression that its name stands for; the names in *seen* do not count."""
+        if isinstance(node, ast.Name) and node.id in self._aliases and node.id not in seen:
+            return self.meaning(self._aliases[node.id], seen | {node.id})
+        if isinstance(node, ast.Attribute):
+            owner = self.meaning(node.value, seen)
+            return node if owner is node.value else copied(node, value=owner)
+        return node
 
     def is_builtin(self, name: str) -> bool:
         """True if *name* means Python's own builtin."""
@@ -46,6 +62,10 @@ class Names:
             return UNKNOWN
         found = self._outer.get(name, UNKNOWN)
         return getattr(builtins, name, UNKNOWN) if found is UNKNOWN else found
+
+    def is_open(self, name: str) -> bool:
+        """Whether *name* stands for an object that only the running program has."""
+        return name in self._bound or self._outer.get(name) is UNKNOWN
 
 
 def program_of(f: Any) -> Any:
@@ -65,7 +85,7 @@ def outer_names(f: FunctionType) -> Mapping[str, Any]:
     return ChainMap({name: _content(cell) for name, cell in cells}, f.__globals__)
 
 
-def _member(module: ModuleType, name: str) -> Any:
+def module_member(module: ModuleType, name: str) -> Any:
     """A loaded member of *module*; only our own package is asked to load a missing one."""
     if module.__name__ == "appl":
         return getattr(module, name, UNKNOWN)

@@ -56,7 +56,7 @@ class _Compiled:
         self.either_docstring = bool(options.docstring_as)
         self.kind: Kind = kind_of(f)
         self.docstring = docstring_of(found.node, found.source, self.either_docstring)
-        names = Names(frozenset(survey(found.node).bound), outer_names(f))
+        names = Names(survey(found.node), outer_names(f))
         self.notes = notes_of(found, names, keeps=options.ctx != "new")
         self._placed: tuple[Hooks, CodeType] | None = None
 
@@ -97,7 +97,7 @@ def graph_of_found(
     found: FunctionSource, outer: Mapping[str, Any], kind: str, either_docstring: bool = False
 ) -> Graph:
     """The call graph of a ``def`` that sees the names *outer*."""
-    names = Names(frozenset(survey(found.node).bound), outer)
+    names = Names(survey(found.node), outer)
     prompted = [
         each.node.name
         for each in peers(found)
@@ -139,7 +139,7 @@ def rebuild(f: FunctionType, translated: Translated, hooks: Hooks) -> FunctionTy
 def lowered_from(f: FunctionType, found: FunctionSource, options: CompilerOptions) -> Lowered:
     """Fence, lower, verify."""
     bindings = survey(found.node)
-    names = Names(frozenset(bindings.bound), outer_names(f))
+    names = Names(bindings, outer_names(f))
     fence(found, names, f, ctx=options.ctx, parallel=options.parallel)
     lowered = lower(
         found, names, PlainValues(names, bindings), quiet_docstring=bool(options.docstring_as)

@@ -94,7 +94,7 @@ class PrefixPlan:
     sites: tuple[CallSite, ...]
     root: Prefix
     unknown: tuple[str, ...]
-    """What could not be followed: functions without a graph, recursion."""
+    """What could not be followed, and may ask a model: such functions, and recursion."""
 
 
 def product(loops: tuple[Factor, ...]) -> int | None:
@@ -156,6 +156,8 @@ class _Walker:
                 return
             if node.op in ("gen", "select"):
                 self._site(here, node)
+            elif node.op == "unknown call":
+                self.unknown[f"{node.callee} (line {node.line})"] = None
             elif node.callee and OPS[node.op].future:
                 self._call(here, node)
 
@@ -435,4 +437,5 @@ def totals(plan: PrefixPlan, size: Size) -> PlanTotals:
         sent += tokens * calls
         computed += tokens * min(variants, calls)
     grows = any(site.grows or not site.certain for site in plan.sites)
-    return PlanTotals(plan.root.calls(), sent, computed, complete and not grows)
+    calls = None if plan.unknown else plan.root.calls()
+    return PlanTotals(calls, sent, computed, complete and not grows)

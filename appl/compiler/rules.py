@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from appl.compiler.bindings import survey
-from appl.compiler.callee import Callees, constant_options
+from appl.compiler.callee import OTHERS, Callees, constant_options
 from appl.compiler.ir import OPS, Graph, GraphRegion, Node
 from appl.compiler.lost_text import (
     Caller,
@@ -141,7 +141,7 @@ class Subject:
         silent = known is not None and not any(
             isinstance(each, ast.Return) and each.value is not None for each in ast.walk(known)
         )
-        return not silent and name != "print" and self.callees.kind(call.func) == "plain"
+        return not silent and name != "print" and self.callees.kind(call.func) in OTHERS
 
 
 def finding_at(file: str, rule: str, node: Any, message: str, hint: str) -> LintFinding:
@@ -507,7 +507,7 @@ def accidental_text(subject: Subject) -> Iterator[LintFinding]:
         call = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(call, ast.Await):
             call = call.value
-        if not isinstance(call, ast.Call) or subject.callees.kind(call.func) != "plain":
+        if not isinstance(call, ast.Call) or subject.callees.kind(call.func) not in OTHERS:
             continue
         why = _returns_text(subject, call.func)
         if why:

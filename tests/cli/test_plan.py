@@ -75,3 +75,29 @@ def test_a_long_prompt_is_no_deep_recursion(project: Project) -> None:
     assert "calls: 1" in project.appl("plan", "p.py:f").out
     prefixes = project.appl("plan", "p.py:f", "--json").data["prefixes"]
     assert len(prefixes) == 2000 and prefixes[1999]["parent"] == 1998
+
+
+def test_calls_that_are_not_known_are_told_and_the_number_is_a_least_one(project: Project) -> None:
+    program = """\
+from appl import gen, ppl
+
+@ppl
+def aliased():
+    g = gen
+    return [g() for _ in range(3)]
+
+@ppl
+def open_ended(ask):
+    gen()
+    ask()
+    if ask:
+        gen()
+"""
+    project.write("p.py", program)
+    assert "calls: 3" in project.appl("plan", "p.py:aliased").out
+    shown = project.appl("plan", "p.py:open_ended").out
+    assert "calls: at least 1\n" in shown and "not followed: ask (line 11)" in shown
+    data = project.appl("plan", "p.py:open_ended", "--json").data
+    assert (data["calls"], data["calls_written"]) == (None, "at least 1")
+    drawn = project.appl("graph", "p.py:open_ended").out
+    assert "unknown call ask()" in drawn

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import linecache
 import textwrap
 from typing import Any
 
 import pytest
 
-from appl.compiler import compile_graph, translate
+from appl.compiler import compile_graph, graph_of, translate
 from appl.compiler.callee import Published
 from appl.compiler.ir import OPS, Graph, GraphRegion, InvalidGraph, Node, verify
 
@@ -396,7 +397,7 @@ def test_methods_of_the_same_class_are_prompt_functions() -> None:
     """
     talk = define(source)().talk
     ops = [node.op for node in compile_graph(talk).nodes]
-    assert ops == ["param", "program", "return"]
+    assert ops == ["param", "program", "unknown call", "return"]
 
 
 def test_a_closed_over_prompt_function_is_recognised() -> None:
@@ -563,3 +564,103 @@ def test_a_notebook_gets_the_text_escaped_and_a_drawing() -> None:
     assert bundle["text/plain"] == graph.text()
     assert "<b>" not in bundle["text/html"] and "&lt;b&gt;" in bundle["text/html"]
     assert bundle["text/markdown"].startswith("```mermaid\nflowchart TD\n")
+
+
+HEAD = """
+    import functools, json
+    import appl
+    from appl import gen, ppl
+
+    def asks(x): return gen(messages=x)
+    def passes_on(x): return asks(x) + "!"
+    def tidies(x): return json.dumps(x.strip())
+
+    class Agent:
+        def plain(self): return 1
+        @ppl
+        def talk(self): return gen()
+
+    agent = Agent()
+
+    @ppl
+    def ask(q): return gen()
+"""
+
+
+def calls(body: str, arguments: str = "x") -> list[str]:
+    """The calls in the graph of a prompt function of this *body*, with what they call."""
+    lines = "".join(f"        {line}\n" for line in body.splitlines())
+    made = compile_graph(define(f"{HEAD}\n    @ppl\n    def f({arguments}):\n{lines}"))
+    ops = ("gen", "program", "unknown call", "call", "map")
+    return [f"{node.op} {node.callee}".strip() for node in made.nodes if node.op in ops]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("g = gen\n[g() for _ in range(3)]", ["gen"]),
+        ("a = ask\nb = a\nb(x)", ["program ask"]),
+        ("library = appl\nlibrary.gen()", ["gen"]),
+        ("me = agent\nme.talk()", ["program agent.talk"]),
+        ("a = ask\nappl.map(a, x)", ["map ask"]),
+    ],
+)
+def test_a_name_that_is_bound_once_stands_for_what_it_is_bound_to(
+    body: str, expected: list[str]
+) -> None:
+    assert calls(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "callee"),
+    [
+        ("x()", "x"),
+        ("g = gen\nif x:\n    g = ask\ng()", "g"),
+        ("fs = [gen, ask]\nfs[0]()", "fs[0]"),
+        ("x.chat()", "x.chat"),
+        ("passes_on(x)", "passes_on"),
+        ("sorted(x, key=ask)", "sorted"),
+        ("g = functools.partial(gen, n=2)\ng()", "g"),
+        ("g = g2\ng2 = g\ng()", "g"),
+        ("for g in (gen, ask):\n    g()", "g"),
+    ],
+)
+def test_a_call_that_is_not_known_before_it_runs_is_shown(body: str, callee: str) -> None:
+    assert calls(body) == [f"unknown call {callee}"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "print(x)",
+        "tidies(x)",
+        "x.strip().split()",
+        "json.loads(x)",
+        "agent.plain()",
+        "key = lambda y: y\nkey(x)",
+        "def inner(y): return y\ninner(x)",
+        "functools.partial(gen, n=2)",
+    ],
+)
+def test_a_call_of_an_ordinary_function_is_not_shown(body: str) -> None:
+    assert calls(body) == []
+
+
+def test_a_closed_over_function_is_known_by_what_it_may_ask() -> None:
+    source = f"""{HEAD}
+    def make(first, second):
+        @ppl
+        def f(x): return first(x), second(x)
+        return f
+
+    def both(): return make(tidies, asks)
+    """
+    made = compile_graph(define(source)())
+    assert [node.callee for node in made.nodes if node.op == "unknown call"] == ["second"]
+
+
+def test_the_names_of_a_file_that_is_not_imported_are_aliases_too() -> None:
+    file = "aliases_of_a_file.py"
+    text = "import appl\nask = appl.gen\n\n@appl.ppl\ndef f():\n    return ask()\n"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    assert [node.op for node in graph_of(f"{file}:f").nodes] == ["gen", "return"]

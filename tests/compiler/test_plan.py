@@ -23,7 +23,7 @@ def plan(source: str, ctx: dict[str, str] | None = None, **known: Any) -> Prefix
     outer = static_names(module)
     graphs: dict[str, Graph] = {}
     for found in module.functions.values():
-        callees = Callees(Names(frozenset(survey(found.node).bound), outer))
+        callees = Callees(Names(survey(found.node), outer))
         graphs[found.node.name] = build(found, callees, "sync")
     modes = ctx or {}
     return make_plan(
@@ -267,3 +267,17 @@ def test_every_label_of_the_source_parses() -> None:
 ''').graph.nodes:  # fmt: skip
         if node.op == "program":
             assert ast.unparse(ast.parse(node.label)) == "ask(q)" and node.callee == "ask"
+
+
+def test_what_is_not_known_leaves_the_number_of_calls_open() -> None:
+    made = plan("""
+    @ppl
+    def f(g):
+        gen()
+        if g:
+            gen()
+        return g()
+""")
+    assert [site.certain for site in made.sites] == [True, False]
+    assert made.unknown == ("g (line 8)",)
+    assert counted(made).calls is None and not counted(made).complete
