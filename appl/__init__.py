@@ -267,7 +267,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _of_appl_0_2(name: str) -> Any:
-    """A name that programs for APPL 0.2 import."""
+    """The value of *name*, which programs for APPL 0.2 import."""
     compat = importlib.import_module("appl.compat")
     if name in compat.MODULES:
         return importlib.import_module(f"appl.{name}")

@@ -1,7 +1,7 @@
-"""The seam to models: a ``Request`` goes in, a ``Response`` comes out, whoever answers.
+"""The interface to models: a ``Request`` goes in, a ``Response`` comes out.
 
-Wire formats of a vendor never appear here; each backend translates these values itself. What
-intervenes between runtime and model (replay, cache, fault injection) is a Backend around a Backend.
+A vendor's wire format never appears here; each backend translates these values itself. A layer
+between runtime and model (replay, cache, fault injection) is a Backend around a Backend.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 GROUP = "appl.backends"
 GREEDY, UNCONDITIONAL = "greedy_token_selection", "unconditional_likelihood_normalized"
-"""Ways to choose by log-probability that only backends with the feature ``choice_methods`` have."""
+"""Ways of choosing by log-probability, for backends with the feature ``choice_methods``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """Everything besides model and messages that can change an answer.
 
-    ``None`` leaves a value to the model's own default. ``schema`` is a JSON schema as compact
-    JSON text, its properties in the order in which they are to be written. ``tools`` are those that
-    the model may call, each as the canonical JSON text of ``{"name", "description",
-    "parameters"}``; ``tool_choice`` is ``auto``, ``none``, ``required``, or the name of the one to
-    call. ``normalize`` is how choices are compared: ``None`` by the sum of the log-probabilities of
+    ``None`` leaves a value to the model's own default. ``schema`` is a JSON schema as compact JSON
+    text, its properties in the order in which they are to be written. ``tools`` are those that the
+    model may call, each as the canonical JSON text of ``{"name", "description", "parameters"}``;
+    ``tool_choice`` is ``auto``, ``none``, ``required``, or the name of the one to call.
+    ``normalize`` is the way to compare choices: ``None`` by the sum of the log-probabilities of
     their tokens, ``token`` by the mean, ``GREEDY`` token by token, ``UNCONDITIONAL`` by the mean
-    less that without the prompt. ``stop_tokens`` end the answer, and are not part of it.
-    ``begun`` is the beginning of the answer, which is at the end of the prompt already: *regex*,
-    *grammar* and *schema* hold for it and what is generated together.
-    ``extra`` holds options that the backend declares, as sorted pairs. ``salt`` is a name space of
-    the user's: changing it makes recorded answers no longer match.
+    less that without the prompt. ``stop_tokens`` end the answer, and are not part of it. ``begun``
+    is the beginning of the answer, which the end of the prompt already holds: *regex*, *grammar*
+    and *schema* apply to it together with the generated text. ``extra`` holds options that the
+    backend declares, as sorted pairs. ``salt`` is a name space chosen by the user: after a change,
+    recorded answers no longer match.
     """
 
     max_tokens: int | None = None
@@ -66,7 +66,7 @@ class Sampling:
     def canonical(self) -> str:
         """JSON with sorted keys, defaults left out, ``1``, ``1.0`` and ``true`` kept distinct.
 
-        Made once per object: use one ``Sampling`` for many requests where they agree.
+        It is made once per object: use one ``Sampling`` for many requests with the same options.
         """
         if self._canonical is None:
             object.__setattr__(self, "_canonical", canonical(self._given()))
@@ -100,12 +100,12 @@ def canonical(value: object) -> str:
 class Request:
     """One question to a model.
 
-    ``address`` says where in the program it is asked, ``ordinal`` the how-manieth of its frame;
-    neither is part of the content. ``messages`` is ``None`` for an empty prompt; a conversation
-    whose last message is the assistant's is continued, not answered. ``n`` samples are wanted;
-    ``sample`` numbers the first of them (so that a resumed ``n=25`` may ask for five more).
-    ``timeout`` is in seconds. ``cache`` names where known answers are kept, for whoever stands
-    before the backend.
+    ``address`` is its place in the program, ``ordinal`` its index among the calls of its frame;
+    neither is part of the content. ``messages`` is ``None`` for an empty prompt. A conversation
+    whose last message is the assistant's is continued, not answered. ``n`` is the number of
+    samples, ``sample`` the number of the first one (so that a resumed ``n=25`` may ask for five
+    more). ``timeout`` is in seconds. ``cache`` names the store of known answers, for a cache before
+    the backend.
     """
 
     address: str
@@ -122,7 +122,7 @@ class Request:
 
     @property
     def digest(self) -> bytes:
-        """The content digest: messages, model and sampling, and nothing else."""
+        """The digest of the content: messages, model and sampling, and nothing else."""
         if self._digest is None:
             said = self.messages.digest if self.messages else b""
             self._digest = digest_of(said, self.model, self.sampling.canonical())
@@ -131,7 +131,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call; ``None`` is "the backend does not say", never 0."""
+    """Tokens of one call; ``None`` means that the backend does not report them, never 0."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -151,7 +151,7 @@ class TokenLogprob:
 class Sample:
     """One answer. ``finish_reason`` is ``stop``, ``length``, ``tool_calls``, or the backend's word.
 
-    ``reasoning`` is what the model thought before it answered, where the backend tells it apart.
+    ``reasoning`` is the model's reasoning before the answer, if the backend reports it separately.
     """
 
     text: str
@@ -163,12 +163,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a backend answers: as many samples as were asked for.
+    """The answer of a backend, with the requested number of samples.
 
-    ``scores`` are the log-probabilities of the choices in their order, ``choice_method`` how the
-    choice was made (``logprob``, ``constrained``, ``asked``). ``cost`` is in millionths of the
-    model's currency unit. ``reused`` is the number of samples that a cache gave: usage and cost are
-    those of the others.
+    ``scores`` are the log-probabilities of the choices in their order, ``choice_method`` the way
+    the choice was made (``logprob``, ``constrained``, ``asked``). ``cost`` is in millionths of the
+    model's currency unit. ``reused`` is the number of samples that came from a cache: usage and
+    cost are those of the others.
     """
 
     samples: tuple[Sample, ...]
@@ -199,18 +199,17 @@ Emit = Callable[[Chunk], None]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a backend is and can do.
+    """The properties and features of a backend.
 
     ``features`` are of: choices, choice_methods, regex, grammar, schema, logprobs, seed, n,
-    prefill, stream, prefix_cache, tools, images, audio, reasoning, stop_tokens,
-    constrained_prefill (it heeds ``Sampling.begun``); ``schema_object`` says that a schema must be
-    that of an object.
-    ``options`` are the further option names that it accepts from ``gen``. ``models`` is empty when
-    the backend cannot list them. ``concurrency`` is the number of calls it wants at once, ``None``
-    for no limit. ``context`` is the most tokens that prompt and answer have together, if known.
-    A backend that is ``thread_bound`` has things that belong to one thread, and is asked on one
-    only. One that ``shares_in_flight`` has requests wait for the beginning of their prompt while
-    another computes it: it is sent everything at once.
+    prefill, stream, prefix_cache, tools, images, audio, reasoning, stop_tokens, constrained_prefill
+    (it applies constraints to ``Sampling.begun``); ``schema_object`` means that a schema must
+    describe an object. ``options`` are the further options of ``gen`` that it accepts. ``models``
+    is empty if the backend cannot list them. ``concurrency`` is the number of calls that it wants
+    at once, ``None`` for no limit. ``context`` is the largest number of tokens of prompt and answer
+    together, if known. A ``thread_bound`` backend has resources that belong to one thread, and is
+    called on one thread only. A backend that ``shares_in_flight`` lets requests wait for the
+    beginning of their prompt while another request computes it; it gets all requests at once.
     """
 
     name: str
@@ -225,51 +224,51 @@ class Profile:
 
 
 class Backend(Protocol):
-    """Whoever answers. ``complete`` runs on the I/O loop; cancelling it aborts the work behind it.
+    """Answers requests. ``complete`` runs on the I/O loop; cancelling it aborts the work behind it.
 
-    While answers come at once, the thread that waits for them may run that loop. What else it can
-    do stands in its profile, and in the protocols below, which it need not have: ``PrefixCaching``,
-    ``Connects``, ``Pricing`` and ``CountsTokens``. They are found by ``isinstance``, and a backend
-    around a backend passes them on.
-    ``complete`` raises a :class:`~appl.errors.BackendError`; anything else is a bug of the backend.
+    If answers come at once, the waiting thread may run that loop. The profile lists further
+    features. The optional protocols below, ``PrefixCaching``, ``Connects``, ``Pricing`` and
+    ``CountsTokens``, are found by ``isinstance``, and a backend around a backend passes them on.
+    ``complete`` raises a :class:`~appl.errors.BackendError`; any other exception is a bug of the
+    backend.
     """
 
     @property
     def profile(self) -> Profile:
-        """What this backend is and can do."""
+        """The properties and features of this backend."""
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
         """Answer *request*; with *emit*, also pass on text as it comes, on the I/O loop."""
 
     async def aclose(self) -> None:
-        """Let go of connections and memory; further calls are errors."""
+        """Release connections and memory; further calls are errors."""
 
 
 @runtime_checkable
 class PrefixCaching(Protocol):
-    """What a backend offers whose server keeps the computed beginnings of prompts.
+    """A backend whose server keeps the computed beginnings of prompts.
 
-    The scheduler then sends a long beginning that many calls share first, and the calls when it is
-    there.
+    The scheduler sends a long beginning that many calls share first, and the calls once it is
+    computed.
     """
 
     @property
     def cache_tokens(self) -> int | None:
-        """How many tokens the server's cache holds, ``None`` when that is not known."""
+        """The number of tokens that the server's cache holds, ``None`` if unknown."""
 
     def prompt_tokens(self, request: Request) -> Sequence[int]:
-        """The token ids of the prompt; what was computed for a part of it is kept with it."""
+        """The token ids of the prompt; those of its parts are cached with the parts."""
 
     async def warm(self, request: Request, tokens: int) -> None:
         """Have the first *tokens* tokens of the prompt computed and kept, without an answer.
 
-        Runs on the I/O loop. Whoever calls it goes on when it fails.
+        It runs on the I/O loop. The caller goes on if it fails.
         """
 
 
 @runtime_checkable
 class Connects(Protocol):
-    """A backend that is connected with once, before its first call."""
+    """A backend that connects once, before its first call."""
 
     async def connect(self) -> None:
         """Find out whether the server is there and what it can do. Raises ``BackendError``."""
@@ -277,19 +276,19 @@ class Connects(Protocol):
 
 @runtime_checkable
 class Pricing(Protocol):
-    """A backend that knows what its models cost."""
+    """A backend that knows the prices of its models."""
 
     @property
     def prices(self) -> Priced:
-        """The prices of its models; those that the user has set come before them."""
+        """The prices of its models; the user's own prices come first."""
 
 
 @runtime_checkable
 class CountsTokens(Protocol):
-    """A backend that can count tokens without asking its server."""
+    """A backend that can count tokens without contacting its server."""
 
     def count_tokens(self, text: str) -> int:
-        """How many tokens *text* has."""
+        """The number of tokens in *text*."""
 
 
 _INSTEAD = {"images": "images: say what is in them as text", "audio": "sound: say its text"}
@@ -318,8 +317,8 @@ def installed() -> dict[str, EntryPoint]:
 def load(name: str, settings: Mapping[str, Any] | None = None) -> Backend:
     """Make the backend *name*: an entry point of ``appl.backends``, or ``module:attribute``.
 
-    *settings* are passed as keyword arguments. Raises ``BackendNotFound``, or ``ConfigError`` when
-    that is no backend.
+    *settings* are passed as keyword arguments. Raises ``BackendNotFound``, or ``ConfigError`` if
+    the result is no backend.
     """
     if ":" in name:
         try:
@@ -350,9 +349,10 @@ def load(name: str, settings: Mapping[str, Any] | None = None) -> Backend:
 
 
 def named(name: str) -> Any:
-    """What ``module:attribute`` names, of an installed module or one of the working directory.
+    """The value of ``module:attribute``, in an installed module or the working directory.
 
-    Raises ``ConfigError`` for Python's own library, before it is imported; else as an import does.
+    Raises ``ConfigError`` for Python's own library, before importing it; otherwise what the import
+    raises.
     """
     module, _, attribute = name.partition(":")
     head = module.partition(".")[0]
@@ -369,7 +369,7 @@ def named(name: str) -> Any:
 
 
 def _check_protocol(name: str, made: object, wanted: Sequence[str]) -> None:
-    """Refuse *made*, or the class that is to make it, when it is no backend."""
+    """Refuse *made*, or the class that will make it, if it is no backend."""
     missing = [each for each in wanted if not hasattr(made, each)]
     if missing:
         raise ConfigError(
@@ -379,7 +379,7 @@ def _check_protocol(name: str, made: object, wanted: Sequence[str]) -> None:
 
 
 def _imported(name: str, point: EntryPoint) -> Callable[..., Any]:
-    """What makes the installed backend *name*. Raises ``BackendNotFound``."""
+    """The factory of the installed backend *name*. Raises ``BackendNotFound``."""
     try:
         return cast(Callable[..., Any], point.load())
     except MissingExtra:

@@ -1,6 +1,6 @@
-"""Answers of backends are checked where they enter: each field has its type and its size.
+"""The check of backends' answers where they enter: each field must have its type and size.
 
-Invariant: what passes can be counted, priced and recorded; nothing here changes a value.
+Invariant: an answer that passes can be counted, priced and recorded. Nothing here changes a value.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from appl.errors import MalformedResponse
 from appl.prompt import ToolCall
 
 MOST = (1 << 63) - 1
-"""The largest number of tokens, and the largest cost: what 64 bits hold."""
+"""The largest number of tokens and the largest cost: the largest signed 64-bit integer."""
 
 TEXT = 16 << 20
-"""The most characters of one text of an answer."""
+"""The largest number of characters in one text of an answer."""
 
 
 class WrongField(ValueError):
-    """A field of an answer is of another type or size than it must be."""
+    """A field of an answer has a wrong type or size."""
 
 
 def text_in(value: Any, name: str) -> str:
-    """*value*, which is a text. Raises ``WrongField``, as all of these do."""
+    """Return *value* if it is a text. Raises ``WrongField``, as all of these do."""
     if type(value) is not str:
         raise WrongField(f"{name} must be a text, got {type(value).__name__}")
     if len(value) > TEXT:
@@ -33,7 +33,7 @@ def text_in(value: Any, name: str) -> str:
 
 
 def count_in(value: Any, name: str) -> int | None:
-    """*value*, which is a whole number of at most 64 bits, or absent."""
+    """Return *value* if it is absent or a whole number of at most 64 bits."""
     if value is None:
         return None
     if type(value) is not int:
@@ -44,7 +44,7 @@ def count_in(value: Any, name: str) -> int | None:
 
 
 def number_in(value: Any, name: str) -> float:
-    """*value*, which is a number: a log-probability."""
+    """Return *value* if it is a number that can be a log-probability."""
     if type(value) not in (float, int):
         raise WrongField(f"{name} must be a number, got {type(value).__name__}")
     try:
@@ -57,9 +57,9 @@ def number_in(value: Any, name: str) -> float:
 
 
 def check_response(response: Any, who: str) -> None:
-    """Raise ``MalformedResponse`` for what is no answer; *who* gave it.
+    """Raise ``MalformedResponse`` unless *response* is a valid answer; *who* gave it.
 
-    Every backend's answers pass here, also those of backends that users write.
+    Every backend's answers pass here, including those of backends that users write.
     """
     try:
         _response(response)
@@ -73,7 +73,7 @@ def check_response(response: Any, who: str) -> None:
 
 
 def check_chunk(chunk: Any) -> None:
-    """Raise ``MalformedResponse`` for what is no piece of a streamed answer."""
+    """Raise ``MalformedResponse`` unless *chunk* is a valid piece of a streamed answer."""
     if type(chunk) is not Chunk or type(chunk.text) is not str or type(chunk.sample) is not int:
         raise MalformedResponse(f"the backend streamed what is no text: {type(chunk).__name__}")
 

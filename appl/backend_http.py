@@ -1,7 +1,9 @@
-"""What HTTP says, as errors: a status, its headers and a body become one ``BackendError``.
+"""The errors of HTTP answers: a status, its headers and a body become one ``BackendError``.
 
-Every client of an HTTP server uses these functions, so that the same failure is the same error
-whoever answers. Invariant: pure functions; no key, credential or URL with one is part of a text.
+Every client of an HTTP server uses these functions, so that the same failure is the same error for
+every backend.
+
+Invariant: pure functions; no key, credential or URL with one is part of a text.
 """
 
 from __future__ import annotations
@@ -31,22 +33,22 @@ from appl.prompt.key_shapes import without_likely_keys
 from appl.prompt.secret import UNRECORDED, Mask, of_environment
 
 EXCERPT = 200
-"""The most characters of a body that an error shows."""
+"""The largest number of a body's characters that an error shows."""
 
 ANSWER_BYTES = 16 << 20
-"""The most bytes of one answer, and of one event of a stream."""
+"""The largest number of bytes of one answer, and of one event of a stream."""
 
 STREAM_BYTES = 256 << 20
-"""The most bytes of all events of a stream."""
+"""The largest number of bytes of all events of a stream."""
 
 ERROR_BYTES = 1 << 14
-"""The bytes of an error's body that are read; the others are not waited for."""
+"""The number of bytes that are read of an error's body; the rest is not waited for."""
 
 PARTS = 1_000_000
-"""The most brackets and commas of one JSON text: what it takes in memory goes by them."""
+"""The largest number of brackets and commas of one JSON text, which determine its memory."""
 
 LEVELS = 100
-"""How deep the JSON of a server may be nested."""
+"""The deepest nesting of a server's JSON."""
 
 Headers = Mapping[str, str]
 
@@ -60,11 +62,11 @@ def errors_of_http(
     secrets: Iterable[str] = (),
     now: float | None = None,
 ) -> BackendError:
-    """The error that an HTTP answer means; *who* was asked, as :func:`asked_of` says it.
+    """The error for an HTTP answer of *who*, in the form of :func:`asked_of`.
 
-    *body* is text, bytes, or JSON that was read already. *secrets* are taken out of what is shown,
-    besides all that looks like a key. *now* is the time in seconds since the epoch, against which
-    dates in headers are read.
+    *body* is text, bytes, or JSON that was read already. *secrets* are masked in the message, and
+    so is everything that looks like a key. *now* is the time in seconds since the epoch, against
+    which dates in headers are read.
     """
     if 300 <= status < 400:
         return redirected(status, _named(headers, "location"), who)
@@ -82,9 +84,9 @@ def errors_of_http(
 def error_of_payload(
     payload: object, who: str, *, headers: Headers | None = None, secrets: Iterable[str] = ()
 ) -> BackendError:
-    """The error that a server wrote into an answer or a stream it had begun with status 200.
+    """The error that a server wrote into an answer or a stream that began with status 200.
 
-    *payload* is the value of ``error``, or the object that holds it. Where it names no HTTP status,
+    *payload* is the value of ``error``, or the object that holds it. Without an HTTP status in it,
     the server failed inside.
     """
     status = _status_in(payload)
@@ -94,9 +96,9 @@ def error_of_payload(
 def not_json(
     body: str | bytes, who: str, *, content_type: str = "", secrets: Iterable[str] = ()
 ) -> MalformedResponse:
-    """The error for an answer with status 200 that is not what was asked for: a page, half a text.
+    """The error for an answer with status 200 that is no JSON: a page, half a text.
 
-    *who* was asked, as :func:`asked_of` says it.
+    *who* was asked, in the form of :func:`asked_of`.
     """
     text = _text(body)
     page = "html" in content_type.lower() or _HTML.match(text) is not None
@@ -107,7 +109,7 @@ def not_json(
 
 
 def redirected(status: int, location: str, who: str) -> BackendRefused:
-    """The error for an answer that sends elsewhere: keys and prompts are for who was named."""
+    """The error for a redirect, which is not followed: keys and prompts are for one server."""
     return BackendRefused(f"{who} answered {status}: {redirection(location)}", status=status)
 
 
@@ -123,7 +125,7 @@ def too_long(who: str, most: int = ANSWER_BYTES) -> MalformedResponse:
 
 
 def read_json(body: bytes | str) -> Any:
-    """The JSON value in *body*; ``ValueError`` for what is none, or is too deep or too large."""
+    """The JSON value in *body*. Raises ``ValueError`` if it is none, too deep or too large."""
     data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
     sizes = [data.count(each) for each in (b"[", b"{", b",")]
     if len(data) > ANSWER_BYTES or sum(sizes) > PARTS:
@@ -142,7 +144,7 @@ _NOTHING: Any = object()
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether *value* has more than ``LEVELS`` levels; without recursion."""
+    """True if *value* has more than ``LEVELS`` levels; works without recursion."""
     level = [value]
     for _ in range(LEVELS):
         inner = [each.values() if isinstance(each, dict) else each for each in level]
@@ -175,14 +177,14 @@ class Lines:
         return lines
 
     def rest(self) -> bytes:
-        """What came after the last line."""
+        """The bytes after the last complete line."""
         return b"".join(self._rest)
 
 
 def unreachable(
     error: BaseException, who: str, *, begun: bool = False, secrets: Iterable[str] = ()
 ) -> BackendUnavailable:
-    """The error for a connection that could not be made, or (*begun*) broke off."""
+    """The error for a connection that failed, or broke off after it had *begun*."""
     said = excerpt(str(error), secrets)
     cause = said if said and said[0] != "<" else type(error).__name__
     what = "broke the connection off" if begun else "cannot be reached"
@@ -192,7 +194,7 @@ def unreachable(
 
 
 def asked_of(backend: str, model: str = "", url: str = "") -> str:
-    """Who was asked, for errors: backend, model and host; credentials of *url* are left out."""
+    """The description of a server for errors: backend, model and host, without credentials."""
     host = host_of(url)
     about = ", ".join(part for part in (model and f"model {model}", host and f"at {host}") if part)
     return f"{backend} ({about})" if about else backend
@@ -201,7 +203,7 @@ def asked_of(backend: str, model: str = "", url: str = "") -> str:
 def check_url(url: str | None, setting: str) -> None:
     """Raise ``ConfigError`` for a *url* that no client could use; *setting* is its name.
 
-    One with a user and password is refused, too: some clients drop them, some send them and some
+    A URL with a user and password is refused too: some clients drop them, some send them and some
     cannot connect. The error shows neither.
     """
     if url is None:
@@ -226,12 +228,12 @@ _SECRET_PARTS = re.compile(r"(?<=://)[^/\s]+(?=@)|(?<=\?)\S+")  # user and passw
 
 
 def address(url: str) -> str:
-    """*url* as it may be shown: without user, password and query."""
+    """*url* in a form that may be shown: without user, password and query."""
     return _SECRET_PARTS.sub("***", url)
 
 
 def host_of(url: str) -> str:
-    """Host and port of *url*, and nothing else of it; empty when there is none."""
+    """Host and port of *url* and nothing else; empty if it has none."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -252,17 +254,17 @@ _AGAIN = re.compile(
 )
 _DELAY = re.compile(r'"retry_?delay"\s*:\s*"(\d+(?:\.\d+)?)s"', re.IGNORECASE)
 _EPOCH = 1e9
-"""From here on a number is a moment since the epoch, not a time to wait."""
+"""A number from here on is a moment since the epoch, not a time to wait."""
 
 
 def retry_after(headers: Headers, body: str = "", now: float | None = None) -> float | None:
-    """The seconds that a server asks to be left alone, ``None`` when it does not say.
+    """The seconds that a server asks its clients to wait, ``None`` if it does not say.
 
-    In this order: ``retry-after-ms``; ``Retry-After`` as seconds, whole or not, or as an HTTP date;
-    ``x-ratelimit-reset*``, ``anthropic-ratelimit-*-reset`` and ``ratelimit-reset`` as seconds, as
-    ``6m0s`` or ``500ms``, as a moment since the epoch in seconds or milliseconds, or as an ISO
-    date: of the limits whose ``remaining`` is 0 the latest, of all of them when none says so; in
-    the *body*, Google's ``retryDelay`` and sentences like "try again in 1.2s". Never negative.
+    Sources in this order: ``retry-after-ms``; ``Retry-After`` as seconds, whole or not, or as an
+    HTTP date; ``x-ratelimit-reset*``, ``anthropic-ratelimit-*-reset`` and ``ratelimit-reset`` as
+    seconds, as ``6m0s`` or ``500ms``, as a moment since the epoch in seconds or milliseconds, or as
+    an ISO date: the latest of the limits whose ``remaining`` is 0, of all limits if there is none;
+    in the *body*, Google's ``retryDelay`` and sentences like "try again in 1.2s". Never negative.
     """
     at = time.time() if now is None else now
     found = {name.lower(): value.strip() for name, value in headers.items()}
@@ -281,7 +283,7 @@ def _milliseconds(text: str) -> float | None:
 
 
 def _moment(text: str, now: float) -> float | None:
-    """Seconds from *now* that *text* means: a number, a duration, or a date."""
+    """The seconds from *now* that *text* means: a number, a duration, or a date."""
     if re.fullmatch(r"[+-]?\d{1,15}(\.\d*)?", text):
         number = float(text)
         if abs(number) >= _EPOCH * 1000:
@@ -363,7 +365,7 @@ _Meaning = tuple[type[BackendError], str]
 
 
 def _meaning(status: int, body: str, wait: float | None) -> _Meaning:
-    """The class of the error, and what to do."""
+    """The class of the error, and the advice."""
     if status in (401, 403) or (status == 400 and _KEY.search(body)):
         return AuthenticationFailed, "check the key, and what it may do"
     if status in (402, 429) and (status == 402 or _NO_MONEY.search(body)):
@@ -414,7 +416,7 @@ _STATUS_OF = {
 
 
 def _status_in(payload: object) -> int:
-    """The HTTP status that an error object names, by number or by word; 500 when it names none."""
+    """The HTTP status that an error object names by number or word; 500 if it names none."""
     inner = payload.get("error", payload) if isinstance(payload, Mapping) else payload
     if not isinstance(inner, Mapping):
         return 500
@@ -435,8 +437,11 @@ _HTML = re.compile(r"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 
 
 def masked(text: str, secrets: Iterable[str] = ()) -> str:
-    """*text* without *secrets*, those of the environment, and what looks like a key or a URL's
-    credentials: a server tells what it was asked, too."""
+    """*text* with secrets masked, as a server may repeat what it was asked.
+
+    It masks *secrets*, those of the environment, texts that look like a key, and a URL's
+    credentials.
+    """
     known = Mask((each for each in (*secrets, *of_environment()) if each), UNRECORDED)
     return without_likely_keys(known(text), UNRECORDED)
 
@@ -448,7 +453,7 @@ def excerpt(body: str | bytes, secrets: Iterable[str] = ()) -> str:
 
 
 def said_in(body: str, secrets: Iterable[str] = ()) -> str:
-    """What a server says in the body of an error: its message where it has one, else the text."""
+    """The message in the body of a server's error, or the whole text if it has none."""
     try:
         value = read_json(body)
     except ValueError:
@@ -457,7 +462,7 @@ def said_in(body: str, secrets: Iterable[str] = ()) -> str:
 
 
 def _message(value: Any) -> str:
-    """The message in an error body, as the servers in use nest it."""
+    """The message in an error body, in the nestings that servers use."""
     if isinstance(value, list) and value:
         return _message(value[0])
     if not isinstance(value, Mapping):

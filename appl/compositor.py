@@ -1,3 +1,3 @@
-"""Another path of ``appl.compat.compositor``, the one that programs for APPL 0.2 import."""
+"""The import path ``appl.compositor`` of programs for APPL 0.2; see ``appl.compat``."""
 
 from appl.compat.compositor import *  # noqa: F403

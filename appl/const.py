@@ -1,3 +1,3 @@
-"""Another path of ``appl.compat.const``, the one that programs for APPL 0.2 import."""
+"""The import path ``appl.const`` of programs for APPL 0.2; see ``appl.compat``."""
 
 from appl.compat.const import *  # noqa: F403

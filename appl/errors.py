@@ -8,23 +8,23 @@ ApplError
 ├── InvalidOption            (ValueError)    a known option with an impossible value
 ├── ConfigError              (ValueError)    a configuration file, variable or key is wrong
 ├── ChoiceError              (ValueError)    no choice could be made
-├── OutputError              (ValueError)    no answer was of the type that was asked for
-├── ToolError                (TypeError)     what was given cannot be a tool
+├── OutputError              (ValueError)    no answer was of the requested type
+├── ToolError                (TypeError)     the value cannot be a tool
 ├── ExportError              (OSError)       spans of a run could not be sent
 ├── MissingExtra             (ImportError)   a library that an extra installs is missing
-├── RunError                                 what the runtime refuses or finds
+├── RunError                                 the runtime refuses a call, or a run failed
 │   ├── DeadlockError                        a program waits for itself
 │   ├── CallCancelled                        the call was cancelled before it had an answer
 │   ├── ToolLoopError                        a model still called tools at the last step
 │   ├── ToolServerError                      an MCP server cannot be started or does not answer
-│   ├── BudgetExceeded                       a call could cost more than what is left
+│   ├── BudgetExceeded                       a call could cost more than the rest of a budget
 │   ├── WorkerLost                           the processes that worked on an item have died
 │   └── RunClosed                            the run is over; nothing can be started in it
 ├── BackendError                             a backend could not answer
 │   ├── BackendNotFound      (LookupError)   no backend of that name is installed
 │   │   └── MissingBackendExtra (MissingExtra)  a library that a backend needs is missing
 │   ├── ModelNotFound        (LookupError)   the backend has no such model
-│   ├── Unsupported          (TypeError)     the backend cannot do what was asked
+│   ├── Unsupported          (TypeError)     the backend cannot do what was requested
 │   ├── PromptTooLong        (ValueError)    the prompt does not fit in the model's context
 │   ├── BackendRefused       (ValueError)    the backend does not take this request
 │   ├── AuthenticationFailed (PermissionError)  the key is missing, wrong, or may not do this
@@ -34,7 +34,7 @@ ApplError
 │   │   └── CircuitOpen                      it failed so often that it is not asked for a while
 │   └── MalformedResponse                    the answer breaks the backend's own protocol
 ├── ControlError                             a live run cannot be reached, or refuses
-└── TraceError                               what is wrong with a recorded run
+└── TraceError                               a recorded run cannot be read or replayed
     ├── NotATrace                            the file is something else
     ├── TraceCorrupt                         a damaged block is followed by good ones
     ├── TraceLocked                          another process writes this trace
@@ -43,8 +43,8 @@ ApplError
     ├── UntrustedTrace                       the run is not one of your own
     ├── SecretInRecord                       a masked record cannot be replayed
     ├── InDoubtEffect                        a tool may have run before the run broke off
-    └── DivergenceError                      the program asks for what was not recorded
-        ├── ProgramChanged                   its files are not what they were
+    └── DivergenceError                      the program asks for something not recorded
+        ├── ProgramChanged                   files of the program have changed
         ├── UnusedRecords                    recorded calls were never asked for
         └── ReplayStuck                      every program waits and nothing can be released
 """
@@ -61,7 +61,7 @@ class ApplError(Exception):
 
 
 class PromptSyntaxError(ApplError, SyntaxError):
-    """The compiler refuses a construct; carries file, line, column and what to write instead."""
+    """The compiler refuses a construct; carries file, line, column and the correction."""
 
 
 class SourceUnavailable(ApplError, OSError):
@@ -89,9 +89,9 @@ class ChoiceError(ApplError, ValueError):
 
 
 class OutputError(ApplError, ValueError):
-    """No answer was of the type that was asked for.
+    """No answer was of the requested type.
 
-    ``text`` is the last answer as the model gave it, ``problem`` what was wrong with it.
+    ``text`` is the last answer as the model gave it, ``problem`` the reason why it did not fit.
     """
 
     def __init__(self, message: str = "", text: str = "", problem: str = "") -> None:
@@ -100,7 +100,7 @@ class OutputError(ApplError, ValueError):
 
 
 class ToolError(ApplError, TypeError):
-    """What was given cannot be a tool: nothing that a model could be told how to call."""
+    """The value cannot be a tool: it has nothing that a model could be told how to call."""
 
 
 class ExportError(ApplError, OSError):
@@ -116,7 +116,7 @@ class MissingExtra(ApplError, ImportError):
 
 
 class RunError(ApplError):
-    """What the runtime refuses or finds."""
+    """The runtime refuses a call, or a run failed; the subclasses say how."""
 
 
 class DeadlockError(RunError):
@@ -126,7 +126,7 @@ class DeadlockError(RunError):
 class CallCancelled(RunError):
     """The call was cancelled before it had an answer.
 
-    ``outside`` is true when it was not the program that did it, but somebody with ``appl ctl``.
+    ``outside`` is true if somebody cancelled it with ``appl ctl``, and not the program.
     """
 
     def __init__(self, *args: object, outside: bool = False) -> None:
@@ -135,7 +135,7 @@ class CallCancelled(RunError):
 
 
 class ToolLoopError(RunError):
-    """A model still called tools at the last step that it was given."""
+    """A model still called tools at its last permitted step."""
 
 
 class ToolServerError(RunError):
@@ -143,11 +143,11 @@ class ToolServerError(RunError):
 
 
 class BudgetExceeded(RunError):
-    """A call was not sent because it could cost more than what is left of a budget.
+    """A call was not sent because it could cost more than the rest of a budget.
 
-    ``limit`` names it (``cost``, ``tokens`` or ``calls``), ``most`` is its size, ``spent`` what was
-    used, ``reserved`` what calls on their way may still use, and ``asked`` what this one may: all
-    in tokens, calls, or millionths of the currency unit.
+    ``limit`` is its name (``cost``, ``tokens`` or ``calls``), ``most`` its size, ``spent`` the used
+    amount, ``reserved`` the amount that calls in progress may still use, and ``asked`` the amount
+    that this call may use: all in tokens, calls, or millionths of the currency unit.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class BudgetExceeded(RunError):
 
 
 class WorkerLost(RunError):
-    """The processes that worked on an item of a ``map`` have died; what they told is recorded."""
+    """The processes that worked on an item of a ``map`` died; their reports are recorded."""
 
 
 class RunClosed(RunError):
@@ -176,12 +176,12 @@ class RunClosed(RunError):
 class BackendError(ApplError):
     """A backend could not answer.
 
-    ``retriable`` says whether the same question may be answered later. ``retry_after`` is how many
-    seconds the server asked to be left alone, ``status`` its HTTP status, where it gave one.
-    ``usage`` is what was paid for all the same: tokens of the prompt, of the answer, and of the
-    prompt as far as it was cached, each ``None`` where that is not known. ``worked`` says whether a
-    model may have worked on the request: not if it was never sent, surely if a part of an answer
-    came; where it is ``None``, the kind of the error tells (see ``UNWORKED``).
+    ``retriable`` says whether the same question may be answered later. ``retry_after`` is the
+    number of seconds that the server asked its clients to wait, ``status`` its HTTP status, if it
+    gave one. ``usage`` is what must be paid all the same: tokens of the prompt, of the answer, and
+    of the cached part of the prompt, each ``None`` if unknown. ``worked`` says whether a model may
+    have worked on the request: no if it was never sent, yes if a part of an answer came. If it is
+    ``None``, the class of the error decides (see ``UNWORKED``).
     """
 
     retriable: bool = False
@@ -204,7 +204,7 @@ class BackendNotFound(BackendError, LookupError):
 
 
 class MissingBackendExtra(BackendNotFound, MissingExtra):
-    """A library is missing that a backend needs; ``extra`` names what installs it."""
+    """A library that a backend needs is missing; ``extra`` is the extra that installs it."""
 
     def __init__(self, *args: object, extra: str = "") -> None:
         super().__init__(*args)
@@ -216,7 +216,7 @@ class ModelNotFound(BackendError, LookupError):
 
 
 class Unsupported(BackendError, TypeError):
-    """The backend cannot do what was asked."""
+    """The backend cannot do what was requested."""
 
 
 class PromptTooLong(BackendError, ValueError):
@@ -232,7 +232,7 @@ class AuthenticationFailed(BackendError, PermissionError):
 
 
 class BackendBusy(BackendError):
-    """The backend has no room at present: a 429, or a 503 that says when to come again."""
+    """The backend has no room at present: a 429, or a 503 that says when to retry."""
 
     retriable = True
 
@@ -240,8 +240,8 @@ class BackendBusy(BackendError):
 class BackendTimeout(BackendError, TimeoutError):
     """A deadline passed before the answer was complete.
 
-    ``deadline`` is ``connect``, ``first token``, ``between tokens`` or ``total``. Past the last of
-    these there is no time left to try again.
+    ``deadline`` is ``connect``, ``first token``, ``between tokens`` or ``total``. After the last
+    one, no time is left to retry.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class BackendUnavailable(BackendError, ConnectionError):
 
 
 class CircuitOpen(BackendUnavailable):
-    """The backend failed so often of late that it was not asked; it is probed in a while."""
+    """The backend failed so often that the call was not sent; it is probed again later."""
 
 
 class MalformedResponse(BackendError):
@@ -278,12 +278,14 @@ UNWORKED = (
     BackendBusy, BackendRefused, AuthenticationFailed, ModelNotFound, BackendNotFound, Unsupported,
     PromptTooLong, CircuitOpen,
 )  # fmt: skip
-"""Failures of requests that no model has worked on, so that they cost nothing, unless they say
-otherwise by ``worked`` or ``usage``; ``appl.price.used_by`` decides."""
+"""Failures of requests that no model has worked on, so that they cost nothing.
+
+An error may say otherwise by ``worked`` or ``usage``; ``appl.price.used_by`` decides.
+"""
 
 
 class ControlError(ApplError):
-    """``appl ctl`` cannot reach a live run, or the run refuses what it is asked for.
+    """``appl ctl`` cannot reach a live run, or the run refuses the request.
 
     ``kind`` is one word for programs: ``no-run``, ``ambiguous``, ``unknown-call``, ``not-yours``, …
     """
@@ -294,7 +296,7 @@ class ControlError(ApplError):
 
 
 class TraceError(ApplError):
-    """What is wrong with a recorded run."""
+    """A recorded run cannot be read, written or replayed; the subclasses say why."""
 
 
 class NotATrace(TraceError):
@@ -314,7 +316,7 @@ class TraceTooNew(TraceError):
 
 
 class UntrustedTrace(TraceError):
-    """The run is not one of the user's own, and may be anybody's."""
+    """The run is not one of the user's own, and may come from anybody."""
 
 
 class TraceWriteError(TraceError, OSError):
@@ -334,13 +336,13 @@ class UnusedRecords(DivergenceError):
 
 
 class ProgramChanged(DivergenceError):
-    """Files of the program are not what they were when it was recorded."""
+    """Files of the program have changed since it was recorded."""
 
 
 class InDoubtEffect(TraceError):
-    """A tool with effects had begun when the run was broken off; it does not run again unasked.
+    """A tool with effects had begun when the run broke off; it does not run again by itself.
 
-    ``tool``, ``arguments`` and ``address`` say which call: run it again, or say what it gave.
+    ``tool``, ``arguments`` and ``address`` identify the call: run it again, or give its result.
     """
 
     def __init__(
@@ -357,7 +359,7 @@ class ReplayStuck(DivergenceError):
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """``; did you mean 'x'?`` for the known word closest to *word*, or an empty string.
 
-    *cutoff* says how alike they have to be, from 0 to 1.
+    *cutoff* is the required similarity, from 0 to 1.
     """
     found = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"; did you mean {found[0]!r}?" if found else ""
@@ -383,7 +385,7 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
 
 
 def advice(error: BaseException) -> str:
-    """What to write where code that knows nothing of appl raised *error*; perhaps nothing."""
+    """The correction for an *error* of code that knows nothing of appl; empty if there is none."""
     for kind, pattern, correction in _ADVICE:
         if type(error).__name__ == kind and re.search(pattern, str(error)):
             return correction

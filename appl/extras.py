@@ -1,4 +1,4 @@
-"""The extras of this package: which libraries each brings, and the error for one that is missing.
+"""The extras of this package: the libraries of each, and the error for a missing one.
 
 Invariant: every missing extra is reported here, with the command that installs it. The table has
 the extras of ``pyproject.toml`` that users install; a test compares them.
@@ -26,7 +26,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "sglang-server": ("sglang",),
     "yaml": ("yaml",),
 }
-"""The modules that each extra installs; without one of them the extra is missing."""
+"""The modules that each extra installs; without one of them, the extra is missing."""
 
 
 def library(extra: str, use: str, module: str = "") -> Any:
@@ -40,7 +40,7 @@ def library(extra: str, use: str, module: str = "") -> Any:
 
 @contextlib.contextmanager
 def needed(extra: str, use: str, kind: type[MissingExtra] = MissingExtra) -> Iterator[None]:
-    """A block that imports what *extra* installs; a failed import becomes a ``MissingExtra``."""
+    """A block that imports libraries of *extra*; a failed import becomes a ``MissingExtra``."""
     try:
         yield
     except MissingExtra:
@@ -57,7 +57,7 @@ def needed_by_backend(name: str) -> Iterator[None]:
 
 
 def advice(extra: str, use: str, error: ImportError | None = None) -> str:
-    """The message for a missing *extra*: who needs which module, and how it is installed."""
+    """The message for a missing *extra*: who needs which module, and how to install it."""
     first = EXTRAS[extra][0]
     if error is None or isinstance(error, ModuleNotFoundError):
         module = error.name if error is not None and error.name else absent(extra) or first
@@ -69,7 +69,7 @@ def advice(extra: str, use: str, error: ImportError | None = None) -> str:
 
 
 def absent(extra: str) -> str | None:
-    """The first module of *extra* that is not installed. Nothing is imported to find out."""
+    """The first module of *extra* that is not installed; found without importing anything."""
     return next((name for name in EXTRAS[extra] if not _is_installed(name)), None)
 
 

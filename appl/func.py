@@ -1,3 +1,3 @@
-"""Another path of ``appl.compat.func``, the one that programs for APPL 0.2 import."""
+"""The import path ``appl.func`` of programs for APPL 0.2; see ``appl.compat``."""
 
 from appl.compat.func import *  # noqa: F403

@@ -1,7 +1,7 @@
-"""``@ppl``: where the compiler meets the runtime.
+"""``@ppl``, which connects the compiler with the runtime.
 
-Invariant: what is decorated stays what it was (its name, signature, kind and place as a method),
-and its address is taken when it is called, whatever runs it later.
+Invariant: a decorated function keeps its name, signature, kind and place as a method. Its address
+is taken when it is called, whatever runs it later.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ R = TypeVar("R")
 
 Context = Literal["new", "copy", "same", "resume"]
 _ABOUT = frozenset({"ctx_method", "compositor", "_ctx", "_globals", "_locals"})
-"""The words of a call that are about the call, where the function has no such parameter."""
+"""Keywords of a call that are about the call itself, unless the function has such a parameter."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Decoration:
 
 
 class Program(Body):
-    """A decorated function: its rebuilt body, and how its activations begin and end."""
+    """A decorated function: its rebuilt body, and the begin and end of its calls."""
 
     def __init__(self, f: FunctionType, told: Decoration) -> None:
         options = CompilerOptions(
@@ -121,7 +121,7 @@ class Program(Body):
     def enter(
         self, args: tuple[Any, ...], manner: Manner, beside: bool = False
     ) -> tuple[Frame, Turn | None]:
-        """The frame of a call with *args*, made where the call stands."""
+        """The frame of a call with *args*, made at the place of the call."""
         caller = here(lambda: call_in_words(self.name, args))
         owner = self.owner(args) if manner.ctx == "resume" else None
         return activation.enter(
@@ -129,7 +129,7 @@ class Program(Body):
         )
 
     def owner(self, args: tuple[Any, ...]) -> Any:
-        """The object that a method is called on: what its ``resume`` state belongs to."""
+        """The object that a method is called on, to which its ``resume`` state belongs."""
         if not args:
             return None
         first = args[0]
@@ -179,7 +179,7 @@ class Program(Body):
 
 
 def _documenting(voice: Voice, role: RoleName) -> Voice:
-    """The voice of a docstring: as text like any other, or as a message of the system."""
+    """The voice of a docstring: that of other text, or a message of the system."""
     if role == "system":
         return Voice("system", None, UNFORMATTED)
     return voice if voice.role == role else Voice(role, None, voice.level, voice.depth + 1)
@@ -214,7 +214,7 @@ _KEEPING = frozenset(map(id, (Rehearsal.perform.__code__, Rehearsal._aperform.__
 
 
 def _in_body() -> bool:
-    """True if the caller of a parallel coroutine function is compiled code of a ``@ppl`` function.
+    """True if the caller of a parallel coroutine function is the body of a ``@ppl`` function.
 
     Plain Python needs the coroutine itself, for ``create_task`` and ``asyncio.run``.
     """
@@ -233,7 +233,7 @@ _CONVERSIONS = frozenset(
     {"__str__", "__repr__", "__format__", "__bytes__", "__bool__", "__int__", "__float__",
      "__index__", "__len__", "__hash__", "__contains__"}
 )  # fmt: skip
-"""Methods whose results Python itself takes: a future would be of the wrong type."""
+"""Methods whose results Python itself uses: a future would be of the wrong type."""
 
 
 def _sync(program: Program) -> Callable[..., Any]:
@@ -382,10 +382,10 @@ def _wrapper(f: Any, program: Program) -> Any:
 
 
 def reset_context(func: Callable[..., Any]) -> None:
-    """Forget what a ``resume`` function remembers in this run; its next call starts anew.
+    """Forget the state of a ``resume`` function in this run; its next call starts anew.
 
-    Of a bound method (``agent.chat``) only that object's state is forgotten, of the method of a
-    class (``Agent.chat``) those of all its objects.
+    For a bound method (``agent.chat``) only that object's state is forgotten, for the method of a
+    class (``Agent.chat``) that of all its objects.
     """
     program = program_of(func)
     if not isinstance(program, Program):

@@ -1,8 +1,8 @@
 """MCP servers as sources of tools: ``with appl.mcp.stdio("python", ["server.py"]) as server:``.
 
-Invariant: a server lives from the beginning of its block to its end, on the I/O thread. Where a
-record says what it offered, it is started when a tool is called that the record does not answer, so
-that a replay starts none. The user is shown what a server offers, and what has changed of it.
+Invariant: a server lives from the beginning of its block to its end, on the I/O thread. If a record
+says what it offered, it starts only with the first tool call that the record does not answer; a
+replay thus starts none. The user is shown what a server offers, and what has changed in it.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def stdio(
     prefix: str = "",
     errlog: TextIO | None = None,
 ) -> MCPServer:
-    """The server that *command* starts, spoken to over its standard input and output.
+    """The server that *command* starts, with its standard input and output as transport.
 
-    It inherits few variables (``PATH``, ``HOME``, …); *env* are others. What it writes to its
-    standard error goes to *errlog*, by default to this process's. See ``MCPServer``.
+    It inherits few variables (``PATH``, ``HOME``, …); *env* adds others. Its standard error goes to
+    *errlog*, by default to this process's. See ``MCPServer``.
     """
     if isinstance(args, str):
         raise InvalidOption(f"stdio(command, args) takes a list of arguments, got {args!r}")
@@ -74,24 +74,24 @@ def stdio(
 
 
 def _identity(words: Sequence[str]) -> str:
-    """What stands for a server in the memory of its tools: its address or command may hold keys."""
+    """A digest that identifies a server among remembered tools: its command may hold keys."""
     return digest_of("mcp-server", *words).hex()
 
 
 def _shown(words: list[str]) -> str:
-    """A command by its program and script: further arguments may hold anything, keys too."""
+    """A command by its program and script; further arguments may hold anything, even keys."""
     script = [words[1]] if len(words) > 1 and not words[1].startswith("-") else []
     return " ".join(Path(each).name for each in [words[0], *script])
 
 
 class MCPServer:
-    """An MCP server while its block lasts; ``gen(tools=[server])`` offers what it has.
+    """An MCP server during its block; ``gen(tools=[server])`` offers its tools.
 
-    *target* is what ``mcp.Client`` takes: the URL of a server, a transport, or a server object; a
-    function of the ``mcp`` package may make it. It has *timeout* seconds to start, and
-    *call_timeout* for each call, without limit if that is ``None``. *prefix* stands before the
-    names of its tools, so that two servers may have tools of one name. Needs the package ``mcp``:
-    ``pip install 'appl[mcp]'``.
+    *target* is a value for ``mcp.Client``: the URL of a server, a transport, or a server object, or
+    a function of the ``mcp`` package that makes one. The server has *timeout* seconds to start, and
+    *call_timeout* for each call (``None``: no limit). *prefix* is put before the names of its
+    tools, so that two servers may have tools of one name. Needs the package ``mcp``: ``pip install
+    'appl[mcp]'``.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class MCPServer:
             await asyncio.shield(asyncio.wrap_future(closing))
 
     def _opening(self) -> Task:
-        """Start the server, or take from the record what it offered; on a worker thread."""
+        """Start the server, or take its offer from the record; runs on a worker thread."""
         if self._tools is not None:
             raise RunError(f"the MCP server {self.name!r} is open already")
         caller = here(lambda: f"mcp {self.name}")
@@ -191,16 +191,16 @@ class MCPServer:
         return found
 
     def _connected(self) -> _Link:
-        """A connection to the server, which is being started."""
+        """A connection to the server, which is starting."""
         link = _Link(self.name, _library(), self._timeout, self._call_timeout)
         target = self._target
         link.open(target(link.library) if callable(target) else target)
         return link
 
     def _reached(self) -> _Link:
-        """The connection for a call; where a record said what is offered, the server is started.
+        """The connection for a call; starts the server if a record gave its offer.
 
-        It waits for that, and so runs on a worker thread. Raises ``ToolServerError``.
+        It waits for the start, and so runs on a worker thread. Raises ``ToolServerError``.
         """
         with self._starting:
             if self._tools is None:
@@ -216,7 +216,7 @@ class MCPServer:
     def _show(
         self, found: list[dict[str, Any]], recorded: list[dict[str, Any]] | None = None
     ) -> None:
-        """Show the user what the server offers that is new to them, or to the *recorded* run."""
+        """Show the user the tools that are new to them, or to the *recorded* run."""
         assert self._run is not None
         lines = offers.news(self.name, self._identity, found, self._run.tool_memory, recorded)
         if lines and not self._run.was_told(("mcp", *lines)):
@@ -235,7 +235,7 @@ class MCPServer:
         self._tools = found
 
     def _closed_by(self, name: str, offered: list[str]) -> ToolError:
-        """The error that two tools are called *name*; the server is stopped."""
+        """The error for two tools with the name *name*; stops the server."""
         self._close()
         same = ", ".join(repr(each) for each in offered if self._shown(each) == name)
         return ToolError(
@@ -271,7 +271,7 @@ def _library() -> Any:
 
 
 def _stderr() -> TextIO:
-    """This process's standard error, when another process can write to it."""
+    """This process's standard error if another process can write to it, otherwise nowhere."""
     for stream in (sys.stderr, sys.__stderr__):
         try:
             if stream is not None and stream.fileno() >= 0:
@@ -282,7 +282,7 @@ def _stderr() -> TextIO:
 
 
 class _Link:
-    """The connection to one server; it lives in a task of the I/O loop."""
+    """The connection to one server, which lives in a task of the I/O loop."""
 
     def __init__(self, name: str, library: Any, timeout: float, call_timeout: float | None) -> None:
         self.library = library
@@ -296,11 +296,11 @@ class _Link:
         self._serving: ThreadFuture[None] | None = None
 
     def open(self, target: Any) -> None:
-        """Connect; ``offered`` is then what the server offers, or a ``ToolServerError``."""
+        """Connect; ``offered`` becomes the server's tools, or a ``ToolServerError``."""
         self._serving = asyncio.run_coroutine_threadsafe(self._serve(target), self._loop)
 
     def close(self) -> ThreadFuture[None]:
-        """Disconnect; done when the server has ended."""
+        """Disconnect; the future is done when the server has ended."""
         assert self._serving is not None
         self._loop.call_soon_threadsafe(self._end)
         return self._serving
@@ -355,7 +355,7 @@ class _Link:
 
 
 async def _offered_by(client: Any) -> list[dict[str, Any]]:
-    """The tools of a server, all pages of them, as plain data."""
+    """All tools of a server, from all pages, as plain data."""
     found, cursor = list[dict[str, Any]](), None
     while True:
         page = await client.list_tools(cursor=cursor)
@@ -378,7 +378,7 @@ def _offer(tool: Any) -> dict[str, Any]:
 
 
 class _Unchecked:
-    """For a schema that cannot be checked here: the server checks the arguments itself."""
+    """A reader for a schema that cannot be checked here; the server checks the arguments."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self.schema = schema
@@ -396,7 +396,7 @@ def _reader(name: str, schema: dict[str, Any]) -> Reads:
 
 
 def _content(result: Any) -> list[Any]:
-    """What a server answered, as the parts of a message."""
+    """The content of a server's answer, as the parts of a message."""
     parts = [_part(block) for block in result.content]
     if not parts and result.structured_content is not None:
         return [json.dumps(result.structured_content, ensure_ascii=False)]
@@ -416,7 +416,7 @@ def _part(block: Any) -> str | Image | Audio:
 
 
 def _separated(parts: list[Any]) -> list[Any]:
-    """*parts* with a line break between texts that follow one another."""
+    """*parts* with a line break between neighbouring texts."""
     found: list[Any] = []
     for part in parts:
         if found and isinstance(part, str) and isinstance(found[-1], str):

@@ -1,11 +1,11 @@
-"""What calls cost: prices of tokens, one rule of rounding, and the most that a call may use.
+"""The cost of calls: prices of tokens, the rule of rounding, and the worst case of a call.
 
-Also what a failed attempt has used. Budgets and the readers of traces ask here, so that they agree.
+Also the tokens that a failed attempt has used. Budgets and the readers of traces both use this
+module, so that they agree.
 
-Invariant: money is counted in integers. A price is exact to a trillionth of the currency unit for a
-token (six decimals for a million), sums of tokens are exact, and a part of a millionth counts as a
-whole one, once for each attempt: a cost is never below what is paid, and by less than a millionth
-above it.
+Invariant: money is counted in integers. A price is exact to a trillionth of the currency unit per
+token (six decimals per million), sums of tokens are exact, and each attempt's cost is rounded up to
+a millionth: it is never below the real cost, and above it by less than a millionth.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from appl.prompt import Messages
 KINDS = ("prompt", "answer", "cached")
 _AROUND = 8
 _MEDIUM = 1600
-"""Tokens of an image or a sound, about as many as the largest one that providers do not shrink."""
+"""The tokens of an image or a sound: those of the largest one that providers do not shrink."""
 _EXACT = 1_000_000
-"""Trillionths in a millionth, and millionths in a unit."""
+"""The number of trillionths in a millionth, and of millionths in a unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a million tokens cost, in a currency unit.
+    """The price of a million tokens, in a currency unit.
 
-    Of tokens of the ``prompt``, of the ``answer``, and of the prompt as far as it was ``cached``
-    (``None``: as all others). Where a provider takes more for what is ``written`` into its cache,
-    the most that a call may cost counts it. A prompt of more than ``over`` tokens has the price
-    ``beyond``. Raises ``InvalidOption`` for what is no amount of money.
+    ``prompt``, ``answer`` and ``cached`` are the prices of tokens of the prompt, of the answer, and
+    of the cached part of the prompt (``None``: as the rest of it). If a provider charges more for
+    tokens ``written`` into its cache, the worst case of a call counts that price. A prompt of more
+    than ``over`` tokens has the price ``beyond``. Raises ``InvalidOption`` for a value that is no
+    amount of money.
     """
 
     prompt: float
@@ -60,11 +61,11 @@ class Price:
 
     @property
     def is_free(self) -> bool:
-        """Whether no call costs anything, however many tokens it takes."""
+        """True if no call costs anything, however many tokens it takes."""
         return not any(self._each) and not self._dearest and self.beyond is None
 
     def cost(self, usage: Usage) -> int | None:
-        """The cost of *usage* in millionths, ``None`` when it does not say enough."""
+        """The cost of *usage* in millionths, ``None`` if it does not say enough."""
         if self.is_free:
             return 0
         prompt, answer = usage.prompt_tokens, usage.completion_tokens
@@ -75,16 +76,16 @@ class Price:
         return _up((prompt - cached) * for_prompt + cached * for_cached + answer * for_answer)
 
     def most(self, prompt: int, answer: int) -> int:
-        """The most that so many tokens cost, in millionths, however many of them are cached."""
+        """The highest cost of so many tokens, in millionths, however many of them are cached."""
         return _up(self.trillionths(prompt, answer))
 
     def trillionths(self, prompt: int, answer: int) -> int:
-        """As :meth:`most`, and not rounded: what is cheaper is less also where both are little."""
+        """The unrounded :meth:`most`, which also orders small amounts."""
         price = self._for(prompt)
         return prompt * price._dearest + answer * price._each[1]
 
     def _for(self, prompt: int) -> Price:
-        """The price that holds for a prompt of so many tokens."""
+        """The price that applies to a prompt of so many tokens."""
         if self.over is None or self.beyond is None or prompt <= self.over:
             return self
         return self.beyond
@@ -95,7 +96,7 @@ Prices = Mapping[str, Price]
 
 
 class Priced(Protocol):
-    """Whoever knows prices: a table, or a library that has one."""
+    """A source of prices: a table, or a library that has one."""
 
     def get(self, model: str, /) -> Price | None:
         """The price of *model*, if it is known."""
@@ -103,9 +104,9 @@ class Priced(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Overridden:
-    """The prices that a backend ``brought``, but for those models that the user's ``own`` name.
+    """The prices that a backend ``brought``, overridden by the user's ``own``.
 
-    The user's price of every other model holds for those of which the backend knows none.
+    The user's price of every other model applies to models without a price from the backend.
     """
 
     own: Prices
@@ -119,9 +120,9 @@ class Overridden:
     def cost(self, asked: str, response: Response) -> int | None:
         """The cost of a live answer in millionths, ``None`` if it is unknown.
 
-        This is the order, in every backend: the user's own price of the model; what was reported
-        with the answer; the price that the backend brought; the user's price of every other model.
-        The model is the one that was *asked*, or else the one that answered.
+        Every backend uses this order: the user's own price of the model; the cost reported with the
+        answer; the price that the backend brought; the user's price of every other model. The model
+        is the *asked* one, otherwise the one that answered.
         """
         models = [name for name in (asked, response.model) if name]
         own = next((self.own[name] for name in models if name in self.own), None)
@@ -176,29 +177,29 @@ def money(millionths: int | None) -> str:
 
 
 def total(known: int | None, unknown: int) -> str:
-    """A sum for a human: of ``known`` costs, with so many ``unknown`` ones beside them."""
+    """A sum for a human: the sum of the ``known`` costs, beside so many ``unknown`` ones."""
     if not unknown:
         return money(known)
     return f"at least {money(known)}" if known else "unknown"
 
 
 def limit_of(units: float) -> int:
-    """A limit in *units* of currency, in millionths, of which a part is no whole one."""
+    """A limit in *units* of currency, in millionths, rounded down."""
     return _trillionths(units) // _EXACT
 
 
 def tokens_in(text: str) -> int:
-    """About how many tokens a piece of text takes with what is around it: a third of its bytes."""
+    """An estimate of the tokens of a text with its frame: a third of its bytes."""
     return _AROUND + math.ceil(len(text.encode("utf-8", "surrogatepass")) / 3)
 
 
 def prompt_tokens(messages: Messages | None, tools: Sequence[str], schema: str) -> int:
-    """About how many tokens a prompt has, with the *tools* and the *schema* that go with it."""
+    """An estimate of the tokens of a prompt, with its *tools* and its *schema*."""
     return _said(messages) + sum(map(tokens_in, tools)) + tokens_in(schema)
 
 
 def _said(chain: Messages | None) -> int:
-    """What was found for a chain is kept with it, so that a growing chat is not read each time."""
+    """The estimate of a chain, cached with each link, so that a growing chat is read once."""
     key, fresh, link = _said, list[Messages](), chain
     while link is not None and key not in link.cache:
         fresh.append(link)
@@ -215,10 +216,10 @@ def _said(chain: Messages | None) -> int:
 def most_tokens(
     prompt: int, n: int, choices: Sequence[str], max_tokens: int | None, context: int | None
 ) -> tuple[int, int | None]:
-    """The most tokens of prompts and of answers that one attempt takes whose prompt has *prompt*.
+    """The largest numbers of tokens of prompts and of answers in one attempt.
 
-    Each of the *choices* may be scored behind a prompt of its own. The answers are ``None`` where
-    neither *max_tokens* nor the model's *context* limits them.
+    The prompt has *prompt* tokens. Each of the *choices* may be scored after a prompt of its own.
+    The number for answers is ``None`` if neither *max_tokens* nor the model's *context* limits it.
     """
     if choices:
         return prompt * len(choices), sum(map(tokens_in, choices)) * max(n, 1)
@@ -228,10 +229,10 @@ def most_tokens(
 
 
 def used_by(error: BaseException) -> Usage | None:
-    """What an attempt that failed with *error* has used, as it must be paid for.
+    """The usage that must be paid for an attempt that failed with *error*.
 
-    ``NOTHING`` where no model can have worked on the request: it was not sent, or turned away.
-    ``None`` where nobody knows, so that anything up to its worst case may have to be paid.
+    ``NOTHING`` if no model can have worked on the request, because it was not sent, or turned away.
+    ``None`` if nobody knows, so that anything up to its worst case may have to be paid.
     """
     said = _told(getattr(error, "usage", None))
     if said is not None:
@@ -262,14 +263,14 @@ def _may_have_worked(error: BaseException) -> bool:
 
 
 def _exact(name: str, price: float) -> int:
-    """Trillionths of a unit for a token, from units for a million tokens."""
+    """Trillionths of a unit per token, from units per million tokens."""
     if not (isinstance(price, int | float) and 0 <= price < math.inf):
         raise InvalidOption(f"prices: {name} must be a number of at least 0, got {price!r}")
     return round(price * _EXACT)
 
 
 def _trillionths(units: float) -> int:
-    """A double is off by less than half a trillionth below some thousand units."""
+    """Trillionths in *units*: a double is off by less than half of one below some 1,000 units."""
     return round(units * _EXACT * _EXACT)
 
 

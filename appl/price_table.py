@@ -1,18 +1,18 @@
-"""The table of prices that comes with the package, and the rule by which a name finds its row.
+"""The table of prices in the package, and the rule that finds the row of a name.
 
-The rule. A row is named ``SELLER/MODEL``, as ``openai/gpt-5-mini``. A name finds it in this order:
+A row is named ``SELLER/MODEL``, as ``openai/gpt-5-mini``. A name finds it in this order:
 
 1. ``litellm/`` at its beginning does not count.
-2. The seller is who is paid: the address that a backend asks says so (``seller_at``), or else the
-   first part of the name. A name without a seller is that of the first maker who sells the model.
-3. The row is the one with exactly this name; or else the one of the name without the date of a
+2. The seller is the company that is paid: that of the backend's address (``seller_at``), otherwise
+   the first part of the name. A name without a seller is that of the first maker that sells it.
+3. The row is the one with exactly this name, otherwise the one of the name without the date of a
    snapshot (``-2025-08-07``, ``-20250807``, ``@20250807``) or ``-latest`` at its end. A fine-tuned
    model (``ft:BASE:…``) has the row ``ft:BASE``.
 
-There is no other way: a model that is called the same somewhere else has no price here.
+There is no other way: a model of the same name somewhere else has no price here.
 
-Invariant: the file is read when a price is first asked for, never at import. Amounts are for text
-at the standard tier. What has no row is unknown, and never free.
+Invariant: the file is read for the first price, never at import. Amounts are for text at the
+standard tier. A model without a row has an unknown price, and is never free.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAKERS = (
     "openai", "anthropic", "gemini", "mistral", "deepseek", "xai", "cohere", "moonshot", "zai",
     "minimax", "dashscope",
 )  # fmt: skip
-"""Sellers of their own models, in the order in which a name without a seller is looked up."""
+"""Sellers of their own models, in the order of search for a name without a seller."""
 
 _HOSTS = {
     "api.openai.com": "openai",
@@ -60,10 +60,10 @@ _TUNED = re.compile(r"^(ft:[^:]+):.*$")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What the table says about one model.
+    """The table's entry for one model.
 
-    ``context`` and ``max_output`` are in tokens, ``None`` where they are unknown. ``source`` is an
-    address, or the version of the data that the row was taken from; ``date`` is the table's.
+    ``context`` and ``max_output`` are in tokens, ``None`` if unknown. ``source`` is an address, or
+    the version of the data that the row was taken from; ``date`` is the table's.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Seller:
-    """The prices of one seller, by the names that it has for its models."""
+    """The prices of one seller, by its own names for models."""
 
     name: str
 
@@ -87,7 +87,7 @@ class Seller:
 
 
 def row_of(name: str) -> Row | None:
-    """The row of the model *name*, by the rule above; ``None`` where there is none."""
+    """The row of the model *name*, by the rule above; ``None`` if it has none."""
     name = name.removeprefix("litellm/")
     seller, _, model = name.partition("/")
     if seller in sellers():
@@ -99,7 +99,7 @@ def row_of(name: str) -> Row | None:
 
 
 def seller_at(url: str | None) -> str | None:
-    """The seller whose own address *url* is; ``None`` for every other server."""
+    """The seller with the address *url*; ``None`` for every other server."""
     host = host_of(url or "").removesuffix(":443").lower()
     return "azure" if host.endswith(_AZURE) else _HOSTS.get(host)
 

@@ -1,7 +1,7 @@
 """A real server of the embedded model in a process of its own, for tests of HTTP clients.
 
-Invariant: the process ends with the block that started it, and also when the program that started
-it is killed.
+Invariant: the process ends with the block that started it, and also if the program that started it
+is killed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _PATIENCE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A running server: where it is, the keys that open it, and its process.
+    """A running server: its URL, its keys, and its process.
 
-    ``api_key`` and ``admin_key`` are ``None`` where no key is asked for.
+    ``api_key`` and ``admin_key`` are ``None`` if the server needs no key.
     """
 
     url: str
@@ -32,16 +32,16 @@ class Served:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What an ordinary request sends to be let in."""
+        """The headers of an ordinary request."""
         return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
 
     @property
     def admin_headers(self) -> dict[str, str]:
-        """What an administrator's request sends to be let in."""
+        """The headers of an administrator's request."""
         return {"Authorization": f"Bearer {self.admin_key}"} if self.admin_key else {}
 
     def stop(self) -> int:
-        """Ask the server to end as SIGTERM does, and wait until it has; its exit code."""
+        """Ask the server to end, as SIGTERM does, wait for its end, and return its exit code."""
         self.process.terminate()
         try:
             return self.process.wait(_PATIENCE)
@@ -50,17 +50,17 @@ class Served:
             return self.process.wait()
 
     def kill(self) -> None:
-        """End the server without a word, as a crash would."""
+        """End the server at once, as a crash would."""
         self.process.kill()
         self.process.wait()
 
 
 @contextlib.contextmanager
 def serving(*arguments: str, log: str | Path | None = None) -> Generator[Served, None, None]:
-    """``appl serve`` with *arguments* on a free port of this machine, while the block runs.
+    """Run ``appl serve`` with *arguments* on a free port of this machine during the block.
 
-    *log* is a file for what the server writes to standard error (default: this program's). Raises
-    ``RuntimeError`` when the server does not start::
+    *log* is a file for the server's standard error (default: this program's). Raises
+    ``RuntimeError`` if the server does not start::
 
         with serving() as server:
             requests.post(f"{server.url}/generate", headers=server.headers, json={"text": "Hi"})

@@ -1,8 +1,8 @@
-"""Daemon threads, also at the end of a process.
+"""Daemon threads that can start even at the end of a process.
 
 CPython 3.12.0 and 3.12.1 refuse every new thread once the main module has ended, though a run is
-closed only then. Whoever has something to do at that time reserves threads while they can still be
-started.
+closed only then. Code that has something to do at that time reserves threads while they can still
+be started.
 
 Invariant: other versions start no thread ahead of its work.
 """
@@ -39,7 +39,7 @@ class _Spare(threading.Thread):
 
 
 def _nothing() -> None:
-    """The work of a thread that was not needed."""
+    """Do nothing: this thread was not needed."""
 
 
 _spares: list[_Spare] = []
@@ -47,7 +47,7 @@ os.register_at_fork(after_in_child=_spares.clear)  # the threads do not exist th
 
 
 def start(work: Callable[[], None], name: str) -> threading.Thread:
-    """Start a daemon thread that does *work*; a reserved one where no new one may be started."""
+    """Start a daemon thread that does *work*; use a reserved one if no new one may start."""
     thread = threading.Thread(target=work, name=name, daemon=True)
     try:
         thread.start()
@@ -61,6 +61,6 @@ def start(work: Callable[[], None], name: str) -> threading.Thread:
 
 
 def reserve() -> None:
-    """Have threads at hand for the end of the process, where that is needed."""
+    """Reserve threads for the end of the process, if this version of Python needs them."""
     while REFUSES and len(_spares) < _RESERVED:
         _spares.append(_Spare())

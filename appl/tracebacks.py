@@ -32,17 +32,17 @@ Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
 
 
 def is_full() -> bool:
-    """Whether the user wants every frame."""
+    """True if the user wants every frame."""
     return os.environ.get("APPL_TRACEBACK") == "full"
 
 
 def is_ours(file: str) -> bool:
-    """Whether *file* belongs to the package, or to what switches between its programs."""
+    """True if *file* belongs to this package, or to greenlet, which switches between programs."""
     return file.startswith(_OURS) or _BACKENDS in file
 
 
 def is_library(file: str) -> bool:
-    """Whether *file* is no file of the user's own: it is ours, Python's, or installed."""
+    """True if *file* is not the user's own: it is ours, Python's, or installed."""
     return is_ours(file) or file.startswith(_PYTHON) or f"{os.sep}site-packages{os.sep}" in file
 
 
@@ -62,7 +62,7 @@ def shown(error: BaseException) -> list[TracebackType]:
 
 
 def trim(error: BaseException) -> None:
-    """Leave in the traceback of *error*, and of what led to it, what the user is shown; advise."""
+    """Reduce the tracebacks of *error* and its causes to what the user is shown; add advice."""
     for each in _chain(error):
         advise(each)
         if not is_full():
@@ -70,14 +70,14 @@ def trim(error: BaseException) -> None:
 
 
 def advise(error: BaseException) -> None:
-    """Note on *error* what to write, where its message cannot say it."""
+    """Note the correction on *error* if its message cannot say it."""
     for hint in (advice(error), _late(error)):
         if hint and hint not in getattr(error, "__notes__", ()):
             error.add_note(hint)
 
 
 def _late(error: BaseException) -> str:
-    """Which ``try`` the program had left before *error* came about; perhaps none."""
+    """The ``try`` that the program had left before *error* came about; empty if there is none."""
     notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("in call ")]
     if not notes:
         return ""
@@ -87,7 +87,7 @@ def _late(error: BaseException) -> str:
 
 
 def install() -> None:
-    """Have Python, its threads and IPython trim an error before they show it."""
+    """Make Python, its threads and IPython trim an error before they show it."""
     hook = sys.excepthook
     if not getattr(hook, "appl", False):
         sys.excepthook = _trimming(hook)
@@ -141,28 +141,28 @@ def _file(entry: TracebackType) -> str:
 
 
 def _is_hidden(file: str) -> bool:
-    """Whether *file* is ours, or Python's machinery between us and the user."""
+    """True if *file* is ours, or Python's machinery between us and the user."""
     return is_ours(file) or (file.startswith(_PYTHON) and "site-packages" not in file)
 
 
 def _is_bug(error: BaseException, beyond: list[TracebackType]) -> bool:
-    """Whether *error* came about, and was not raised, in our code *beyond* the user's."""
+    """True if *error* arose, and was not raised, in our code *beyond* the user's."""
     if isinstance(error, _NO_BUG) or not beyond:
         return False
     return is_ours(_file(beyond[-1])) and not _raises(beyond[-1])
 
 
 _NO_BUG = (ApplError, KeyboardInterrupt, RecursionError, MemoryError)
-"""What is raised on purpose, or wherever the program happens to be."""
+"""Errors that are raised on purpose, or wherever the program happens to be."""
 
 
 def _raises(entry: TracebackType) -> bool:
-    """Whether *entry* stands where the user's mistake is told."""
+    """True if *entry* stands at code that reports the user's mistake."""
     return dis.opname[entry.tb_frame.f_code.co_code[entry.tb_lasti]] in _RAISING
 
 
 _RAISING = frozenset({"RAISE_VARARGS", "RERAISE", "CALL_FUNCTION_EX"})
-"""The last one calls a function of the user's with what the user gave, which may not fit."""
+"""The last one calls a function of the user's with the user's arguments, which may not fit."""
 
 
 def _linked(entries: list[TracebackType]) -> TracebackType | None:
@@ -173,7 +173,7 @@ def _linked(entries: list[TracebackType]) -> TracebackType | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """*error*, the members of a group, and all that led to them."""
+    """*error*, the members of a group, and all their causes."""
     seen: set[int] = set()
     todo: list[BaseException | None] = [error]
     while todo:

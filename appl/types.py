@@ -1,3 +1,3 @@
-"""Another path of ``appl.compat.types``, the one that programs for APPL 0.2 import."""
+"""The import path ``appl.types`` of programs for APPL 0.2; see ``appl.compat``."""
 
 from appl.compat.types import *  # noqa: F403

@@ -61,7 +61,7 @@ def app(_: Options) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The entry point of the command; returns the exit code."""
+    """Run the command ``appl`` and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def invoked(words: list[str]) -> int:
-    """Run the command that *words* say; the exit code."""
+    """Run the command in *words* and return its exit code."""
     try:
         with app.make_context("appl", list(words)) as context:
             code: Any = app.invoke(context)

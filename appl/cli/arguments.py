@@ -1,7 +1,7 @@
 """``--name value`` for the parameters of a function: its signature is its command line.
 
-Invariant: what the user wrote is converted by the parameter's annotation or refused with a
-sentence; a parameter that is not given keeps the function's own default.
+Invariant: a value is converted by its parameter's annotation, or refused with a sentence. A
+parameter that is not given keeps the function's own default.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def bind(
     *,
     partly: bool = False,
 ) -> tuple[dict[str, Any], Options]:
-    """Keyword arguments for *function* out of *words*, and the options of *common* among them.
+    """The keyword arguments for *function* in *words*, and the options of *common* among them.
 
-    A parameter wins over a common option of the same name; with *partly*, required ones may be
-    left out. Raises ``UsageError``.
+    A parameter wins over a common option of the same name. With *partly*, required parameters may
+    be missing. Raises ``UsageError``.
     """
     parameters = _parameters(function)
     if words and words[0] == "--":
@@ -73,14 +73,14 @@ def help_text(function: Callable[..., Any], common: Sequence[click.Option], prog
 
 
 def peek(words: Sequence[str], common: Sequence[click.Option], prog: str) -> Options:
-    """The options of *common* among *words*, whose other options are not known yet."""
+    """The options of *common* among *words*, ignoring options that are not known yet."""
     lenient = {"ignore_unknown_options": True, "allow_extra_args": True}
     made = click.Command(prog, params=list(common), context_settings=lenient, add_help_option=False)
     return Options(**made.make_context(prog, list(words)).params)
 
 
 def wants_help(words: Sequence[str]) -> bool:
-    """Whether *words* ask for the help of the program."""
+    """True if *words* ask for the program's help."""
     return not {"--help", "-h"}.isdisjoint(words)
 
 
@@ -98,7 +98,7 @@ def _parsed(made: Program, words: Sequence[str]) -> dict[str, Any]:
 
 
 def _unnamed(word: str, parameters: Parameters) -> str:
-    """What to write for *word*, which stands where ``--name`` should."""
+    """The message about *word*, which stands where ``--name`` should."""
     flag = next((_flag(name) for name in parameters), "")
     example = f"; write {flag} {shlex.quote(word)}" if flag else ""
     return f"give arguments by name, as --name value; got {word!r}{example}"
@@ -144,13 +144,13 @@ def _parameters(function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
 
 
 def _guess(parameter: inspect.Parameter) -> Any:
-    """The type of a parameter without annotation: its default's, or text."""
+    """The type of a parameter without annotation: that of its default, or text."""
     kind = type(parameter.default)
     return kind if kind in (*_SIMPLE, list, dict) else str
 
 
 class Program(Command):
-    """A function as a command, whose options are its parameters."""
+    """A function as a command whose options are the function's parameters."""
 
     def __init__(self, function: Callable[..., Any], parameters: Parameters, **more: Any) -> None:
         text = inspect.getdoc(function) or f"Run {function.__name__}."
@@ -220,7 +220,7 @@ def _convert(name: str, annotation: Any, raw: str | tuple[str, ...]) -> Any:
 
 
 def _reason(error: ValueError) -> str:
-    """What pydantic has against a value, in its words; other messages only repeat the value."""
+    """The reason that pydantic gives for refusing a value; other messages only repeat the value."""
     errors = getattr(error, "errors", None)
     return f" ({errors()[0]['msg']})" if callable(errors) else ""
 
@@ -247,7 +247,7 @@ def _many(annotation: Any, raw: tuple[str, ...]) -> Any:
 
 
 def _checked(annotation: Any, raw: str) -> Any:
-    """JSON where it looks like JSON, else the word itself, made an *annotation* by pydantic."""
+    """Read *raw* as JSON if it looks like JSON, and convert it to *annotation* by pydantic."""
     from pydantic import TypeAdapter  # noqa: PLC0415  (heavy, and most parameters need none)
 
     adapter: Any = TypeAdapter(annotation)

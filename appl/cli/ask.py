@@ -1,4 +1,4 @@
-"""``appl ask`` and ``appl chat``: a first touch of a model, recorded like every run.
+"""``appl ask`` and ``appl chat``: a first contact with a model, recorded like every run.
 
 Invariant: stdout holds the answer alone; cost, tokens and the name of the run go to stderr.
 """
@@ -43,10 +43,10 @@ _model_options = several(
 @_model_options
 @parameters.as_json
 def ask(given: Options) -> int:
-    """Ask a model one question; the answer is printed as it comes.
+    """Ask a model one question and print the answer as it is generated.
 
-    The run is recorded: `appl trace show` shows it, and the same question again goes on with an
-    answer that was broken off.
+    The run is recorded: `appl trace show` shows it. If an answer was broken off, asking the same
+    question again continues it.
     """
     with guarded(given.json) as failure:
         words = [f"--question={_question(given.question)}", *_system(given)]
@@ -57,10 +57,10 @@ def ask(given: Options) -> int:
 @appl_command("chat", example="appl chat --model openai/gpt-5-mini\nappl trace resume last")
 @_model_options
 def chat(given: Options) -> int:
-    """Talk with a model; each line that you write is answered.
+    """Talk with a model: each line that you type gets an answer.
 
-    /quit or Ctrl-D ends the chat. Ctrl-C ends it too, in the middle of an answer; `appl trace
-    resume` goes on with it. The whole chat is one recorded run.
+    /quit or Ctrl-D ends the chat. Ctrl-C ends it too, even during an answer; `appl trace resume`
+    continues it. The whole chat is one recorded run.
     """
     given.json = False
     with guarded() as failure:
@@ -80,7 +80,7 @@ def _plan(function: str, words: list[str], given: Options) -> Plan:
 
 
 def _all_options(given: Options, **more: Any) -> Options:
-    """*given* with the options of ``appl run`` that it has not."""
+    """*given*, completed with the remaining options of ``appl run``."""
     missing = {str(each.name): () if each.multiple else None for each in options()}
     return Options(**{**missing, **vars(given), **more})
 

@@ -1,4 +1,4 @@
-"""``appl check``: what the source shows before a program runs."""
+"""``appl check``: mistakes that the source shows before a program runs."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _hidden(file: Path, root: Path) -> bool:
 
 
 def _findings(file: Path, select: Sequence[str], ignore: Sequence[str]) -> list[LintFinding]:
-    """What is found in *file*; one that is no text does not keep the others from being read."""
+    """The findings in *file*; one that is not text is itself a finding."""
     try:
         text = file.read_text("utf-8")
     except UnicodeDecodeError:
@@ -175,7 +175,7 @@ def _as_json(findings: Sequence[LintFinding], files: int) -> None:
 
 
 def _as_github(findings: Iterable[LintFinding], files: int) -> None:
-    """Workflow commands, which GitHub shows at the lines of a pull request."""
+    """Print workflow commands, which GitHub shows at the lines of a pull request."""
     for each in findings:
         places = f"file={_property(each.file)},line={each.line},endLine={each.end_line}"
         if each.line == each.end_line:

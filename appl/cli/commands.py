@@ -1,7 +1,7 @@
-"""How commands of ``appl`` are declared: options, arguments, groups, help and wrong usage.
+"""The declaration of ``appl``'s commands: options, arguments, groups, help and wrong usage.
 
-Invariant: a group imports the module of a command when that command is invoked, and never to list
-it; a command is a function of its parsed options that returns an exit code.
+Invariant: a group imports a command's module only when that command is invoked, never to list it. A
+command is a function of its parsed options that returns an exit code.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Option(click.Option):
 
 
 class Argument(click.Argument):
-    """A positional argument that the help text explains."""
+    """A positional argument with a *help* text."""
 
     section = "Arguments"
 
@@ -56,21 +56,21 @@ class Argument(click.Argument):
 
     @property
     def word(self) -> str:
-        """What stands for the argument in help texts."""
+        """The word for the argument in help texts."""
         return self.metavar or str(self.name).upper()
 
     def make_metavar(self, ctx: click.Context | None = None) -> str:
-        """The argument in the usage line: optional ones in brackets."""
+        """The argument in the usage line; brackets mark an optional one."""
         word = self.word + ("…" if self.nargs != 1 else "")
         return word if self.required else f"[{word}]"
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:  # type: ignore[override]
-        """The row of the help text."""
+        """The argument's row in the help text."""
         return (self.word, self.meaning) if self.meaning else None
 
 
 class Choice(_Choice):
-    """One of a few words; a wrong one is answered with the nearest."""
+    """One of a few words; the message about a wrong one suggests the nearest."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """*value*, if it is one of the words."""
@@ -81,7 +81,7 @@ class Choice(_Choice):
 
 
 class Command(click.Command):
-    """A command whose help ends with an *example*, and with its own exit *codes*."""
+    """A command whose help ends with an *example* and the command's exit *codes*."""
 
     def __init__(self, *args: Any, example: str = "", codes: str = "", **more: Any) -> None:
         more["context_settings"] = {**CONTEXT, **more.get("context_settings", {})}
@@ -90,7 +90,7 @@ class Command(click.Command):
         self.examples, self.codes = example.splitlines(), codes
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse *args*; the words after ``--`` are those of a recorded script, if it takes some."""
+        """Parse *args*; words after ``--`` go to a recorded script if the command takes them."""
         if "--" not in args or all(param.name != SCRIPT_ARGUMENTS for param in self.params):
             return super().parse_args(ctx, args)
         at = args.index("--")
@@ -99,7 +99,7 @@ class Command(click.Command):
         return left
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """The option ``--help``, described as the others are."""
+        """The option ``--help``, described in the style of the others."""
         found = super().get_help_option(ctx)
         if found is not None:
             found.help = "show this help and exit"
@@ -130,17 +130,17 @@ class Command(click.Command):
 
 
 class ProgramCommand(Command):
-    """A command of a program, whose parameters are options behind it."""
+    """A command that takes a program and, after it, the program's parameters as options."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Completions for options, those of the program first."""
+        """Completions for options, the program's first."""
         words = importlib.import_module("appl.cli.words")
         own: list[CompletionItem] = words.parameters(ctx.params.get("target"), incomplete)
         return own + super().shell_complete(ctx, incomplete)
 
 
 class Group(Command, click.Group):
-    """Commands below a command; a name that is none of theirs is answered with the nearest."""
+    """A command with subcommands; the message about an unknown name suggests the nearest."""
 
     def __init__(self, *args: Any, aliases: Mapping[str, str] | None = None, **more: Any) -> None:
         more = {"subcommand_metavar": "COMMAND …", **more}
@@ -149,13 +149,13 @@ class Group(Command, click.Group):
         self.aliases = aliases or {}
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """The command *name*, or the one that it is another word for."""
+        """The command *name*, or the one for which it is an alias."""
         return super().get_command(ctx, self.aliases.get(name, name))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that *args* begin with, and the words after it."""
+        """The command at the beginning of *args*, and the words after it."""
         name, *rest = args
         found = self.get_command(ctx, name)
         if found is None and not ctx.resilient_parsing:
@@ -163,7 +163,7 @@ class Group(Command, click.Group):
         return name, found, rest
 
     def _hint(self, ctx: click.Context, name: str) -> str:
-        """What was probably meant by *name*, which is no command."""
+        """The suggestion for *name*, which is no command."""
         options = [word for param in self.get_params(ctx) for word in param.opts]
         if f"--{name}" in options:
             return f"; write `{ctx.command_path} --{name}`"
@@ -181,7 +181,7 @@ Section = Mapping[str, tuple[str, str]]
 
 
 class LazyGroup(Group):
-    """Commands by name, with where each is (``module:name``) and what it does, in *sections*."""
+    """A group of commands in *sections*: each name has a place (``module:name``) and a summary."""
 
     def __init__(self, *args: Any, sections: Mapping[str, Section], **more: Any) -> None:
         super().__init__(*args, **more)
@@ -193,7 +193,7 @@ class LazyGroup(Group):
         return list(self._table)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """The command *name*; its module is imported now."""
+        """The command *name*; imports its module."""
         if name not in self._table:
             return None
         module, _, member = self._table[name][0].partition(":")
@@ -207,7 +207,7 @@ class LazyGroup(Group):
                 formatter.write_dl([(name, text) for name, (_, text) in rows.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Completions for a command's name, without importing any."""
+        """Completions for a command's name, without importing any command."""
         names = [
             CompletionItem(name, help=text)
             for name, (_, text) in self._table.items()
@@ -219,7 +219,7 @@ class LazyGroup(Group):
 def appl_command(
     name: str, *, cls: type[Command] = Command, under: click.Command | None = None, **more: Any
 ) -> Callable[[Action], click.Command]:
-    """Make a function of ``Options`` the command *name*, one of the group *under* if that is given.
+    """Make a function of ``Options`` the command *name*, below the group *under* if there is one.
 
     The function's docstring is the help of the command.
     """
@@ -238,22 +238,22 @@ def appl_command(
 
 
 def option(*words: str, **more: Any) -> Callable[[F], F]:
-    """An option of the command below."""
+    """Add an option to the command below."""
     return lambda function: click.option(*words, cls=Option, **more)(function)
 
 
 def switch(*words: str, **more: Any) -> Callable[[F], F]:
-    """An option without a value."""
+    """Add an option without a value to the command below."""
     return option(*words, is_flag=True, **more)
 
 
 def argument(name: str, **more: Any) -> Callable[[F], F]:
-    """A positional argument of the command below."""
+    """Add a positional argument to the command below."""
     return lambda function: click.argument(name, cls=Argument, **more)(function)
 
 
 def several(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    """The decorators as one, in the order in which they would stand above each other."""
+    """Combine decorators into one, which applies them as if they stood one above the other."""
 
     def decorate(function: F) -> F:
         for each in reversed(decorators):
@@ -264,7 +264,7 @@ def several(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def need_command() -> int:
-    """Answer a group without a command with its help, as wrong usage."""
+    """Show the help of a group that was called without a command, as wrong usage."""
     context = click.get_current_context()
     if context.invoked_subcommand is None:
         say(context.get_help().rstrip())
@@ -281,7 +281,7 @@ def options_of(command: click.Command) -> list[click.Option]:
 
 
 def told(error: click.UsageError) -> list[str]:
-    """The lines that tell a user what was wrong with a command line, and what to write."""
+    """The lines that explain what is wrong with a command line, and what to write."""
     lines = [f"appl: {_problem(error)}"]
     context = error.ctx
     if context is not None:

@@ -1,6 +1,6 @@
 """``appl completion``: completion of commands, options, runs and functions in the shell.
 
-Invariant: nothing is run or imported of the user's programs; their functions are read from source.
+Invariant: nothing of the user's programs is run or imported; their functions are read from source.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _INSTALL = {
 
 
 def split_words(line: str) -> list[str]:
-    """The words of a begun *line*, as a shell splits it; an open quote ends with the line."""
+    """The words of an incomplete *line*, split as a shell does; the line closes an open quote."""
     lexer = shlex.shlex(line, posix=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     words: list[str] = []
@@ -70,18 +70,18 @@ class Bash(BashComplete):
     source_template = _BASH
 
     def source(self) -> str:
-        """The script, without asking which bash there is."""
+        """The script, without checking the version of bash."""
         return str(self.source_template % self.source_vars())
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The whole words before the cursor, and the begun one."""
+        """The complete words before the cursor, and the incomplete one."""
         line = os.environ["APPL_LINE"]
         words = split_words(line)[1:]
         self._begun = words.pop() if words and not line[-1:].isspace() else ""
         return words, self._begun
 
     def format_completion(self, item: CompletionItem) -> str:
-        """The type, and that part of the value that bash takes for the last word."""
+        """The type, and the part of the value that bash takes for the last word."""
         breaks = [sign for sign in ":=" if sign in os.environ.get("APPL_BREAKS", ":=")]
         kept = max((self._begun.rfind(sign) + 1 for sign in breaks), default=0)
         value = self._begun.partition("=")[2] if self._begun.startswith("--") else self._begun
@@ -94,7 +94,7 @@ class Bash(BashComplete):
 )
 @argument("shell", type=Choice(_SHELLS), metavar="SHELL", help="bash, zsh or fish")
 def command(given: Options) -> int:
-    """Print a script that has your shell complete what follows `appl`.
+    """Print a script that makes your shell complete the words after `appl`.
 
     It completes commands, options, the names of recorded runs, and the functions of a file. The
     examples install it for every new shell.
@@ -106,6 +106,6 @@ def command(given: Options) -> int:
 
 
 def complete(app: click.Command, instruction: str) -> int:
-    """Answer a shell's question about a begun line; the exit code."""
+    """Answer a shell's request for completions; return the exit code."""
     add_completion_class(Bash, "bash")
     return shell_complete(app, {}, "appl", VARIABLE, instruction)

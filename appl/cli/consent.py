@@ -1,6 +1,6 @@
-"""The question whether to go on.
+"""The question to the user before a command goes on.
 
-Invariant: without a terminal nothing is asked, and then nothing is done that was not confirmed.
+Invariant: without a terminal nothing is asked, and nothing is done without consent.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from appl.cli.terminal import say
 
 
 def need_somebody(given: Options, what: str) -> None:
-    """Raises ``UsageError`` if nobody can be asked whether to do *what*, and it has to be."""
+    """Raise ``UsageError`` if *what* needs consent and nobody can be asked."""
     if not given.yes and (given.json or not sys.stdin.isatty()):
         raise UsageError(f"nobody can be asked here whether to {what}; give --yes")
 
 
 def agreed(given: Options, question: str) -> bool:
-    """The answer of the user to *question*; with ``--yes`` it is not asked."""
+    """True if the user agrees to *question*; with ``--yes`` nobody is asked."""
     if given.yes:
         return True
     say(f"appl: {question} [y/N] ")

@@ -1,6 +1,6 @@
-"""``appl ctl``: what live runs wait for, and what can be done about it, from another terminal.
+"""``appl ctl``: look at live runs and act on them, from another terminal.
 
-Invariant: what a run says is text of a stranger to the terminal; with ``--json`` stdout holds JSON
+Invariant: text from a run is not trusted by the terminal. With ``--json``, stdout holds JSON
 documents and nothing else.
 """
 
@@ -49,9 +49,9 @@ _run_option = option("--run", metavar="RUN", help=_RUN)
 def command(given: Options) -> int:
     """Look at live runs; pause, resume, cancel, set limits.
 
-    Shows which runs of yours are live, what their calls and programs wait for, and acts on them:
-    over a socket that only you can open, on this machine. A run can be reached from its first call
-    on, if it is recorded or the setting `ctl` is on. Without a command, the live runs are listed.
+    Shows your live runs and what their calls and programs wait for, and acts on them over a socket
+    of this machine that only you can open. A run can be reached from its first call on if it is
+    recorded or the setting `ctl` is on. Without a command, lists the live runs.
     """
     if click.get_current_context().invoked_subcommand is None:
         return _listed(given)
@@ -59,7 +59,7 @@ def command(given: Options) -> int:
 
 
 class _Own(Command):
-    """A command of ``appl ctl``; the switches that were given before its name stand."""
+    """A command of ``appl ctl``, which also takes the switches given before its name."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -116,7 +116,7 @@ def _runs() -> list[dict[str, Any]]:
 
 
 def _shows(given: Options, look: Callable[[], Any], lines: Callable[[Any], Iterator[str]]) -> None:
-    """Show what *look* finds, once or as long as there is something."""
+    """Show the result of *look*, once or, with ``--watch``, as long as there is one."""
     if not given.watch:
         found = look()
         out(as_json(found) if given.json else "\n".join(lines(found)))
@@ -128,7 +128,7 @@ def _shows(given: Options, look: Callable[[], Any], lines: Callable[[Any], Itera
 
 
 def _again(look: Callable[[], Any]) -> Iterator[Any]:
-    """What *look* finds, each time that it is something else, until the run is gone."""
+    """Yield each new result of *look* until the run is gone."""
     last: Any = None
     while True:
         try:
@@ -146,7 +146,7 @@ def _again(look: Callable[[], Any]) -> Iterator[Any]:
 
 
 def _live(look: Callable[[], Any], lines: Callable[[Any], Iterator[str]]) -> None:
-    """The same on a terminal, in place."""
+    """Show the results on a terminal, in place."""
     text: Any = importlib.import_module("rich.text").Text
     live = importlib.import_module("rich.live").Live
     with live(auto_refresh=False, vertical_overflow="ellipsis") as screen:
@@ -205,7 +205,7 @@ def _content(call: dict[str, Any]) -> Iterator[str]:
 @_run
 @parameters.as_json
 def pause(given: Options) -> int:
-    """Send no more calls; what is on its way goes on."""
+    """Send no more calls; calls that were sent continue."""
     return _turned(given, "pause")
 
 
@@ -235,7 +235,7 @@ def _their(number: int) -> str:
 
 
 def _run_of(given: Options) -> str | None:
-    """The run that is meant, however it was named."""
+    """The name of the run, from the argument or the option."""
     name: str | None = given.run or getattr(given, "which", None)
     return name
 
@@ -293,7 +293,7 @@ def _done(
     fields: dict[str, Any] | Callable[[], dict[str, Any]],
     told: Callable[[Any], str],
 ) -> int:
-    """Have the run do something, and say what it has done."""
+    """Send the run a request, and show its reply."""
     with guarded(given.json) as failure:
         asked = fields() if callable(fields) else fields
         found = _control().ask(_control().find(_run_of(given)).path, do, **asked)

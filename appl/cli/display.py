@@ -1,10 +1,10 @@
-"""What a run is doing, while it does it: one live line on a terminal, plain lines elsewhere.
+"""The display of a run in progress: one live line on a terminal, plain lines elsewhere.
 
-With ``--stream`` also what the models say, while they say it: in panels on a terminal, one answer
-after the other elsewhere.
+With ``--stream`` it also shows the answers while they are generated: in panels on a terminal, one
+answer after the other elsewhere.
 
-Invariant: a display is an Instrument and only looks on; the run is the same without it. Text of a
-model is made safe before a terminal gets it.
+Invariant: a display is an Instrument that only observes; the run is the same without it. A model's
+text is made safe before a terminal gets it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ PANELS, LINES = 4, 6
 
 @dataclass(slots=True)
 class Counts:
-    """How many calls run, wait and are done, and how many tokens they took.
+    """The numbers of calls that run, wait and are done, and of the tokens they used.
 
-    Of each of the ``open`` ones, which have begun and not ended, it holds the numbers of the
-    attempts that are with a backend: a call without one waits, in the queue, for a limit, or after
-    a failure.
+    ``open`` holds, for each call that has started and not ended, the numbers of the attempts that a
+    backend works on. A call without one waits: in the queue, for a limit, or after a failure.
     """
 
     started: int = 0
@@ -98,16 +97,16 @@ class Counts:
         self.completion += usage.completion_tokens or 0
 
     def seconds(self) -> float:
-        """Since the run began."""
+        """Seconds since the run began."""
         return (time.monotonic_ns() - self.began) / 1e9
 
     def rate(self) -> float:
-        """Generated tokens a second, from the first call's start to the last answer."""
+        """Generated tokens per second, from the first call's start to the last answer."""
         span = self.last - (self.first or self.last)
         return self.completion / (span / 1e9) if span > 0 else 0.0
 
     def present(self) -> tuple[int, int]:
-        """How many calls run and how many wait."""
+        """The number of calls that run, and of those that wait."""
         with self._lock:
             running = sum(1 for attempts in self.open.values() if attempts)
             return running, len(self.open) - running
@@ -132,7 +131,7 @@ class Counts:
         return ", ".join(parts)
 
     def as_data(self) -> dict[str, Any]:
-        """The counts for ``--json``; a sum that the backend did not say is null, not 0."""
+        """The counts for ``--json``; a sum that the backend did not report is null, not 0."""
         asked = self.answered - self.reused
         known = self.unknown < asked or not asked
         return {
@@ -151,18 +150,18 @@ class Counts:
 
 
 class Display(Protocol):
-    """An instrument that shows what it counts, inside a ``with`` block."""
+    """An instrument that shows its counts inside a ``with`` block."""
 
     counts: Counts
 
     def on_event(self, event: Event) -> None:
-        """Take note of *event*."""
+        """Count and perhaps show *event*."""
 
     def tell(self, line: str) -> None:
-        """Show a line of ours above whatever is live."""
+        """Show a line above everything live."""
 
     def clear(self) -> None:
-        """Make room on the terminal for what the program writes piece by piece."""
+        """Clear the terminal for text that the program writes piece by piece."""
 
     def __enter__(self) -> Display: ...
 
@@ -170,10 +169,10 @@ class Display(Protocol):
 
 
 class Answers:
-    """What the models say while they say it, on stderr: one answer after the other.
+    """Prints the models' answers on stderr as they are generated, one after the other.
 
-    The answer that began first is shown until it is complete, then the next; those that are made
-    beside it are shown as far as they have come by then.
+    The answer that began first is shown until it is complete, then the next one, beginning with the
+    part that has already arrived.
     """
 
     wants_chunks = True
@@ -183,7 +182,7 @@ class Answers:
         self._lock = threading.Lock()
 
     def on_event(self, event: Event) -> None:
-        """Show what is new."""
+        """Show the new text of *event*."""
         if isinstance(event, ChunkArrived):
             if event.chunk.kind == "text":
                 with self._lock:
@@ -211,7 +210,7 @@ class Answers:
 
 @dataclass(slots=True)
 class _Saying:
-    """What is still to be shown of one answer: of its first sample."""
+    """The part of one answer, of its first sample, that is not shown yet."""
 
     sample: int
     new: str = ""
@@ -231,9 +230,9 @@ class _Saying:
 
 
 class Plain:
-    """A line every five seconds at most, on stderr; nothing at all when *quiet*.
+    """Prints a line on stderr, every five seconds at most; nothing if *quiet*.
 
-    With *answers*, what the models say instead.
+    With *answers*, it prints the models' answers instead.
     """
 
     def __init__(self, quiet: bool = False, answers: bool = False) -> None:
@@ -243,7 +242,7 @@ class Plain:
         self._next = self.counts.began + EVERY_NS
 
     def on_event(self, event: Event) -> None:
-        """Count, and say where the run is when the last line is old."""
+        """Count *event*, and print a line if the last one is old."""
         self.counts.add(event)
         if self.wants_chunks:
             self._answers.on_event(event)
@@ -254,10 +253,10 @@ class Plain:
                 say(f"appl: {self.counts.seconds():.0f} s: {self.counts.line()}")
 
     def _between(self, event: Event) -> bool:
-        """Whether *event* says little of where the run is.
+        """True if *event* is a poor moment for a line about the run.
 
-        When a call has ended, one that waits takes its place in a moment; a run in which none does
-        is told of after the time of one more line.
+        When a call has ended, a waiting one takes its place in a moment. If none does, a line is
+        printed after the time of one more line.
         """
         if isinstance(event, RunEnded | Warned):
             return True
@@ -269,7 +268,7 @@ class Plain:
         say(line)
 
     def clear(self) -> None:
-        """Nothing is live here."""
+        """Do nothing: nothing is live here."""
 
     def __enter__(self) -> Plain:
         return self
@@ -279,10 +278,10 @@ class Plain:
 
 
 class Live:
-    """One line at the bottom of the terminal, redrawn eight times a second, gone at the end.
+    """One line at the bottom of the terminal, redrawn eight times a second and removed at the end.
 
-    With *answers*, above it a panel for each of the latest answers that are being made; those that
-    are complete stay.
+    With *answers*, it has a panel above the line for each of the latest unfinished answers;
+    finished ones stay.
     """
 
     def __init__(self, console: Any = None, answers: bool = False) -> None:
@@ -326,7 +325,7 @@ class Live:
         return panel(self._text(text), title=title, title_align="left", border_style="dim")
 
     def on_event(self, event: Event) -> None:
-        """Take note; what is shown is redrawn by the display's own thread."""
+        """Count *event*; the display's own thread redraws."""
         self.counts.add(event)
         if not self.wants_chunks:
             return
@@ -345,7 +344,7 @@ class Live:
         say(line)
 
     def clear(self) -> None:
-        """Nothing is live any more: the program's own output comes."""
+        """Stop the live line before the program's own output."""
         self._live.stop()
 
     def __enter__(self) -> Live:
@@ -357,7 +356,7 @@ class Live:
 
 
 def display(*, quiet: bool = False, answers: bool = False) -> Display:
-    """The display that fits where stderr goes; with *answers* it shows what the models say."""
+    """The display that fits stderr; with *answers* it shows the models' answers."""
     if quiet or not sys.stderr.isatty():
         return Plain(quiet, answers)
     return Live(answers=answers)

@@ -1,4 +1,4 @@
-"""What the exit codes of ``appl`` mean."""
+"""The meaning of ``appl``'s exit codes."""
 
 from __future__ import annotations
 

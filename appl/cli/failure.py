@@ -1,7 +1,8 @@
-"""What a failure looks like to the user, and which exit code it gives.
+"""The message and the exit code of a failure.
 
-Invariant: the traceback of a user's program begins and ends in the user's files; mistakes in a
-command are told in a sentence, without one. No secret of the environment is told, whoever says it.
+Invariant: the traceback of a user's program begins and ends in the user's files. A mistake in a
+command is explained in a sentence, without a traceback. No secret of the environment appears in any
+message.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _SOURCE = (PromptSyntaxError, SourceUnavailable)
 
 @dataclass(slots=True)
 class Failure:
-    """The exit code of a command, and what the run was when it failed."""
+    """The exit code of a command, with the session and the counts of the failed run."""
 
     code: int = exits.OK
     json: bool = False
@@ -52,7 +53,7 @@ class Failure:
 
 @contextlib.contextmanager
 def guarded(json: bool = False) -> Iterator[Failure]:
-    """Turns what is raised into a message and an exit code, which the failure then holds."""
+    """Turn an exception into a message and an exit code, stored in the yielded ``Failure``."""
     failure = Failure(json=json)
     try:
         yield failure
@@ -64,7 +65,7 @@ def guarded(json: bool = False) -> Iterator[Failure]:
 
 
 def exit_code(error: BaseException) -> int:
-    """The exit code that *error* gives."""
+    """The exit code for *error*."""
     if isinstance(error, KeyboardInterrupt):
         return exits.INTERRUPTED
     if isinstance(error, DivergenceError | SecretInRecord):
@@ -103,19 +104,19 @@ def _tell_run(error: BaseException, session: Session, counts: Counts | None) -> 
 
 
 def not_written(path: object, error: OSError) -> UsageError:
-    """What the user is told when the file *path*, which they named, cannot be written."""
+    """The error for the file *path*, named by the user, that cannot be written."""
     return UsageError(f"{path} cannot be written: {error.strerror or error}")
 
 
 def not_taken(path: Path) -> Path:
-    """*path*, for a file that the user wants written. Raises ``UsageError`` when there is one."""
+    """*path*, for a new file. Raises ``UsageError`` if it exists."""
     if path.exists() or path.is_symlink():
         raise taken(path)
     return path
 
 
 def taken(path: object) -> UsageError:
-    """What the user is told when the file *path*, which they named, is there already."""
+    """The error for the file *path*, named by the user, that exists already."""
     return UsageError(f"{path} exists already; give another name, or remove it")
 
 
@@ -155,6 +156,6 @@ def _notes(error: BaseException) -> list[str]:
 
 
 def _lines(error: BaseException) -> list[str]:
-    """The traceback's lines, from the first frame of the user's to the last of them."""
+    """The traceback's lines, from the first to the last frame in the user's files."""
     entries = [traceback.extract_tb(each, 1)[0] for each in tracebacks.shown(error)]
     return "".join(traceback.format_list(entries)).rstrip("\n").splitlines()

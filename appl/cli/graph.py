@@ -1,4 +1,4 @@
-"""``appl graph``: what a prompt function does, before it runs."""
+"""``appl graph``: the call graph of a prompt function, before it runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def command(given: Options) -> int:
 
 
 def graph_of(target: Target) -> Graph:
-    """The graph of the function that *target* names; its module is imported."""
+    """The graph of the function that *target* names; imports its module."""
     program = getattr(load(target), "__appl__", None)
     if program is None:
         raise UsageError(f"{target.function} is not a @ppl function, so it has no graph")

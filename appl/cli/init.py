@@ -1,7 +1,7 @@
 """``appl init``: a folder with a first program, a test made from its run, and the settings.
 
-Invariant: no file that exists is changed, and no provider is asked: the run that makes the test is
-answered by the embedded model.
+Invariant: no existing file is changed, and no provider is asked: the embedded model answers the run
+that makes the test.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ _MADE = ("appl.toml", "hello.py", "test_hello.py", _TAPE)
 def command(given: Options) -> int:
     """Write a first program, a test made from its run, and the settings.
 
-    Writes appl.toml, hello.py, test_hello.py with the tape that answers it, and .gitignore. No file
-    that exists is changed. With the key of a provider in the environment, appl.toml names a model
-    of that provider, else the embedded one. The test is answered from a run of the embedded model,
-    so that no provider is asked.
+    Writes appl.toml, hello.py, test_hello.py with the tape that answers it, and .gitignore.
+    Existing files stay unchanged. With a provider's key in the environment, appl.toml names a model
+    of that provider, otherwise the embedded one. The test is answered from a run of the embedded
+    model, so no provider is asked.
     """
     with guarded(given.json) as failure:
         folder = Path(given.folder)
@@ -96,7 +96,7 @@ def _model(provider: Provider | None) -> str:
 
 
 def _need_room(folder: Path) -> None:
-    """Raises ``UsageError`` if a file that is to be written exists."""
+    """Raise ``UsageError`` if one of the files to write exists."""
     for name in _MADE:
         if os.path.lexists(folder / name):
             raise UsageError(
@@ -112,7 +112,7 @@ def _settings(provider: Provider | None) -> str:
 
 
 def _write(folder: Path, texts: dict[str, str]) -> list[str]:
-    """Write files that are not there, but a ``.gitignore`` that is; their names."""
+    """Write new files, except a ``.gitignore`` that exists; return their names."""
     written = []
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""``appl models``: the models that can be named here, and what is missing before they answer.
+"""``appl models``: the models that can be named here, and what each of them lacks.
 
 Invariant: no backend is made and nothing is asked; an unknown price or context is not 0.
 """
@@ -26,7 +26,7 @@ def command(given: Options) -> int:
     """Show the models that can be named, and what is missing before they answer.
 
     A name is written as in --model, `gen(model=…)` or the setting `model`. Prices are for a million
-    tokens of prompt and answer; the context is the most tokens that a call may hold.
+    tokens of prompt and answer; the context is the largest number of tokens that a call may hold.
     """
     with guarded(given.json) as failure:
         found = listed(load(), given.words, given.all)
@@ -45,7 +45,7 @@ def command(given: Options) -> int:
 
 
 def listed(config: Config, words: tuple[str, ...], every: bool) -> list[NameableModel]:
-    """What can be named with *words* in it; models of the price table when they are asked for."""
+    """The names that contain *words*; with words or *every*, also models of the price table."""
     found = nameable(config)
     if words or every:
         names = {each.name for each in found} | {each.stands_for for each in found}
@@ -58,7 +58,7 @@ def _text(model: NameableModel) -> str:
 
 
 def _priced(config: Config) -> Iterator[NameableModel]:
-    """The models of the price table that one of the known providers sells."""
+    """The models of the price table that a known provider sells."""
     for name in price_table.names():
         found = named(name if name.startswith("openai/") else f"litellm/{name}", config)
         if found is not None:
@@ -81,7 +81,7 @@ def _row(model: NameableModel) -> tuple[str, ...]:
 
 
 def missing(model: NameableModel) -> list[str]:
-    """The lines to type before the model answers."""
+    """The lines to type before the model can answer."""
     lines = [f"pip install 'appl[{model.missing_extra}]'"] if model.missing_extra else []
     if model.missing_key:
         lines.append(f"export {model.missing_key[0]}=YOUR_KEY")

@@ -1,6 +1,6 @@
-"""What is given on the command line to a run that goes on from a recorded one.
+"""The command-line settings of a run that continues or repeats a recorded one.
 
-Invariant: only what was written is set; the rest is as it was recorded, or as the settings say.
+Invariant: only written settings are set; the others stay as recorded or as configured.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ budget = option("--budget", multiple=True, metavar="LIMIT=AMOUNT", help=BUDGET_H
 
 
 def settings(names: Iterable[str], section: str = "Options") -> Callable[[F], F]:
-    """An option for each of the settings *names*."""
+    """Add an option for each of the settings *names*."""
     return several(
         *(
             option(
@@ -37,13 +37,13 @@ with_settings = several(settings(SETTINGS, "Settings in place of the recorded on
 
 
 def settings_of(given: Options) -> dict[str, Any]:
-    """The settings that were given."""
+    """The settings given on the command line."""
     told = {name: getattr(given, name) for name in SETTINGS}
     return {name: value for name, value in told.items() if value is not None} | budget_of(given)
 
 
 def budget_of(given: Options) -> dict[str, Any]:
-    """The budget that was given, as the settings have it."""
+    """The budget given on the command line, in the form of the settings."""
     limits = pairs(given.budget or (), "--budget", "LIMIT=AMOUNT")
     keys = TABLES["budget"]
     for name, amount in limits.items():
@@ -58,7 +58,7 @@ def budget_of(given: Options) -> dict[str, Any]:
 
 
 def pairs(words: Iterable[str], option: str, form: str) -> dict[str, str]:
-    """What ``NAME=VALUE`` words say."""
+    """The names and values of ``NAME=VALUE`` words."""
     found: dict[str, str] = {}
     for word in words:
         name, sign, value = word.partition("=")

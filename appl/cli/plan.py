@@ -1,4 +1,4 @@
-"""``appl plan``: the prompts that a program will share, and how many calls it makes."""
+"""``appl plan``: the prompts that a program will share, and the number of its calls."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _ABOUT = 4.0  # characters of English in a token, where no tokenizer can be aske
 def command(given: Options) -> int:
     """Show which prompts share a prefix, and how many calls a function makes.
 
-    Follows a @ppl function and those it calls without running them, and prints the tree of their
-    prompts: what is shared by which calls, how many calls there are, and how many tokens of
+    Follows a @ppl function and the functions that it calls without running them, and prints the
+    tree of their prompts: which calls share what, how many calls there are, and how many tokens of
     constant text need not be computed again. Values given as --name value fix the number of rounds
     of loops over them. A function that is not followed, but may ask a model, is named, and the
     number of calls is then what there is at least.
@@ -66,7 +66,7 @@ def command(given: Options) -> int:
 
 
 def _known(function: Callable[..., Any], words: list[str], prog: str) -> Mapping[str, Any]:
-    """The arguments that are known: those of *words*, and defaults."""
+    """The known arguments: those in *words*, and defaults."""
     parameters = inspect.signature(function).parameters
     known = {
         name: each.default for name, each in parameters.items() if each.default is not each.empty
@@ -76,7 +76,7 @@ def _known(function: Callable[..., Any], words: list[str], prog: str) -> Mapping
 
 
 def _finder(function: Callable[..., Any]) -> Callable[[str], tuple[Graph, str] | None]:
-    """Prompt functions by the names that *function* and its callees know them by."""
+    """A function that finds prompt functions by the names that *function* and its callees use."""
     spaces: list[Mapping[str, Any]] = [getattr(inspect.unwrap(function), "__globals__", {})]
 
     def find(name: str) -> tuple[Graph, str] | None:
@@ -103,7 +103,7 @@ def _member(space: Mapping[str, Any], name: str) -> Any:
 
 
 def _methods(space: Mapping[str, Any], rest: list[str]) -> Any:
-    """``self.f``: the only method of that name among the classes of the module."""
+    """The only method of that name among the module's classes, for ``self.f``."""
     name = space.get("__name__")
     classes = (v for v in space.values() if isinstance(v, type) and v.__module__ == name)
     found = [vars(each)[rest[0]] for each in classes if len(rest) == 1 and rest[0] in vars(each)]
@@ -111,7 +111,7 @@ def _methods(space: Mapping[str, Any], rest: list[str]) -> Any:
 
 
 def _tokens() -> tuple[Callable[[str], int], str]:
-    """How to count tokens, and what the count is called."""
+    """A function that counts tokens, and the name of its unit."""
     config = load_config()
     backend = make_backend(config, choose(config), 0)
     if isinstance(backend, CountsTokens):
@@ -237,7 +237,7 @@ def _site_data(site: CallSite) -> dict[str, Any]:
 
 
 def _prefixes(root: Prefix, size: Callable[[str], int]) -> list[dict[str, Any]]:
-    """The tree as a list, in which a prefix names the one that it goes on from by its place."""
+    """The tree as a list; each prefix refers to its parent by the parent's index."""
     todo: list[tuple[int | None, Prefix]] = [(None, each) for each in root.children.values()]
     made = []
     for number, (parent, prefix) in enumerate(todo):  # which grows as it goes

@@ -1,6 +1,6 @@
-"""The programs behind ``appl ask`` and ``appl chat``; a trace names them, and replays them.
+"""The programs behind ``appl ask`` and ``appl chat``, which traces name and replay.
 
-Invariant: all that they learn from outside is recorded, so that a chat can be resumed.
+Invariant: everything they learn from outside is recorded, so that a chat can be resumed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def chat(system: str = "") -> None:
 
 
 def next_line() -> str | None:
-    """The next line that says something; ``None`` when the user is done."""
+    """The next line that is not empty; ``None`` when the user is done."""
     prompt = "> " if sys.stdin.isatty() else ""
     with contextlib.suppress(EOFError):
         while not (line := appl.input(prompt).strip()):

@@ -1,6 +1,6 @@
 """``appl render``: the prompts of a program before any call is made.
 
-Invariant: no model is asked and nothing is recorded; what the program prints goes to stderr.
+Invariant: no model is asked and nothing is recorded. The program's own output goes to stderr.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed")
 def command(given: Options) -> int:
     """Print the prompts of a function before any call.
 
-    The function runs until it needs an answer; then the exact prompt of every call that it has come
-    to is printed. ‹/f.0/gen.0› stands where the text of that answer will stand. No model is asked
-    and nothing is recorded. Parameters are given as for appl run.
+    Runs the function until it needs an answer, then prints the exact prompt of every call that it
+    has reached. ‹/f.0/gen.0› marks the place of an answer's text. No model is asked and nothing is
+    recorded. Parameters are given as for appl run.
     """
     common, prog = options_of(command), f"appl render {given.target}"
     words = list(given.arguments)

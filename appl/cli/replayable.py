@@ -1,7 +1,7 @@
-"""``appl check --replayable``: whether a program is the same again, whatever it did not declare.
+"""``appl check --replayable``: replay a program in varied environments and report differences.
 
-Invariant: one thing differs from the recording at a time, so that what is found has a cause; the
-first replay, in which nothing differs, finds what no world can hold still.
+Invariant: each replay varies one thing, so that every difference has a cause. The first replay
+varies nothing, and finds what varying the environment cannot explain.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ WORLDS: tuple[tuple[str, World, str], ...] = (
         "a race against a timer or a thread: appl.sleep and appl.timeout are recorded",
     ),
 )  # fmt: skip
-"""What differs in each replay, and what it is for when the program then does something else."""
+"""The variation of each replay, and the likely cause if the program then behaves differently."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came of one replay; ``problem`` is empty when it was the same."""
+    """The result of one replay; ``problem`` is empty if nothing differed."""
 
     varied: str
     problem: str = ""
@@ -78,9 +78,10 @@ class Found:
 def audited(
     program: Program, backend: str, seconds: float, folder: Path | None = None
 ) -> Iterator[tuple[int, Found | None]]:
-    """Record *program* with *backend*, then replay it in each world: calls, and what was found.
+    """Record *program* with *backend*, then replay it in each environment.
 
-    The first item is of the recording; it holds what went wrong there, and is then the last.
+    Yields the number of calls and the finding of each replay. The first item is for the recording;
+    if that failed, the item holds the problem and is the last one.
     """
     with tempfile.TemporaryDirectory() as made:
         trace = Path(made) / "recorded.trace"
@@ -114,7 +115,7 @@ def _short(value: str | None) -> str:
 
 
 def command(given: Options) -> int:
-    """Audit the program; the exit code."""
+    """Audit the program and return the exit code."""
     target = parse(given.replayable)
     entry = entry_of(target, list(given.paths))
     program = Program("cli", str(entry.file), str(entry.function), entry.argv, 0, target.written)
@@ -134,7 +135,7 @@ def command(given: Options) -> int:
 
 
 def _not_recorded(found: Found, as_document: bool) -> int:
-    """There is nothing to replay."""
+    """Report that the recording failed and nothing can be replayed."""
     if as_document:
         out(as_json({"replayable": None, "problem": found.problem}, indent=2))
     say(f"appl: the program fails when it is recorded: {found.problem}")
@@ -155,5 +156,5 @@ def _report(calls: int, found: list[Found], as_document: bool) -> int:
 
 
 def _causes(wrong: list[Found]) -> list[Found]:
-    """What differs even when nothing was varied differs in all replays: it is told once."""
+    """The differences to report: one that occurs without variation occurs in all replays."""
     return wrong[:1] if wrong and wrong[0].varied == WORLDS[0][0] else wrong

@@ -1,7 +1,7 @@
-"""``appl run``: a function of a file, run as a program; recorded, shown, and its value printed.
+"""``appl run``: run a function of a file as a program, record it, and print its value.
 
-Invariant: stdout holds what the program prints and its value, or with ``--json`` one JSON document
-and nothing else; all that ``appl`` itself says goes to stderr.
+Invariant: stdout holds the program's output and its value, or with ``--json`` one JSON document and
+nothing else. Everything that ``appl`` itself reports goes to stderr.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SETTINGS = (
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be run: a target, the words after it, and the options as far as they are known."""
+    """A program to run: its target, the words after it, and the options known so far."""
 
     target: Target
     argv: list[str]
@@ -55,7 +55,7 @@ class Plan:
 
     @property
     def prog(self) -> str:
-        """How the command is written, for help texts."""
+        """The command as it is written, for help texts."""
         return f"appl run {self.target.written}"
 
 
@@ -78,8 +78,8 @@ def command(given: Options) -> int:
     """Run a function of a file as a program, and print what it returns.
 
     Its parameters are given as --name value; `appl run file.py:function --help` lists them. Options
-    may stand before or after the program. A parameter with the name of an option wins after the
-    program; write the option before it then.
+    may stand before or after the program. After the program, a parameter wins over an option of the
+    same name; write the option before the program then.
     """
     words = list(given.arguments)
     peeked = peek(words, options(), f"appl run {given.target}")
@@ -98,7 +98,7 @@ def options() -> list[click.Option]:
 
 
 def merged(early: Options, late: Options) -> Options:
-    """The options before the target, and over them those after it."""
+    """The options before the target, overridden by those after it."""
     later = {key: value for key, value in vars(late).items() if value not in (None, False, ())}
     return Options(**{**vars(early), **later})
 
@@ -156,23 +156,23 @@ def _resumed(resumer: Resumer, told: dict[str, Any], entry: Entry, shower: Displ
 
 
 def entry_of(target: Target, argv: list[str]) -> Entry:
-    """How this program was started, for its trace."""
+    """The entry of the program, for its trace."""
     place = str(Path(target.place).resolve()) if target.is_file else target.place
     return Entry("cli", place, target.function, tuple(argv))
 
 
 @contextlib.contextmanager
 def to_stderr(wanted: bool) -> Iterator[None]:
-    """Where a document is to stand alone on stdout, what a program prints goes to stderr."""
+    """Send the program's prints to stderr if stdout is reserved for a document."""
     with contextlib.redirect_stdout(sys.stderr) if wanted else contextlib.nullcontext():
         yield
 
 
 class Speaker:
-    """Takes what a program streams as its value; where there is a *shower*, prints it as it comes.
+    """Collects a program's streamed value; with a *shower*, prints it as it comes.
 
-    The value is then ``None``, as nothing is left to be printed; else it is the whole text. Of the
-    stream of a typed answer it is the last object.
+    The value is then ``None``, as nothing is left to print, otherwise the whole text. The value of
+    a typed answer's stream is its last object.
     """
 
     def __init__(self, shower: Display | None = None) -> None:
@@ -181,7 +181,7 @@ class Speaker:
         self._value: Any = None
 
     def add(self, piece: Any) -> None:
-        """Take one piece."""
+        """Add one piece."""
         if not isinstance(piece, str):
             self._value = piece
             return
@@ -192,21 +192,21 @@ class Speaker:
         self._texts.append(piece)
 
     def close(self) -> None:
-        """The stream has ended, well or not."""
+        """End the stream, complete or not."""
         if self._shower is not None and self._texts:
             out(self._safe.close())
 
     def value(self) -> Any:
-        """What is left to be shown."""
+        """The value that is not printed yet."""
         return self._value if self._shower is not None or not self._texts else "".join(self._texts)
 
 
 def call(
     run: Run, function: Callable[..., Any], values: dict[str, Any], speaker: Speaker | None = None
 ) -> Any:
-    """The finished value of *function* in *run*; all that it started has ended.
+    """Run *function* in *run*, wait for everything it started, and return its finished value.
 
-    A stream that it returns is read by *speaker*.
+    If it returns a stream, *speaker* reads it.
     """
     speaker = speaker or Speaker()
     inner = inspect.unwrap(function)
@@ -241,7 +241,7 @@ async def _acall(
 
 
 def report(value: Any, session: Session, shower: Display, given: Options) -> None:
-    """Print the value, and what the run was."""
+    """Print the value and the totals of the run."""
     if given.json:
         where = str(session.path) if session.path else None
         out(as_json({"value": value, "run": {**shower.counts.as_data(), "trace": where}}))

@@ -159,7 +159,7 @@ def _json(address: Address) -> str:
 
 
 def _line(address: Address, given: set[str | None]) -> str:
-    """For people and logs: a key that somebody has *given* is known already, and not said."""
+    """The line for people and logs; keys that the user has *given* are not repeated."""
     named = {"api-key": address.keys.api, "admin-key": address.keys.admin}
     drawn = [f"{name}={key}" for name, key in named.items() if key and key not in given]
     return "  ".join([f"ready {address.url}", *drawn])

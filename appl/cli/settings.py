@@ -1,4 +1,4 @@
-"""``appl config``: every setting, its value and where it came from."""
+"""``appl config``: every setting, its value and its origin."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def command(given: Options) -> int:
 
     Settings come from the defaults, the nearest appl.toml or [tool.appl] in pyproject.toml (from
     here up to the repository or the home folder), the environment (APPL_MODEL, APPL_BACKEND, …),
-    appl.init, and arguments. Names for models and settings of backends are checked, and slips are
-    told.
+    appl.init, and arguments. Also checks the names for models and the settings of backends, and
+    reports mistakes.
     """
     with guarded(given.json) as failure:
         config = load()

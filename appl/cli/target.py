@@ -16,7 +16,7 @@ from appl.errors import ApplError, nearest
 
 
 class UsageError(ApplError):
-    """The command line asks for something that is not there; shown without a traceback."""
+    """The command line is wrong; shown without a traceback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Target:
 
     @property
     def is_file(self) -> bool:
-        """Whether the place is a file and not a module's name."""
+        """True if the place is a file and not the name of a module."""
         return self.place.endswith(".py") or "/" in self.place
 
     @property
@@ -38,7 +38,7 @@ class Target:
 
 
 def parse(text: str) -> Target:
-    """The target that *text* names; the function is ``main`` when it is left out."""
+    """The target that *text* names; the function is ``main`` by default."""
     place, colon, function = text.rpartition(":")
     if not colon:
         place, function = text, "main"
@@ -52,7 +52,7 @@ def parse(text: str) -> Target:
 def load(target: Target, *, to_call: bool = False) -> Callable[..., Any]:
     """Import the target's module and return its function. Errors of the module pass through.
 
-    Only what can be called without an object, if it is *to_call*.
+    With *to_call*, a method that needs an object is refused.
     """
     module = _from_file(Path(target.place)) if target.is_file else _by_name(target.place)
     found: Any = module
@@ -122,7 +122,7 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _taken(file: Path) -> bool:
-    """Whether the file's name as a module already belongs to another module."""
+    """True if another module already has the file's name."""
     other = sys.modules.get(file.stem)
     return file.stem in sys.stdlib_module_names or (
         other is not None and getattr(other, "__file__", None) != str(file)

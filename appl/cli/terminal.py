@@ -1,7 +1,7 @@
-"""What reaches the user's terminal: text made safe, values made readable, lines for stderr.
+"""The output to the user's terminal: safe text, readable values, lines for stderr.
 
-Invariant: text of a model or of a trace passes ``term_safe`` on its way to a human reader; JSON is
-the exact form, with everything beyond ASCII escaped.
+Invariant: a human reads text of a model or of a trace only after ``term_safe``. JSON is exact, with
+every character beyond ASCII escaped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def term_safe(text: str) -> str:
-    """*text* without escape sequences, control characters and tricks with the writing direction.
+    r"""*text* without escape sequences, control characters and direction overrides.
 
     Newlines and tabs stay; ``\\r\\n`` becomes a newline; lone surrogates become U+FFFD.
     """
@@ -46,17 +46,17 @@ def term_safe(text: str) -> str:
 
 
 class TermSafe:
-    """:func:`term_safe` for text that comes in pieces, wherever it is cut.
+    """:func:`term_safe` for text in pieces, wherever they are cut.
 
-    ``feed`` gives what can be shown by now; the beginning of an escape sequence is held back until
-    it is complete.
+    ``feed`` returns the text that can be shown by now. The beginning of an escape sequence is held
+    back until it is complete.
     """
 
     def __init__(self) -> None:
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """What can be shown after *piece*."""
+        """Add *piece* and return the text that can be shown now."""
         text = self._held + piece
         begun = _BEGUN.search(text)
         if begun is None or len(text) - begun.start() > _LONGEST:
@@ -66,7 +66,7 @@ class TermSafe:
         return term_safe(text[: begun.start()])
 
     def close(self) -> str:
-        """What is left."""
+        """The rest of the text."""
         text, self._held = self._held, ""
         return term_safe(text)
 
@@ -78,23 +78,23 @@ def one_line(text: str, width: int = 72) -> str:
 
 
 def say(line: str = "", file: TextIO | None = None) -> None:
-    """One line of ours for a human, on stderr; a closed or narrow stream is no reason to fail."""
+    """Write a line for a human to stderr, whatever its encoding."""
     _write(file or sys.stderr, term_safe(line) + "\n")
 
 
 def say_next(line: str | None) -> None:
-    """The line that names the next command, where there is one."""
+    """Write *line*, which names the next command, unless it is ``None``."""
     if line is not None:
         say(line)
 
 
 def out(text: str, end: str = "\n") -> None:
-    """A line of output, on stdout."""
+    """Write a line of output to stdout."""
     _write(sys.stdout, text + end)
 
 
 def err(text: str) -> None:
-    """Text of a model, made safe before, on stderr: a line need not end."""
+    """Write text of a model, made safe before, to stderr; it need not end a line."""
     _write(sys.stderr, text)
 
 
@@ -105,7 +105,7 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def as_json(value: object, *, indent: int | None = None) -> str:
-    """*value* as JSON in ASCII; what JSON does not know becomes its text."""
+    """*value* as JSON in ASCII; an object unknown to JSON becomes its text."""
     return json.dumps(_jsonable(value), indent=indent, ensure_ascii=True)
 
 
@@ -132,7 +132,7 @@ def _object(value: object) -> Any:
 
 
 def show(value: object) -> str:
-    """*value* as a human reads it: text as it is, lists line by line, data indented."""
+    """*value* for a human reader: text as it is, lists line by line, data indented."""
     if value is None:
         return ""
     if isinstance(value, list | tuple | set | frozenset):
@@ -153,7 +153,7 @@ def _item(value: object) -> str:
 
 
 def columns(rows: Iterable[tuple[str, ...]]) -> list[str]:
-    """*rows* as lines with aligned columns; the last column is left as long as it is."""
+    """*rows* as lines with aligned columns; the last column keeps its length."""
     cells = [tuple(term_safe(cell) for cell in row) for row in rows]
     if not cells:
         return []
@@ -165,7 +165,7 @@ def columns(rows: Iterable[tuple[str, ...]]) -> list[str]:
 
 
 def interrupted_stream() -> int:
-    """Close stdout, whose reader went away; the exit code."""
+    """Close stdout, whose reader went away; return the exit code."""
     with contextlib.suppress(Exception):
         sys.stdout.close()
     return FAILED

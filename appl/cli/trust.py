@@ -1,6 +1,6 @@
-"""``appl trust``: the user approves what the settings of a folder ask for.
+"""``appl trust``: the user approves the settings of a folder.
 
-Invariant: what is approved is what was shown: the file is read once.
+Invariant: the file is read once, so that what is approved is what was shown.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from appl.config.trust import Request, approvals, approve, forget, requests, tru
 def command(given: Options) -> int:
     """Approve the settings of a folder that may run code, send or delete something.
 
-    Settings of a project may choose names and numbers. What names code, an address, a variable of
-    the environment, a folder outside of the project, or what deletes runs, is not used before you
-    have approved it here. Shows each such line, asks, and remembers the file as it is; a file that
-    has changed needs approval again. The settings file in the home folder, arguments and the
-    environment need none, nor does a file below a folder that the variable APPL_TRUST lists. With
-    --json, nothing is approved unless --yes is given.
+    A project's settings may choose names and numbers. A setting that names code, an address, a
+    variable of the environment or a folder outside of the project, or that deletes runs, has no
+    effect before you have approved it here. Shows each such line, asks, and remembers the file as
+    it is; a changed file needs approval again. The settings file in the home folder, arguments and
+    the environment need none, nor does a file below a folder that the variable APPL_TRUST lists.
+    With --json, nothing is approved unless --yes is given.
     """
     with guarded(given.json) as failure:
         if given.list:

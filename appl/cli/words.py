@@ -1,4 +1,4 @@
-"""The words that complete a RUN, a program or its parameters on a command line.
+"""Completions of a RUN, a program or its parameters on a command line.
 
 Invariant: files are only read, and no program is imported.
 """
@@ -30,7 +30,7 @@ def runs(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionIt
 
 
 def targets(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Python files and folders, or behind ``file.py:`` the functions of that file."""
+    """Python files and folders, or after ``file.py:`` the functions of that file."""
     place, colon, function = begun.rpartition(":")
     if colon:
         names = (name for name, _ in _functions(Path(place)))

@@ -1,10 +1,10 @@
-"""A program in a process of its own, in a world that differs in what the program did not declare.
+"""Runs a program in a process of its own whose clock, random numbers and hashes are chosen.
 
-Invariant: with the same world nothing that a program could read of clock, dice and hashes differs
-from one process to the next; ``appl`` itself measures its times by clocks that are left alone.
+Invariant: in the same environment, everything that a program can read of clock, random numbers and
+hashes is the same.
 
-``World`` is one choice of these; ``spawned`` runs a program in it, recorded or answered from a
-trace, and tells what came of it. The process is ``python -m appl.cli.worlds``.
+``Environment`` is one choice of these. ``spawned`` runs a program in it, recorded or answered from
+a trace, and returns its outcome. The process is ``python -m appl.cli.perturbed_process``.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _LONGEST_LAG_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a program sees without having declared it.
+    """The environment of a program, as far as the program did not declare it.
 
     ``hashes`` is the seed of hashes, ``dice`` that of random numbers. The clock is ``shift``
-    seconds ahead, and stands still if it is ``frozen``. ``lag`` seeds the delays of answers, at
-    most ``slots`` calls are answered at once, and ``switch`` is how long a thread runs, in seconds;
-    ``real`` leaves clock and dice alone.
+    seconds ahead, and stands still if it is ``frozen``. ``lag`` seeds the delays of answers; at
+    most ``slots`` calls are answered at once; ``switch`` is the switch interval of threads in
+    seconds. ``real`` leaves clock and random numbers alone.
     """
 
     hashes: int = 1
@@ -63,7 +63,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it: the value as JSON text, or an error as ``failure.describe`` gives it."""
+    """The outcome of the process: the value as JSON text, or an error as data."""
 
     value: str | None
     error: dict[str, Any] | None
@@ -77,8 +77,8 @@ def spawned(
 ) -> Outcome:  # fmt: skip
     """Run *program* in *world*: answered from *trace*, or by the backend *record* into *trace*.
 
-    *folder* is where it runs. What it would import from below the first of *moved* it imports from
-    below the second. Past *seconds* it is ended.
+    It runs in *folder*. Modules below the first folder of *moved* are imported from below the
+    second. After *seconds* the process is ended.
     """
     with tempfile.TemporaryDirectory() as made:
         result = Path(made) / "result.json"
@@ -109,7 +109,7 @@ def spawned(
 
 
 def _own_path() -> list[str]:
-    """Where this process found appl and its backends, before what the environment names."""
+    """The folders of appl and its backends, before those that the environment names."""
     found = [str(Path(__file__).parents[2])]
     told = os.environ.get("PYTHONPATH", "")
     return [*found, *(str(Path(each).resolve()) for each in told.split(os.pathsep) if each)]
@@ -124,7 +124,7 @@ def _lost(kind: str, message: str) -> Outcome:
 
 @contextlib.contextmanager
 def entered(world: World) -> Iterator[None]:
-    """Live in *world*: for a process that does nothing else."""
+    """Change this whole process to *world*."""
     sys.setswitchinterval(world.switch)
     if not world.real:
         random.seed(world.dice)
@@ -137,7 +137,7 @@ _BETWEEN = frozenset(["random", "secrets", "uuid", "tempfile"])
 
 
 def _urandom(seed: int) -> Callable[[int], bytes]:
-    """Bytes for each module that asks: what appl draws for itself changes nobody else's."""
+    """A source of bytes for each module, so that appl's own draws change nobody else's."""
     streams: dict[str, random.Random] = {}
 
     def drawn(size: int) -> bytes:
@@ -182,14 +182,14 @@ def _set_clock(world: World) -> None:
 
 
 class Lagging(Replayer):
-    """A replayer whose answers are a little late, each by another while."""
+    """A replayer that delays each answer a little, each by a different time."""
 
     def __init__(self, trace: Trace, seed: int) -> None:
         super().__init__(trace)
         self._dice = random.Random(seed) if seed else None
 
     def idle(self, final: bool = True) -> bool:
-        """Let go the next answer, after a while in which undeclared timers go on."""
+        """Release the next answer after a delay, during which undeclared timers go on."""
         if self._dice is not None:
             time.sleep(self._dice.random() * _LONGEST_LAG_S)
         return super().idle(final)
@@ -221,7 +221,7 @@ def _done(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _move(old: Path, new: Path) -> None:
-    """Have what lies below *old* imported from below *new*, but for appl itself."""
+    """Import modules below *old* from below *new*, except appl itself."""
     own = {str(Path(__file__).parents[2]), *_backends()}
     for number, each in enumerate(sys.path):
         if each not in own and Path(each).is_relative_to(old):
@@ -234,7 +234,7 @@ def _backends() -> list[str]:
 
 
 def _recording(program: Program, backend: str, path: Path, counted: Plain) -> Session:
-    """Only *backend* answers, whatever the settings say of models."""
+    """A session in which only *backend* answers, whatever models the settings name."""
     config = load_config()
     config = replace(
         config, backend=backend, model=None, models=dict.fromkeys(config.models, Alias()),
@@ -257,7 +257,7 @@ def _replayed(program: Program, path: Path, world: World, counted: Plain) -> Any
 
 
 def main() -> None:
-    """The process: what to do is its argument."""
+    """Run the order in the process's argument."""
     order = json.loads(sys.argv[1])
     result = Path(order["result"])
     result.write_text(json.dumps(_done(order)), "utf-8")

@@ -47,7 +47,7 @@ WHERE = {name: module for module, names in _HOME.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a name at its first use."""
+    """Import a name at its first use."""
     if name in WHERE:
         value = getattr(importlib.import_module(WHERE[name]), name)
     elif name in MODULES:

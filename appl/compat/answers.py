@@ -1,6 +1,7 @@
-"""Older spellings of what programs ask: options of ``gen``, attributes of answers.
+"""Older spellings of requests and answers: options of ``gen``, attributes of answers.
 
-Invariant: an older spelling does what the newer one does, or it is told what to write in its place.
+Invariant: an older spelling does the same as the newer one, or raises an error that says what to
+write.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ _REPLACED = {
 
 
 def of_gen(extra: dict[str, Any], known: Container[str], typed: bool) -> dict[str, Any]:
-    """What *extra* says in older words, or of the prompt; it is taken out of it.
+    """The options that *extra* gives in older words; they are removed from it.
 
-    Words that the backend has itself, *known*, are left. Retries are those of a *typed* answer.
+    Words in *known* belong to the backend and stay. ``max_retries`` is translated only for a
+    *typed* answer.
     """
     _check(extra, typed)
     found: dict[str, Any] = {}
@@ -68,7 +70,7 @@ def _check(extra: dict[str, Any], typed: bool) -> None:
 
 
 def of_sampling(fields: dict[str, Any], extra: dict[str, Any], known: Container[str]) -> None:
-    """Put what *fields* and *extra* say in OpenAI's words into *fields*, in those of today.
+    """Translate OpenAI's words in *fields* and *extra* to those of today, in *fields*.
 
     ``logprobs=True, top_logprobs=k`` is ``logprobs=k``, ``max_completion_tokens`` ``max_tokens``.
     """
@@ -141,11 +143,14 @@ ATTRIBUTES = {
     "str_future": "g itself",
     "val": "g.result()",
 }
-"""The attributes that APPL's answers have, and what is written for them today."""
+"""The attributes of APPL's answers, each with the expression that replaces it."""
 
 
 def of_answer(answer: Any, value: Any, name: str) -> Any:
-    """What APPL calls *name* of *answer*, whose value is *value*; ``MISSING`` when nothing."""
+    """The value of APPL's attribute *name* of *answer*, or ``MISSING``.
+
+    *value* is the answer's value.
+    """
     if name not in ATTRIBUTES:
         return MISSING
     told_once(f"g.{name}", ATTRIBUTES[name])

@@ -7,7 +7,7 @@ INDENT4 = " " * 4
 INDENT8 = " " * 8
 INDENT_TAB = "\t"
 INDENT = INDENT4
-"""The indentation that lists take by default."""
+"""The default indentation of lists."""
 
 STAR = "*"
 DASH = "-"

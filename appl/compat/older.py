@@ -1,6 +1,7 @@
 """Older spellings: accepted, with one warning each that says what to write today.
 
-Invariant: an older spelling does what the newer one does, or it is no spelling but a difference.
+Invariant: an older spelling does the same as the newer one; otherwise it is no spelling but a
+difference.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def told_once(old: str, new: str) -> None:
 
 
 def _users_level() -> int:
-    """How far up the stack the code of the user begins, as ``warnings.warn`` counts."""
+    """The stack level at which the user's code begins, as ``warnings.warn`` counts."""
     level, frame = 1, sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         level += 1
@@ -40,9 +41,9 @@ def _users_level() -> int:
 def renamed(
     where: str, given: Mapping[str, Any], names: Mapping[str, str], known: Collection[str] = ()
 ) -> dict[str, Any]:
-    """*given* under the names of today; one that was never known raises ``UnknownOption``.
+    """*given* under the names of today. Raises ``UnknownOption`` for a name that never existed.
 
-    *known* are the options of today, of which the error names the nearest.
+    *known* are the options of today; the error suggests the nearest.
     """
     found: dict[str, Any] = {}
     for old, value in given.items():

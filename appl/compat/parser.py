@@ -1,6 +1,6 @@
 """A command line for programs of one's own, with the settings as options.
 
-Invariant: only what was written is set; the rest is left to the other sources of settings.
+Invariant: only written options are set; the rest is left to the other sources of settings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PREFIX = "appl."
 
 
 class _Parser(argparse.ArgumentParser):
-    """Collects ``--appl.key value`` in ``args.appl``."""
+    """A parser that collects ``--appl.key value`` in ``args.appl``."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         found, rest = super().parse_known_args(args, namespace)
@@ -59,7 +59,7 @@ def get_parser(
 
 
 def update_appl_configs(settings: argparse.Namespace | Mapping[str, Any]) -> None:
-    """``appl.init`` with what *settings* hold: ``args.appl`` of :func:`get_parser`, or a table."""
+    """Call ``appl.init`` with *settings*: ``args.appl`` of :func:`get_parser`, or a table."""
     init(**_given(settings))
 
 

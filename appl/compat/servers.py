@@ -1,7 +1,7 @@
 """The servers of APPL 0.2 as backends and names for models.
 
-Invariant: a setting that decides where prompts go, or as whom, is obeyed or refused; none is
-dropped.
+Invariant: a setting that decides where prompts go, or under whose name, is obeyed or refused; none
+is dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CONNECTION = {
     "extra_headers": "headers",
     "headers": "headers",
 }
-"""APPL's settings of a connection, and what the backends call them."""
+"""APPL's settings of a connection, with their names in the backends."""
 
 _LIMITS = {
     "timeout": ("deadlines", "total", 0),
@@ -31,7 +31,7 @@ _LIMITS = {
     "num_retries": ("retries", "attempts", 1),
     "max_retries": ("retries", "attempts", 1),
 }
-"""Limits of one backend: the table, its key, and what is added to APPL's number."""
+"""Limits of one backend: the table, its key, and the difference from APPL's number."""
 
 _PRICES = {
     "input_cost_per_token": "prompt",
@@ -39,7 +39,7 @@ _PRICES = {
     "cache_read_input_token_cost": "cached",
 }
 _PARAMETERS = ("aws_", "vertex_", "azure_", "region_name", "watsonx_", "project")
-"""What the keys begin with that litellm passes to a provider as they are."""
+"""Prefixes of the keys that litellm passes to a provider unchanged."""
 
 _OPTIONS = (
     "temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed", "n", "stream",
@@ -63,7 +63,7 @@ _INSTEAD = {
 }
 _OURS = frozenset({"openai", "litellm", "sglang", "embedded"})
 _OPENAI = {"openai": None, "custom_openai": None, "openai_like": None, "hosted_vllm": "vllm"}
-"""Providers that speak OpenAI's interface, and the kind of their server where it is known."""
+"""Providers with OpenAI's interface, and the kind of their server if it is known."""
 
 PREFIXES = _OURS | {
     "ai21", "anthropic", "anyscale", "azure", "azure_ai", "bedrock", "cerebras", "cloudflare",
@@ -76,15 +76,15 @@ PREFIXES = _OURS | {
     "text-completion-codestral", "text-completion-openai", "together_ai", "triton", "vertex_ai",
     "vertex_ai_beta", "vllm", "volcengine", "voyage", "watsonx", "xai", "xinference",
 }  # fmt: skip
-"""What the names of models begin with that litellm knows, and the backends of this package."""
+"""Prefixes of model names that litellm knows, and the backends of this package."""
 
 KEY = "os.environ/"
-"""How APPL writes a value that stands in the environment: ``os.environ/NAME``."""
+"""The prefix of a value from the environment in APPL's files: ``os.environ/NAME``."""
 
 
 @dataclass(slots=True)
 class Servers:
-    """What servers become: names for models, tables of backends, prices, and idle settings."""
+    """The translation of servers: names for models, backends, prices, and idle settings."""
 
     models: dict[str, Any] = field(default_factory=dict)
     backends: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class _Server:
     origin: str
 
     def add_to(self, found: Servers) -> None:
-        """Put into *found* what this server becomes."""
+        """Add the translation of this server to *found*."""
         self._check()
         model = self._model(found)
         found.models[self.name] = {"model": model, **dict(self._options())}
@@ -154,7 +154,7 @@ class _Server:
         return ConfigError(f"{place}: servers.{self.name}.{key} {problem}")
 
     def _model(self, found: Servers) -> str:
-        """The model's name; a backend is made where the server says more than that."""
+        """The model's name; a backend is made if the server has further settings."""
         if not any(self._is_own(key) for key in self.table) and not self._is_custom():
             return full_name(self._text("model", self.name))
         kind, model = self._route()
@@ -204,7 +204,7 @@ class _Server:
             raise self._wrong("base_url", "is missing: a custom provider needs its address")
 
     def _guessed(self, model: str) -> str:
-        """The provider of a *model* whose settings name none: an address speaks as OpenAI does."""
+        """The provider of a *model* whose settings name none; one with an address is OpenAI's."""
         if self.table.get("base_url") or self.table.get("api_base"):
             return "openai"
         for provider, starts in _BARE.items():
@@ -240,7 +240,7 @@ class _Server:
             yield _CONNECTION[key], self._secret(key, value) if key == "api_key" else value
 
     def _secret(self, key: str, value: Any) -> Any:
-        """A key by the name of its variable; one that is written out belongs to no file."""
+        """A key by the name of its variable; a written-out key belongs in no file."""
         if key != "api_key":
             return self._headers(key, value)
         if isinstance(value, str) and value.startswith(KEY):
@@ -292,11 +292,11 @@ _BARE = {
     "anthropic": ("claude-",),
     "gemini": ("gemini-",),
 }
-"""How the names of models begin whose provider litellm knows without being told."""
+"""Prefixes of model names whose provider litellm recognizes."""
 
 
 def _with_template(name: str, servers: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    """The settings of the server *name* over those of the server that it takes as its template."""
+    """The settings of the server *name* over those of its template."""
     table: dict[str, Any] = {}
     seen: list[str] = []
     at: Any = name

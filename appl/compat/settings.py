@@ -1,7 +1,7 @@
-"""Settings in the layout of APPL 0.2, as its ``appl.yaml`` and ``appl.init`` have them.
+"""Settings in the layout of APPL 0.2, as in its ``appl.yaml`` and ``appl.init``.
 
-Invariant: what has a meaning here gets it; what has none is told, and what APPL did not know either
-is an error.
+Invariant: a setting with a meaning here has its effect, one without is reported, and a key that
+APPL did not know either is an error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SETTINGS: dict[str, tuple[str, ...]] = {
     "model": ("default", "small", "large"),  # as it was before 0.2
 }  # fmt: skip
 _STREAMING = {"print": True, "live": True, "none": False}
-"""What ``settings.logging.display.streaming_mode`` says, as the setting ``stream``."""
+"""The values of ``settings.logging.display.streaming_mode``, as the setting ``stream``."""
 
 _DISPLAY = ("settings", "logging", "display", "streaming_mode")
 _MEANT = {"tracing.enabled": "trace", "concurrency.llm_max_workers": "concurrency"}
@@ -44,7 +44,7 @@ _DEFAULTS = ("default", "small", "large")
 
 
 def translated(values: Mapping[str, Any], origin: str) -> tuple[Mapping[str, Any], list[str]]:
-    """*values* with APPL's keys in the layout of today, and a note of those without a meaning."""
+    """*values* with APPL's keys in the layout of today, and a note about those without effect."""
     if not any(key in values for key in KEYS):
         return values, []
     found = {key: value for key, value in values.items() if key not in KEYS}
@@ -62,7 +62,7 @@ def translated(values: Mapping[str, Any], origin: str) -> tuple[Mapping[str, Any
 
 
 def _table(values: Mapping[str, Any], origin: str, *path: str) -> Mapping[str, Any]:
-    """The table *values* has for the last key of *path*, which says where it stands."""
+    """The table *values* has for the last key of *path*, the path of its keys."""
     table = values.get(path[-1])
     if table is None:
         return {}
@@ -102,7 +102,7 @@ def _settings(settings: Mapping[str, Any], found: dict[str, Any], origin: str) -
 
 
 def _shown(display: Mapping[str, Any], found: dict[str, Any], origin: str) -> Mapping[str, Any]:
-    """What of *display* has no meaning here; how answers are shown while they are made has."""
+    """The keys of *display* without effect here; its streaming mode becomes ``stream``."""
     mode = display.get("streaming_mode")
     if mode is not None:
         if mode not in _STREAMING:

@@ -1,7 +1,7 @@
-"""What the tools of APPL 0.2 have besides those of today, read from the function behind them.
+"""Attributes that tools of APPL 0.2 have besides those of today, read from their functions.
 
 Invariant: nothing is made, and neither pydantic nor the docstring parser loaded, before a program
-asks for it.
+uses one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAMES = (
     "params", "returns", "raises", "examples", "short_desc", "long_desc", "info", "to_str",
     "openai_schema",
 )  # fmt: skip
-"""The attributes of a tool that APPL has, and that have no other name today."""
+"""The attributes of APPL's tools that have no other name today."""
 
 
 def of_tool(tool: Any, name: str) -> Any:
@@ -51,7 +51,7 @@ def _params(tool: Any) -> Any:
 
 
 def _returns(tool: Any) -> Any:
-    """What the function returns, as a pydantic model with the field ``returns``."""
+    """The return value of the function, as a pydantic model with the field ``returns``."""
     said = _documented(tool).returns
     empty = inspect.Parameter.empty
     field = _field(_signature(tool).return_annotation, empty, said.description if said else None)

@@ -59,7 +59,7 @@ BaseTool = Tool
 
 
 class ExecutorType(Enum):
-    """Where APPL ran what ``call`` starts; accepted, and without effect: appl chooses itself."""
+    """The pools of APPL's ``call``; accepted without effect, as appl chooses itself."""
 
     LLM_THREAD_POOL = "llm_thread_pool"
     GENERAL_THREAD_POOL = "general_thread_pool"

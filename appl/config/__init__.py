@@ -1,7 +1,7 @@
-"""Settings: one frozen value, and where each part of it came from.
+"""Settings: one frozen value, with the origin of each part of it.
 
-Arguments win over ``appl.init``, that over the environment, that over the nearest ``appl.toml``,
-``[tool.appl]`` or ``appl.yaml``, that over the defaults; a key that is not known is an error.
+Arguments win over ``appl.init``, which wins over the environment, then the nearest ``appl.toml``,
+``[tool.appl]`` or ``appl.yaml``, then the defaults. An unknown key is an error.
 """
 
 from appl.config.aliases import Alias, followed

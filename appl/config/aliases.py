@@ -1,6 +1,6 @@
-"""Names for models: what ``gen("small")`` stands for, with its default options.
+"""Names for models: the model that ``gen("small")`` stands for, with its default options.
 
-Invariant: following a name always ends; a circle of names is an error that shows it.
+Invariant: following a name always ends; a circle of names is an error that shows the circle.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 from appl.errors import ConfigError, nearest
 
 USUAL = ("small", "large")
-"""Names that every program may use; until somebody says otherwise they are the default model."""
+"""Names that every program may use; unless they are configured, they mean the default model."""
 
 
 RULES = ("order", "cost", "latency")
-"""Which model of a list is asked first: as they stand, the cheapest, or the quickest."""
+"""The order in which the models of a list are asked: as listed, by cost, or by latency."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A model, ``backend/model`` or another name (``None``: the default model), and options.
+    """A model, ``backend/model`` or another name (``None``: the default model), with options.
 
-    ``others`` may be asked in its place, as ``prefer`` says and when it fails.
+    ``others`` are alternatives, asked when the model fails or in the order of ``prefer``.
     """
 
     model: str | None = None
@@ -41,7 +41,7 @@ class Alias:
 
 
 def alias_from(key: str, raw: object) -> Alias:
-    """What the user wrote below ``[models]``. Raises ``ConfigError`` that begins with *key*."""
+    """The alias of an entry of ``[models]``. Raises ``ConfigError`` that begins with *key*."""
     if isinstance(raw, Alias):
         return raw
     if isinstance(raw, str) and raw.strip():
@@ -78,12 +78,12 @@ def _list(key: str, models: list[Any], options: dict[str, Any], prefer: object) 
 
 
 def _plain(value: object) -> object:
-    """Lists become tuples: options are compared and hashed."""
+    """*value*, with a list as a tuple: options are compared and hashed."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def followed(name: str, models: Mapping[str, Alias]) -> Alias:
-    """*name* with the names that it stands for followed; options given nearer to it win."""
+    """The model that *name* stands for, following names; the options of the first names win."""
     model: str | None = name
     options: dict[str, Any] = {}
     others: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""The class of each setting: whether a project may choose its value without approval.
+"""The class of each setting: it says whether a project may choose the value without approval.
 
-A project may choose names and numbers. What names code, an address, a variable of the environment,
-or files outside of the project, and what deletes runs, needs the user's approval.
+A project may choose names and numbers. A setting needs the user's approval if it names code, an
+address, a variable of the environment or files outside of the project, or if it deletes runs.
 
 Invariant: a setting without a class needs approval, whatever its value.
 """
@@ -20,7 +20,7 @@ from appl.config.schedule import OF_BACKENDS
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The folder of the settings file, and the table of the backend that a setting stands in."""
+    """The context of a setting: the folder of its file, and the table of its backend."""
 
     folder: Path
     kind: str = ""
@@ -37,7 +37,7 @@ class Need:
 
 
 Class = Callable[[object, Place], str | None]
-"""Gives the reason for which a value needs approval; ``None`` when it needs none."""
+"""Returns the reason why a value needs approval, ``None`` if it needs none."""
 
 _NAME = re.compile(r"[\w .:/@+=,()*-]*")
 _ADDRESS = re.compile(r"://|^//|https?:", re.IGNORECASE)
@@ -49,7 +49,7 @@ _MOST = 10_000  # values of one setting that are looked at
 
 
 def _parts(value: object) -> Iterator[object]:
-    """*value* and all that it holds, keys included; at most so many that it takes no time."""
+    """*value* and everything in it, including keys, up to a limit that bounds the time."""
     waiting = [value]
     for _ in range(_MOST):
         if not waiting:
@@ -85,48 +85,48 @@ def name(value: object, place: Place) -> str | None:
 
 
 def named_code(value: object, place: Place) -> str | None:
-    """The name of what is installed, or ``module:attribute``."""
+    """The name of something installed, or ``module:attribute``."""
     return _CALLS_CODE if isinstance(value, str) and ":" in value else name(value, place)
 
 
 def code(value: object, place: Place) -> str | None:
-    """What names code in any case."""
+    """A setting that always names code."""
     return _CALLS_CODE
 
 
 def address(value: object, place: Place) -> str | None:
-    """Where prompts and keys go."""
+    """An address that prompts and keys are sent to."""
     return "is an address that prompts, keys or records are sent to"
 
 
 def sent(value: object, place: Place) -> str | None:
-    """What goes into each request as it is, and may say where it goes and who pays."""
+    """A part of every request; it may say where the request goes and who pays."""
     return "is sent with each request as it is"
 
 
 def deletion(value: object, place: Place) -> str | None:
-    """What has runs deleted."""
+    """A setting that deletes runs."""
     return "has recorded runs deleted"
 
 
 def deletion_switch(value: object, place: Place) -> str | None:
-    """What has runs deleted, unless it is off."""
+    """A setting that deletes runs unless it is off."""
     return None if str(value).strip().lower() in _OFF else deletion(value, place)
 
 
 def protection(value: object, place: Place) -> str | None:
-    """What keeps keys out of traces, unless it stays on."""
+    """A setting that keeps keys out of traces as long as it is on."""
     kept = value is True or str(value).strip().lower() in _ON
     return None if kept else "has what looks like a key recorded as it is"
 
 
 def home(value: object, place: Place) -> str | None:
-    """Where runs are kept, and deleted."""
+    """The folder in which runs are kept and deleted."""
     return "is a folder in which runs are written and deleted"
 
 
 def resumed(value: object, place: Place) -> str | None:
-    """A switch, or a recorded run whose answers are taken."""
+    """A switch, or the name of a recorded run that answers are taken from."""
     if isinstance(value, bool) or str(value).strip().lower() in (*_OFF, *_ON):
         return None
     return "takes answers and arguments from a recorded run"
@@ -140,7 +140,7 @@ def folder(value: object, place: Place) -> str | None:
 
 
 def _inside(value: str, place: Place) -> bool:
-    """Whether *value* is inside, seen from the project's folder and from the working directory."""
+    """True if *value* is inside, seen from the project's folder and from the working directory."""
     roots = (place.folder, Path.cwd())
     try:
         found = [(root / Path(value).expanduser()).resolve() for root in roots]
@@ -155,7 +155,7 @@ def template(value: object, place: Place) -> str | None:
 
 
 def key_of(variable: str) -> Class:
-    """A key. Only the provider's own *variable* is free, and only for the provider's address."""
+    """The class of a key: only the provider's own *variable* at the provider's address is free."""
 
     def why(value: object, place: Place) -> str | None:
         if not (isinstance(value, Mapping) and set(value) == {"env"}):
@@ -169,7 +169,7 @@ def key_of(variable: str) -> Class:
 
 
 def unknown(value: object, place: Place) -> str | None:
-    """What nobody has looked at."""
+    """A setting that nobody has classified."""
     return "is not known to be harmless"
 
 
@@ -214,7 +214,7 @@ OPTIONS: Mapping[str, Class] = {
     "lora": folder,
     "extra_body": sent,
 }
-"""What a name of ``[models]`` may set, besides the model: options of ``gen``."""
+"""Options of ``gen`` that a name of ``[models]`` may set, besides the model."""
 
 BACKENDS: Mapping[str, Mapping[str, Class]] = {
     "openai": {
@@ -245,11 +245,11 @@ BACKENDS: Mapping[str, Mapping[str, Class]] = {
         "weights": folder,
     },
 }
-"""The settings of the backends of this package. Those of other backends need approval."""
+"""The settings of this package's backends. Those of other backends need approval."""
 
 
 def needs(settings: Mapping[str, Any], folder: Path) -> list[Need]:
-    """What in *settings*, read from a file in *folder*, needs approval."""
+    """The settings, read from a file in *folder*, that need approval."""
     place = Place(folder)
     every = (
         need

@@ -1,7 +1,7 @@
-"""Which file holds the settings of a folder, and its table.
+"""The settings file of a folder, and its table.
 
-Invariant: files are only read, each once: what is parsed is what its digest stands for. One that is
-not ours is left alone.
+Invariant: each file is only read, and only once: its digest is that of what was parsed. Files of
+other tools are left alone.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _MOST = 100_000  # values in it, those counted twice that YAML's aliases repeat
 
 
 class SettingsFile(NamedTuple):
-    """A file with settings: where it is, its *table* of them, its *text*, and their *digest*.
+    """A settings file: its path, its *table* of settings, its *text* and their *digest*.
 
-    The digest is that of the file, but of ``pyproject.toml`` it is that of ``[tool.appl]`` alone.
+    The digest covers the whole file, but of ``pyproject.toml`` only ``[tool.appl]``.
     """
 
     path: Path
@@ -36,9 +36,9 @@ class SettingsFile(NamedTuple):
 
 
 def find_file(directory: Path) -> SettingsFile | None:
-    """The nearest file with settings of ours, from *directory* up to the repository or home.
+    """The nearest settings file, from *directory* up to the repository or the home folder.
 
-    Outside of both only *directory* itself is looked at: folders further up may be anybody's.
+    Outside of both, only *directory* itself is searched: folders further up may be anybody's.
     """
     for folder in _upward(directory.resolve()):
         for name in FILES:
@@ -78,7 +78,7 @@ def _read(file: Path) -> SettingsFile | None:
 
 
 def _bytes(file: Path) -> bytes:
-    """The bytes of *file*. Raises ``OSError`` for what is no ordinary file, without waiting."""
+    """The bytes of *file*. Raises ``OSError``, without waiting, if it is no ordinary file."""
     handle = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(handle, "rb") as opened:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -90,7 +90,7 @@ def _bytes(file: Path) -> bytes:
 
 
 def _is_huge(table: object) -> bool:
-    """Whether *table* holds more than so many values, or holds itself."""
+    """True if *table* holds more than ``_MOST`` values, or holds itself."""
     waiting = [table]
     for _ in range(_MOST):
         if not waiting:
@@ -102,7 +102,7 @@ def _is_huge(table: object) -> bool:
 
 
 def _table(file: Path, text: str, own: bool) -> Mapping[str, Any] | None:
-    """The settings in *text*; ``None`` in a file of others that holds none."""
+    """The settings in *text*; ``None`` if another tool's file holds none."""
     try:
         data = _READERS.get(file.suffix, _toml)(file, text)
     except tomllib.TOMLDecodeError as error:

@@ -1,6 +1,6 @@
-"""Sources of settings, later ones over earlier ones, each value with its origin.
+"""The sources of settings, later ones over earlier ones, each value with its origin.
 
-Invariant: a key that is not known is an error, never ignored.
+Invariant: an unknown key is an error, never ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from appl.prompt.secret import conceal
 PREFIX = "APPL_"
 _SECRET = re.compile(r"(^|_)(key|secret|password|token|credential)$", re.IGNORECASE)
 IN_PROGRAM = ("appl.init", "argument")
-"""Origins of settings that stand in no file, so that a secret among them may be given itself."""
+"""Origins that are not files: a secret may be given there as a value."""
 _overrides: dict[str, Any] = {}
 TooLate = Callable[[str | None], None]
 _too_late: TooLate | None = None
@@ -47,7 +47,7 @@ class _Layers:
     def take(
         self, values: Mapping[str, Any], origin: str, written: Callable[[str], str] | None = None
     ) -> None:
-        """Lay *values* over what is there; *written* is how the user spells a key."""
+        """Lay *values* over the present ones; *written* spells a key as the user wrote it."""
         values, notes = of_today(values, origin)
         self.notes += [note for note in notes if note not in self.notes]
         check_known(values, origin)
@@ -99,7 +99,7 @@ class _Layers:
                 self.origins[key] = origin
 
     def config(self) -> Config:
-        """All of it as one frozen value."""
+        """All values as one frozen ``Config``."""
         return Config(
             **self.values, models=self.models, backends=self.backends,
             schedule=self.schedule, origins=self.origins,
@@ -108,7 +108,7 @@ class _Layers:
 
 
 def _setting(key: str, raw: object, origin: str) -> object:
-    """A backend's setting; a secret in it becomes a ``Secret``, and is refused in a file."""
+    """A backend's setting. A secret in it becomes a ``Secret``, and is refused in a file."""
     if isinstance(raw, Mapping) and set(raw) == {"env"} and isinstance(raw["env"], str):
         return Secret(raw["env"])
     if isinstance(raw, Mapping):
@@ -135,7 +135,7 @@ def load(
     directory: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Config:
-    """The settings in *directory*; *arguments* win, where they are not ``None``."""
+    """The settings in *directory*. *arguments* win where they are not ``None``."""
     layers = _Layers()
     _from_file(layers, directory or Path.cwd())
     _from_environment(layers, os.environ if environ is None else environ)
@@ -146,10 +146,10 @@ def load(
 
 
 def init(**overrides: Any) -> None:
-    """Settings made in the program, over files and environment; for runs that are opened later.
+    """Set settings in the program, over files and environment, for runs that are opened later.
 
     ``models={"small": …}`` names models, ``backends={"embedded": {…}}`` gives a backend's own
-    settings; tables of several calls are put together. ``None`` takes a setting back.
+    settings. Tables of several calls are merged. ``None`` takes a setting back.
     """
     tracebacks.install()
     present = {key: value for key, value in overrides.items() if value is not None}
@@ -166,10 +166,10 @@ def init(**overrides: Any) -> None:
 
 
 def settle(too_late: TooLate | None) -> TooLate | None:
-    """Have *too_late* told of each ``init`` while the run of the process is open.
+    """Call *too_late* for each ``init`` while the process's own run is open.
 
-    It is given the call as it is written, and nothing when all settings are taken back. Returns who
-    was told before.
+    It receives the call as the user wrote it, or ``None`` when all settings are taken back. Returns
+    the previous callback.
     """
     global _too_late
     before, _too_late = _too_late, too_late
@@ -177,7 +177,7 @@ def settle(too_late: TooLate | None) -> TooLate | None:
 
 
 def _merged(old: object, new: object) -> object:
-    """*new*, and of tables also what only *old* has."""
+    """*new*; of two tables, the union, in which *new* wins."""
     if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
         return new
     return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
@@ -193,7 +193,7 @@ def _from_environment(layers: _Layers, environ: Mapping[str, str]) -> None:
 
 
 def _slip(key: str, written: str) -> None:
-    """Refuse a known name with a slip; other programs' variables may begin with APPL_ too."""
+    """Refuse a misspelt name. Variables of other programs may begin with APPL_ too."""
     close = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.75)
     if close:
         meant = PREFIX + close[0].upper()

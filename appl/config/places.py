@@ -1,6 +1,6 @@
-"""The line of a settings file on which a key stands, for messages.
+"""The line of a key in a settings file, for messages.
 
-Invariant: files are only read; a place that cannot be found is the file itself.
+Invariant: files are only read. If a key's line cannot be found, its place is the file itself.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _MOST = 10_000  # keys that are looked at
 
 
 def place_of(origin: str, *keys: str) -> str:
-    """``FILE:LINE`` of the nested *keys* in the file *origin*; *origin* without a line otherwise.
+    """``FILE:LINE`` of the nested *keys* in the file *origin*; *origin* if there is no such line.
 
-    When the innermost key is not in the file, the line is that of the one around it.
+    If the innermost key is not in the file, the line is that of the key around it.
     """
     try:
         text = Path(origin).read_text("utf-8")
@@ -31,9 +31,9 @@ def place_of(origin: str, *keys: str) -> str:
 
 
 def line_of(text: str, suffix: str, *keys: str) -> int:
-    """The line of the nested *keys* in the *text* of a settings file, or of what is around them.
+    """The line of the nested *keys* in the *text* of a settings file, or of the key around them.
 
-    0 when there is none.
+    0 if there is none.
     """
     found = 0
     for path, line in itertools.islice(_lines(text, suffix), _MOST):

@@ -1,6 +1,7 @@
-"""How the value of a setting is read: from a file, an environment variable or an argument.
+"""Readers of settings: each reads a value from a file, an environment variable or an argument.
 
-Invariant: a reader gives a value that can be used, or raises ``ValueError`` with what it wants.
+Invariant: a reader returns a value that can be used, or raises ``ValueError`` that says what it
+expects.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _SIZE = re.compile(r"[0-9]{1,12}(\.[0-9]{1,3})?\s*[kmgt]?i?b?", re.IGNORECASE)
 
 
 class Unshown(ValueError):
-    """What is wrong with a value that may hold a key, so that it is not shown."""
+    """The value is wrong and may hold a key, so it is not shown."""
 
 
 def text(raw: object) -> str:
@@ -31,7 +32,7 @@ def text(raw: object) -> str:
 
 
 def switch_or_name(raw: object) -> bool | str:
-    """On, off, or the name of something."""
+    """On, off, or a name."""
     try:
         return switch(raw)
     except ValueError:
@@ -77,7 +78,7 @@ def count(raw: object) -> int:
 
 
 def switch(raw: object) -> bool:
-    """Whether *raw* says on or off; `ValueError` when it says neither."""
+    """A switch: true for on, false for off. Raises ``ValueError`` for anything else."""
     word = str(raw).strip().lower()
     if word in _ON or word in _OFF:
         return word in _ON
@@ -100,7 +101,7 @@ def size(raw: object) -> str:
 
 
 def url(raw: object) -> str:
-    """An address of a server, without a key in it."""
+    """The address of a server, without a key in it."""
     parts = urlsplit(raw) if isinstance(raw, str) else None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("a URL, as in http://localhost:4318")
@@ -110,12 +111,12 @@ def url(raw: object) -> str:
 
 
 def path(raw: object) -> Path:
-    """A path, ``~`` taken for the home folder."""
+    """A path; ``~`` is the home folder."""
     return Path(text(str(raw) if isinstance(raw, Path) else raw)).expanduser()
 
 
 def one_of(*words: str) -> Callable[[object], str]:
-    """A reader of one of *words*."""
+    """Return a reader that accepts one of *words*."""
 
     def chosen(raw: object) -> str:
         if raw not in words:
@@ -127,7 +128,7 @@ def one_of(*words: str) -> Callable[[object], str]:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A setting's name, how its value is read, what it is without one, and what it means."""
+    """A setting: its name, the reader of its value, its default, and its meaning."""
 
     name: str
     read: Callable[[object], object]

@@ -1,7 +1,7 @@
 """The tables about scheduling: limits, budget, prices, retries, deadlines, and the policies.
 
-Invariant: a value that was read is one that the scheduler can use; what was not given is left to
-it. Without deadlines it gives each attempt, and connecting with a backend, 1800 seconds.
+Invariant: the scheduler can use every value that was read. It chooses the values that are not set.
+Without deadlines, it allows 1800 seconds for each attempt and for connecting with a backend.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _hedge(raw: object) -> object:
 
 
 def _price(raw: object) -> object:
-    """What a million tokens cost: of prompts, of answers, of prompts that were cached."""
+    """The price of a million tokens: of prompts, of answers, and of cached prompts."""
     wanted = "{ prompt = …, answer = … } and perhaps cached, in the currency per million tokens"
     if not isinstance(raw, Mapping) or not {"prompt", "answer"} <= {*raw} <= {*_PRICED}:
         raise ValueError(wanted)
@@ -79,7 +79,7 @@ TABLES: dict[str, dict[str, Key]] = {
         ),
     }.items()
 }
-"""What each table may hold. The defaults are those of the scheduler, where they are given."""
+"""The keys of each table. The defaults are those of the scheduler, where it has any."""
 
 OF_BACKENDS = ("limits", "retries", "deadlines", "schedule")
 """Tables that a backend may have of its own: ``[backends.NAME.limits]``."""
@@ -88,7 +88,7 @@ PRICES = "prices"
 
 
 def read(table: str, raw: object, origin: str) -> dict[str, Any]:
-    """The values of *table*. Raises ``ConfigError``, with *origin*."""
+    """The values of *table*. Raises ``ConfigError`` that names *origin*."""
     if not isinstance(raw, Mapping):
         raise ConfigError(f"{origin}: {table} must be a table, as in [{table}]")
     if table == PRICES:

@@ -1,6 +1,6 @@
-"""The state of a user: a private folder outside of every project.
+"""The user's private state folder, which lies outside of every project.
 
-Invariant: a folder that a project holds, or that others may write to, is never read or written.
+Invariant: a folder inside of a project, or one that others may write to, is never read or written.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from appl.errors import ConfigError
 
 
 def state_folder() -> Path:
-    """The folder of the user's state. It may not exist yet.
+    """The folder of the user's state, which may not exist yet.
 
-    Raises ``ConfigError`` when it lies inside of a project or others may write to it.
+    Raises ``ConfigError`` if it lies inside of a project or others may write to it.
     """
     folder = _base() / "appl" / ("state" if sys.platform == "win32" else "")
     _outside_of_projects(folder)
@@ -28,7 +28,7 @@ def state_folder() -> Path:
 
 
 def read_private(name: str) -> bytes | None:
-    """The bytes of the file *name* below the state folder; ``None`` when there is none."""
+    """The bytes of the file *name* below the state folder; ``None`` if there is none."""
     with _told(f"{name} in the state folder cannot be read"):
         try:
             return (state_folder() / name).read_bytes()
@@ -37,12 +37,12 @@ def read_private(name: str) -> bytes | None:
 
 
 def write_private(name: str, data: bytes) -> None:
-    """Write the file *name* below the state folder at once and for this user only."""
+    """Write the file *name* below the state folder, in one step and for this user only."""
     _write(name, data, lambda made, file: made.replace(file))
 
 
 def create_private(name: str, data: bytes) -> bytes:
-    """Write the file *name* below the state folder if it is not there; what it then holds."""
+    """Write the file *name* below the state folder unless it exists; return its content."""
     found = read_private(name)
     if found is None:
         _write(name, data, _linked)
@@ -58,7 +58,7 @@ def _linked(made: Path, file: Path) -> None:
 
 
 def _write(name: str, data: bytes, place: Callable[[Path, Path], object]) -> None:
-    """Write *data* to a new file, which *place* then puts where *name* says."""
+    """Write *data* to a new file, which *place* then puts at *name*."""
     file = state_folder() / name
     with _told(f"{file} cannot be written"):
         _private_folder(file.parent)
@@ -76,7 +76,7 @@ def _write(name: str, data: bytes, place: Callable[[Path, Path], object]) -> Non
 
 
 def remove_private(name: str) -> bool:
-    """Remove the file *name* below the state folder; false when there was none."""
+    """Remove the file *name* below the state folder; false if there was none."""
     file = state_folder() / name
     with _told(f"{file} cannot be removed"):
         try:
@@ -97,7 +97,7 @@ def private_names(folder: str) -> list[str]:
 
 
 def _base() -> Path:
-    """The folder of all programs' state. A relative variable counts as unset, as XDG says."""
+    """The folder of all programs' state. A relative variable counts as unset, as XDG specifies."""
     variable = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_STATE_HOME"
     named = Path(os.environ.get(variable, ""))
     if named.is_absolute():
@@ -110,7 +110,7 @@ def _base() -> Path:
 
 
 def _outside_of_projects(folder: Path) -> None:
-    """Refuse *folder* inside of the repository, or the working directory where there is none."""
+    """Refuse a *folder* inside of the repository or, without one, the working directory."""
     with contextlib.suppress(OSError, RuntimeError):
         real, home, here = folder.resolve(), Path.home().resolve(), Path.cwd()
         held = (each for each in (here, *here.parents) if os.path.lexists(each / ".git"))
@@ -123,7 +123,7 @@ def _outside_of_projects(folder: Path) -> None:
 
 
 def _of_this_user(folder: Path) -> None:
-    """Refuse *folder* when somebody else owns it or may write to it."""
+    """Refuse *folder* if somebody else owns it or may write to it."""
     if sys.platform == "win32" or not folder.exists():
         return
     found = folder.stat()
@@ -139,7 +139,7 @@ def _of_this_user(folder: Path) -> None:
 
 
 def _private_folder(folder: Path) -> None:
-    """Make *folder* and what it lies in, each for this user only."""
+    """Make *folder* and its parents, each for this user only."""
     if not folder.is_dir():
         _private_folder(folder.parent)
         with contextlib.suppress(FileExistsError):

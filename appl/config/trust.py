@@ -1,10 +1,9 @@
-"""The user's approval of a project's settings, which is kept outside of every project.
+"""The user's approval of a project's settings, kept outside of every project.
 
-A file is approved by its path and its digest, so that a changed one, or a copy elsewhere, needs
-approval again. The file in the home folder, and files below the folders in ``APPL_TRUST``, need
-none.
+A file is approved by its path and its digest: a changed file, or a copy elsewhere, needs approval
+again. The file in the home folder, and files below the folders in ``APPL_TRUST``, need none.
 
-Invariant: what needs approval and has none is an error before anything else is done with it.
+Invariant: a file that lacks a needed approval is an error before anything else is done with it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _SHOWN, _LONGEST = 10, 400
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A setting that needs approval, as users are shown it: no secret and no control character."""
+    """A setting that needs approval, as users see it: without secrets and control characters."""
 
     place: str
     key: str
@@ -47,7 +46,7 @@ class Request:
 
 
 def require_approval(file: SettingsFile) -> None:
-    """Refuse *file* when it needs approval and has none. Raises ``ConfigError``."""
+    """Refuse *file* if it needs approval and has none. Raises ``ConfigError``."""
     found = requests(file)
     if not found or trusted_by(file) is not None:
         return
@@ -64,13 +63,13 @@ def require_approval(file: SettingsFile) -> None:
 
 
 def requests(file: SettingsFile) -> list[Request]:
-    """What in *file* needs approval."""
+    """The settings in *file* that need approval."""
     settings, _ = of_today(file.table, str(file.path))
     return [_request(file, each) for each in needs(settings, file.path.parent)]
 
 
 def trusted_by(file: SettingsFile) -> str | None:
-    """Why *file* needs no further approval: ``home``, ``APPL_TRUST`` or ``approval``; or none."""
+    """The reason why *file* is trusted: ``home``, ``APPL_TRUST``, ``approval`` or ``None``."""
     if file.path.parent == _home():
         return "home"
     if any(file.path.is_relative_to(folder) for folder in _folders()):
@@ -79,18 +78,18 @@ def trusted_by(file: SettingsFile) -> str | None:
 
 
 def approve(file: SettingsFile) -> None:
-    """Remember that the user approves *file* as it was read."""
+    """Store the user's approval of *file* as it was read."""
     entry = {"file": str(file.path), "digest": file.digest}
     write_private(_name(file), json.dumps(entry).encode())
 
 
 def approvals() -> list[Mapping[str, Any]]:
-    """All that was approved, each with its ``file`` and its ``digest``."""
+    """All approvals, each with its ``file`` and its ``digest``."""
     return [entry for _, entry in _entries()]
 
 
 def forget(folder: Path) -> list[str]:
-    """Take back all approvals of files in *folder*; the files."""
+    """Take back all approvals of files in *folder*; return those files."""
     real = folder.resolve()
     found = [(name, entry["file"]) for name, entry in _entries()]
     gone = [(name, file) for name, file in found if Path(file).parent == real]
@@ -105,7 +104,7 @@ def _entries() -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _name(file: SettingsFile) -> str:
-    """The name under which the approval of *file*, as it was read, is kept."""
+    """The name of the stored approval of *file* as it was read."""
     said = f"{file.path}\0{file.digest}".encode("utf-8", "surrogateescape")
     return f"{_FOLDER}/{hashlib.sha256(said).hexdigest()}"
 
@@ -142,7 +141,7 @@ def _request(file: SettingsFile, need: Need) -> Request:
 
 
 def _written(file: SettingsFile, keys: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """The keys as the file may have them: those of a backend may stand in APPL's ``servers``."""
+    """The spellings of *keys* in the file: a backend may stand in APPL's ``servers``."""
     servers = file.table.get("servers")
     if keys[0] != "backends" or not isinstance(servers, Mapping):
         return [keys]
@@ -152,7 +151,7 @@ def _written(file: SettingsFile, keys: tuple[str, ...]) -> list[tuple[str, ...]]
 
 
 def _value(need: Need) -> str:
-    """The value without secrets, in ASCII: no letter looks like another one."""
+    """The value without secrets, in ASCII, so that no letter looks like another one."""
     shown = ascii(_masked(need.keys[-1], need.value))
     cut = f"{shown[:_LONGEST]}… ({len(shown)} characters)"
     return shown if len(shown) <= _LONGEST else cut
@@ -173,5 +172,5 @@ def _masked(key: str, value: object) -> object:
 
 
 def _safe(text: str) -> str:
-    """*text* in which no character acts on a terminal."""
+    """*text* without characters that act on a terminal."""
     return text if text.isprintable() else ascii(text)[1:-1]

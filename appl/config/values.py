@@ -1,6 +1,6 @@
-"""The settings as one frozen value, what each means, and how its value is read.
+"""The settings as one frozen value, with the meaning and the reader of each.
 
-Invariant: a value that was read is one that the runtime can use; a secret is never part of it.
+Invariant: the runtime can use every value that was read; a secret is never part of one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SECRET_PARTS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")  # of an address:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A value that is never shown: of the variable *env*, or one that a program gave.
+    """A value that is never shown: that of the variable *env*, or one set in a program.
 
     A variable is read when a backend is made.
     """
@@ -44,7 +44,7 @@ class Secret:
     value: str | None = field(default=None, repr=False)
 
     def reveal(self, environ: Mapping[str, str] | None = None) -> str:
-        """The value itself; ``ConfigError`` when the variable is not set."""
+        """The value itself. Raises ``ConfigError`` if the variable is not set."""
         if self.value is not None:
             return self.value
         value = (os.environ if environ is None else environ).get(self.env)
@@ -57,7 +57,7 @@ class Secret:
 
     @property
     def unset(self) -> bool:
-        """Whether the variable is not set."""
+        """True if the variable is not set."""
         return self.value is None and not os.environ.get(self.env)
 
 
@@ -117,11 +117,11 @@ KEYS: dict[str, Key] = {
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Every setting; ``None`` leaves the choice to the backend. ``origins`` says where from.
+    """Every setting; ``None`` leaves the choice to the backend. ``origins`` has their sources.
 
-    ``models`` are names for models. ``schedule`` is what the tables about scheduling hold, by
-    table, and by ``backends.<name>.<table>`` what holds for one backend. ``notes`` are what was
-    found and has no meaning here.
+    ``models`` are names for models. ``schedule`` holds the tables about scheduling by name, those
+    of one backend under ``backends.<name>.<table>``. ``notes`` report settings that have no effect
+    here.
     """
 
     model: str | None = None
@@ -153,11 +153,11 @@ class Config:
     notes: tuple[str, ...] = ()
 
     def origin(self, key: str) -> str:
-        """Where the value of *key* came from, ``default`` when nobody set it."""
+        """The source of the value of *key*; ``default`` if nobody set it."""
         return self.origins.get(key, "default")
 
     def settings_of(self, backend: str) -> dict[str, Any]:
-        """The arguments of ``[backends.<backend>]``, secrets filled in."""
+        """The settings of ``[backends.<backend>]``, with secrets filled in."""
         table = self.backends.get(backend, {})
         return {name: _revealed(value) for name, value in table.items()}
 
@@ -187,7 +187,7 @@ def _revealed(value: object) -> object:
 
 
 def _shown(name: str, value: object) -> object:
-    """A setting of a backend without what is, or may be, secret in it."""
+    """A backend's setting without anything that is or may be secret."""
     if isinstance(value, Secret):
         return str(value)
     if name == "headers" and isinstance(value, Mapping):

@@ -1,8 +1,9 @@
-"""A live run as seen from another terminal: what it waits for, and what can be done about it.
+"""The control of a live run from another terminal: see what it waits for, and act on it.
 
-``protocol`` is what is said, ``folder`` and ``peer`` where and with whom, ``view`` what a run
-shows, ``acts`` what it can be asked for, ``door`` the run's end and ``client`` the other one.
+``protocol`` defines the messages, ``folder`` the place of sockets, ``peer`` the check of the other
+user, ``view`` the data that a run shows, ``requests`` the operations, ``server`` the run's end and
+``client`` the other end.
 
-Invariant: nothing is done before somebody asks but to listen, so a run imports ``door`` alone until
-then; only the same user is answered, and never over a network.
+Invariant: until a client connects, a run only listens and imports nothing but ``server``. Only the
+same user is answered, and never over a network.
 """

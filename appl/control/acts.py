@@ -1,7 +1,8 @@
-"""What a run can be asked for, by name, and what it does then.
+"""The operations that a client may request of a run, by name.
 
-Invariant: everything happens on the I/O loop; what changes the run is told to its user and recorded
-as a warning, and what a replay has to know (a call or function that was ended) as that.
+Invariant: everything happens on the I/O loop. A change of the run is shown to its user and recorded
+as a warning; a change that a replay must know (a call or function that was ended) is recorded as
+such.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Request = dict[str, Any]
 
 
 class Acts:
-    """Answers requests about *run*."""
+    """Answers the requests of clients about *run*."""
 
     def __init__(self, run: Run, about: About) -> None:
         self._run, self._about = run, about
@@ -159,7 +160,7 @@ def _whole(request: Request, name: str, default: int) -> int:
 
 
 def _check_amount(name: str, value: object) -> None:
-    """``None`` is without limit; only a cost has fractions."""
+    """Refuse a limit that is no number; ``None`` is no limit, and only a cost has fractions."""
     kinds = (int, float) if name == "cost" else (int,)
     if value is None:
         return

@@ -1,7 +1,7 @@
-"""The other end: which runs are live, which one is meant, and what it says.
+"""The client's end: finds live runs and sends them requests.
 
-Invariant: only sockets of this user are connected with, and only if this user answers there; who
-does not answer in time is told as such.
+Invariant: a client connects only to sockets of this user, and only if this user's process replies.
+A run that does not reply in time is reported as silent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HINT = "`appl ctl` lists them"
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A live run: its socket and what it says about itself, or why it says nothing."""
+    """A live run: its socket, and its description or the error that it gave."""
 
     path: Path
     about: dict[str, Any]
@@ -32,12 +32,12 @@ class Live:
 
     @property
     def name(self) -> str:
-        """The run's name, or that of its socket while it does not answer."""
+        """The run's name, or that of its socket if it does not reply."""
         return str(self.about.get("run") or self.path.stem)
 
 
 def ask(path: Path, do: str, *, patience_s: float = PATIENCE_S, **fields: Any) -> Any:
-    """What the run at *path* answers. Raises ``ControlError``."""
+    """Send a request to the run at *path* and return the reply. Raises ``ControlError``."""
     if not folder.is_safe(path.parent) or not folder.is_socket(path):
         raise ControlError(f"{path} is no socket of yours", "not-yours")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
@@ -59,7 +59,7 @@ def ask(path: Path, do: str, *, patience_s: float = PATIENCE_S, **fields: Any) -
 
 
 def _connect(sock: socket.socket, path: Path, end: float) -> None:
-    """Connect as soon as there is room among those who wait to be let in."""
+    """Connect, waiting while the queue of connections is full."""
     while True:
         try:
             return sock.connect(str(path))
@@ -82,7 +82,7 @@ def _line(sock: socket.socket) -> bytes:
 
 
 def live_runs(patience_s: float = 1.0) -> list[Live]:
-    """All live runs of this user, oldest first; what killed ones have left is removed."""
+    """All live runs of this user, oldest first. Sockets of killed runs are removed."""
     found = []
     for path in folder.sockets():
         try:
@@ -103,8 +103,11 @@ def _described(about: Any) -> dict[str, Any]:
 
 
 def find(name: str | None = None) -> Live:
-    """The run that *name* means: the only one without, else by the beginning of its name, the part
-    after the time stamp, its process or its trace. Raises ``ControlError``."""
+    """The run with *name*; without one, the only live run.
+
+    *name* may be the beginning of the run's name, the part of it after the time stamp, its process
+    id or its trace. Raises ``ControlError``.
+    """
     runs = live_runs()
     if not runs:
         raise ControlError(

@@ -1,7 +1,7 @@
 """The run's end of its socket: it listens on the I/O loop, without a thread of its own.
 
-Invariant: what strangers send never raises, never blocks the loop and never takes more than bounded
-memory; a forked child has no part in it; the file is gone when the run is over.
+Invariant: bytes from strangers never raise, never block the loop and take only bounded memory. A
+forked child has no part in it. The socket's file is removed when the run is over.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _doors: WeakSet[Door] = WeakSet()
 
 
 class Door:
-    """Where a run can be asked things, by *answer*, which is called on the I/O loop.
+    """Listens for clients of a run; *answer* makes the replies and is called on the I/O loop.
 
-    A visitor who says nothing for *idle* seconds is sent away; when there are too many, the one who
-    has been silent longest.
+    A client that says nothing for *idle* seconds is disconnected. If there are too many clients,
+    the one that was silent longest is.
     """
 
     def __init__(self, answer: Answer, *, idle: float = IDLE_S) -> None:
@@ -51,7 +51,7 @@ class Door:
     # -- from any thread
 
     def open(self) -> None:
-        """Listen. Raises ``ControlError`` or ``OSError`` where that is not possible."""
+        """Start to listen. Raises ``ControlError`` or ``OSError`` if that is impossible."""
         folder.sweep()
         path = folder.own_folder() / folder.new_name()
         listening = _listen(path)
@@ -66,7 +66,7 @@ class Door:
         path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Send everybody away and remove the file; once."""
+        """Disconnect all clients and remove the file; only the first call has an effect."""
         with self._lock:
             if self._closed or os.getpid() != self._pid:
                 return
@@ -102,7 +102,7 @@ class Door:
             self._let_in(visiting)
 
     def _rest(self, listening: socket.socket) -> None:
-        """Let nobody in for a while."""
+        """Accept no connections for a while."""
         assert self._loop is not None
         self._loop.remove_reader(listening.fileno())
         self._loop.call_later(_REST_S, self._attend, listening)
@@ -118,11 +118,11 @@ class Door:
         self._visitors[_Visitor(self, visiting, self._loop)] = None
 
     def heard(self, visitor: _Visitor) -> None:
-        """*visitor* has said something."""
+        """Note that *visitor* was active."""
         self._visitors.move_to_end(visitor)
 
     def left(self, visitor: _Visitor) -> None:
-        """*visitor* is gone."""
+        """Forget *visitor*, whose connection is closed."""
         self._visitors.pop(visitor, None)
 
     def reply(self, line: bytes) -> bytes:
@@ -138,7 +138,7 @@ class Door:
     # -- in a forked child
 
     def forget(self) -> None:
-        """Close this process's copies; the loop and the file are the parent's."""
+        """Close this process's copies of the sockets; loop and file belong to the parent."""
         self._lock = threading.Lock()
         if self._socket is not None:
             self._socket.close()
@@ -159,7 +159,7 @@ class _Visitor:
         loop.add_reader(sock.fileno(), self._read)
 
     def leave(self) -> None:
-        """Close the connection; once."""
+        """Close the connection; only the first call has an effect."""
         self._timer.cancel()
         number = self.socket.fileno()
         if number >= 0:
@@ -182,7 +182,7 @@ class _Visitor:
         self._next()
 
     def _next(self) -> None:
-        """Answer the next request that is complete."""
+        """Answer the next complete request."""
         end = self._in.find(b"\n")
         if end < 0 and len(self._in) <= protocol.LONGEST_REQUEST:
             return
@@ -221,7 +221,7 @@ class _Visitor:
 
 
 def _listen(path: Path) -> socket.socket:
-    """A socket that listens at *path*, which has its name from then on only."""
+    """A listening socket at *path*. The file gets its name only once the socket listens."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     begun = path.with_name(f".{path.name.removesuffix('.sock')}")
     try:

@@ -1,10 +1,10 @@
-"""Where the sockets of live runs lie: a folder of the user's own, and names that say whose.
+"""The folder of the sockets of live runs, which belongs to one user.
 
-``$APPL_CTL_DIR`` and no other, or ``$XDG_RUNTIME_DIR/appl``, else ``/tmp/appl-UID``. A socket is
-called ``PID-NUMBER.sock``.
+It is ``$APPL_CTL_DIR`` if that is set, otherwise ``$XDG_RUNTIME_DIR/appl`` or ``/tmp/appl-UID``. A
+socket is named ``PID-NUMBER.sock``.
 
-Invariant: a folder is used only if it is one, not a link, belongs to this user and nobody else may
-enter it; a socket is removed only by the process that made it, or when nobody answers there.
+Invariant: a folder is used only if it is a real folder (no link), belongs to this user and nobody
+else may enter it. A socket is removed only by the process that made it, or if nobody listens there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from appl.errors import ControlError
 
 LONGEST_PATH = 103 if sys.platform == "darwin" else 107
-"""Bytes that a path of a socket may have, without the zero behind them."""
+"""Bytes that the path of a socket may have, without the terminating zero."""
 
 _NAME = re.compile(r"([0-9]{1,10})-[0-9]{1,10}\.sock")
 _MOST_LOOKED_AT = 1000
@@ -30,7 +30,7 @@ _numbers = count(1)
 
 
 def candidates() -> list[Path]:
-    """The folders in which runs of this user may be found, the preferred one first."""
+    """The folders that may hold runs of this user, the preferred one first."""
     only = os.environ.get("APPL_CTL_DIR")
     if only:
         return [Path(only).absolute()]
@@ -41,7 +41,7 @@ def candidates() -> list[Path]:
 
 
 def own_folder() -> Path:
-    """The folder for sockets of this process, made if there is none. Raises ``ControlError``."""
+    """The folder for sockets of this process, made if necessary. Raises ``ControlError``."""
     problems = []
     for path in candidates():
         try:
@@ -72,7 +72,7 @@ def _check(path: Path) -> None:
 
 
 def is_safe(path: Path) -> bool:
-    """Whether *path* is a folder, no link, of this user, that nobody else may enter."""
+    """True if *path* is a folder (no link) of this user that nobody else may enter."""
     try:
         found = path.lstat()
     except OSError:
@@ -82,18 +82,18 @@ def is_safe(path: Path) -> bool:
 
 
 def new_name() -> str:
-    """The name of one more socket of this process."""
+    """A new name for a socket of this process."""
     return f"{os.getpid()}-{next(_numbers)}.sock"
 
 
 def pid_of(path: Path) -> int | None:
-    """The process whose socket *path* is; ``None`` when it is none of ours."""
+    """The id of the process that owns the socket *path*; ``None`` if the name is not a run's."""
     found = _NAME.fullmatch(path.name)
     return int(found[1]) if found else None
 
 
 def sockets() -> Iterator[Path]:
-    """What looks like sockets of this user's runs."""
+    """The paths that look like sockets of this user's runs."""
     for folder in candidates():
         if not is_safe(folder):
             continue
@@ -104,7 +104,7 @@ def sockets() -> Iterator[Path]:
 
 
 def is_socket(path: Path) -> bool:
-    """Whether *path* is a socket of this user's, and not a link to one."""
+    """True if *path* is a socket of this user, and not a link to one."""
     try:
         found = path.lstat()
     except OSError:
@@ -113,7 +113,7 @@ def is_socket(path: Path) -> bool:
 
 
 def sweep() -> None:
-    """Remove what killed processes have left: nobody answers there, and they are gone."""
+    """Remove the sockets of processes that no longer exist and that nobody listens at."""
     for path in sockets():
         pid = pid_of(path)
         if pid is not None and not _is_alive(pid) and is_deserted(path):
@@ -122,7 +122,7 @@ def sweep() -> None:
 
 
 def is_deserted(path: Path) -> bool:
-    """Whether nobody listens at *path*. A run's socket gets its name when it listens already."""
+    """True if nobody listens at *path*. A run's socket gets its name only once it listens."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:

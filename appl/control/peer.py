@@ -1,6 +1,6 @@
-"""Who is at the other end of a local socket.
+"""The user at the other end of a local socket.
 
-Invariant: the kernel says it, never the other end.
+Invariant: the answer comes from the kernel, never from the other end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _PAIR = struct.Struct("iII")  # pid, uid, gid: struct ucred of Linux
 
 
 def user_of(sock: socket.socket) -> int:
-    """The effective user of the other end. Raises ``OSError`` where the kernel does not say."""
+    """The effective user id of the other end. Raises ``OSError`` if the kernel does not tell it."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is not None:
         _, user, _ = _PAIR.unpack(sock.getsockopt(socket.SOL_SOCKET, option, _PAIR.size))
@@ -23,7 +23,7 @@ def user_of(sock: socket.socket) -> int:
 
 
 def _by_getpeereid(sock: socket.socket) -> int:
-    """As macOS and the BSDs have it."""
+    """The same for macOS and the BSDs."""
     ctypes = importlib.import_module("ctypes")
     user, group = ctypes.c_uint32(), ctypes.c_uint32()
     library = ctypes.CDLL(None, use_errno=True)
@@ -33,7 +33,7 @@ def _by_getpeereid(sock: socket.socket) -> int:
 
 
 def is_mine(sock: socket.socket) -> bool:
-    """Whether the other end is a process of this very user."""
+    """True if the other end is a process of this very user."""
     try:
         return user_of(sock) == os.geteuid()
     except (OSError, AttributeError):

@@ -1,9 +1,9 @@
-"""What is said through the socket of a run: one JSON document a line, of bounded size.
+"""The messages on a run's socket: one JSON document per line, of bounded size.
 
 A request is ``{"v": 1, "do": WORD, …}``, a reply ``{"v": 1, "ok": …}`` or ``{"v": 1, "error":
-{"kind": WORD, "message": TEXT}}``. What ``do`` may be is the table of ``acts``.
+{"kind": WORD, "message": TEXT}}``. The table of ``requests`` lists the values of ``do``.
 
-Invariant: whatever bytes come, reading them gives a request or a ``ControlError``.
+Invariant: reading any bytes gives a request or raises a ``ControlError``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VERSION = 1
 LONGEST_REQUEST = 64 * 1024
 LONGEST_REPLY = 8 * 1024 * 1024
 MOST_CALLS = 10_000
-"""The most calls and programs that one reply lists."""
+"""The largest number of calls, and of programs, in one reply."""
 
 
 def request(do: str, **fields: Any) -> bytes:
@@ -26,7 +26,7 @@ def request(do: str, **fields: Any) -> bytes:
 
 
 def read_request(line: bytes) -> dict[str, Any]:
-    """The request of *line*. Raises ``ControlError``."""
+    """The request in *line*. Raises ``ControlError``."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -52,7 +52,7 @@ def refusal(error: ControlError) -> bytes:
 
 
 def read_reply(line: bytes) -> Any:
-    """What a run has answered. Raises ``ControlError``, also the one that the run tells of."""
+    """The value of a reply. Raises ``ControlError``, also for an error in the reply."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

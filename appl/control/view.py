@@ -1,6 +1,6 @@
-"""What a run shows to who looks on: plain data, without content unless that is asked for.
+"""The state of a run as plain data, without content unless the client asks for it.
 
-Invariant: no text leaves without the secrets having been taken out; times are seconds.
+Invariant: secrets are masked in every text; times are in seconds.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _LONGEST_WORD = 500
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is known of a run: its name, program and trace.
+    """The description of a run: its name, program and trace.
 
-    *masker* takes secrets out of texts; *content* says whether messages may be shown at all.
+    *masker* masks secrets in texts; *content* says whether messages may be shown at all.
     """
 
     name: str
@@ -46,12 +46,12 @@ class About:
         return self.masker.text(text, [])
 
     def text(self, value: object) -> str:
-        """*value* as a short text that may be shown."""
+        """*value* as a short text that is safe to show."""
         return self.mask(str(value)[:LONGEST_TEXT])[:_LONGEST_WORD]
 
 
 def summary(run: Run, about: About) -> dict[str, Any]:
-    """One line about *run*."""
+    """A short description of *run*."""
     return {**_about(run, about), **_counted(run.holdings())}
 
 
@@ -67,7 +67,7 @@ def _about(run: Run, about: About) -> dict[str, Any]:
 
 
 def _counted(holdings: Iterable[Holding]) -> dict[str, Any]:
-    """How many calls are where, and how many of those with a worker are with the backend."""
+    """The number of calls in each stage, and of those that a backend is working on."""
     stages, sent = Counter[str](), 0
     for holding in holdings:
         stages[holding.stage] += 1
@@ -77,7 +77,7 @@ def _counted(holdings: Iterable[Holding]) -> dict[str, Any]:
 
 
 def view(run: Run, about: About, limit: int, content: bool) -> dict[str, Any]:
-    """All that *run* waits for and works on: at most *limit* calls and *limit* programs."""
+    """Everything that *run* waits for and works on: at most *limit* calls and *limit* programs."""
     holdings = run.holdings()
     programs = programs_of(run)
     limit = min(max(limit, 0), MOST_CALLS)
@@ -107,7 +107,7 @@ def _load(load: Any) -> dict[str, Any]:
 
 
 def _budget(account: Any) -> dict[str, Any]:
-    """Limits, spent and reserved, each by name; costs in the currency of the prices."""
+    """Limits, spent and reserved amounts by name; costs in the currency of the prices."""
     limits = dict(zip(("cost", "tokens", "calls"), account.limits, strict=True))
     amounts = {"limits": limits, "spent": account.spent._asdict()}
     amounts["reserved"] = account.reserved._asdict()
@@ -154,20 +154,20 @@ def _call(holding: Holding, about: About, content: bool) -> dict[str, Any]:
 
 
 def _parts(pending: Iterable[Pending]) -> list[str]:
-    """What is waited for, each once; at most a few."""
+    """The addresses of the first few distinct parts that a prompt waits for."""
     addresses = dict.fromkeys(each.address for each in itertools.islice(pending, 1000))
     return list(itertools.islice(addresses, _MOST_PARTS))
 
 
 def _prompt(call: Unfinished, about: About) -> str | None:
-    """The end of the last message of the prompt; nothing while a part is missing."""
+    """The end of the prompt's last message; ``None`` while a part is missing."""
     if call.messages is None:
         return None
     return _excerpt(call.messages.message.content, about)
 
 
 def _answer(call: Unfinished, about: About) -> str | None:
-    """The end of what was streamed so far, but for as much as a secret may have begun."""
+    """The end of the text streamed so far, less what may be the beginning of a secret."""
     if call.emit is None:
         return None
     pieces = (c.text for c in call.emit.chunks if c.sample == call.emit.first and c.kind == "text")

@@ -1,6 +1,6 @@
-"""What a run shows, in words: why each call waits, and what each program waits for.
+"""The state of a run in words: why each call waits, and what each program waits for.
 
-Invariant: it takes what a run sends, and gives text that is not yet safe for a terminal.
+Invariant: the texts are made of what a run sent, and are not yet safe for a terminal.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WORKER = {
 
 
 def reason(call: Data, backends: Iterable[Data] = ()) -> str:
-    """Why *call* is not answered yet."""
+    """The reason why *call* is not answered yet."""
     why, stage = str(call.get("why")), call.get("stage")
     if stage == "prompt":
         parts = ", ".join(map(str, call.get("parts") or ()))
@@ -51,7 +51,7 @@ def reason(call: Data, backends: Iterable[Data] = ()) -> str:
 
 
 def _recorded(call: Data, why: str) -> str:
-    """What a call waits for in a run that goes on with another, or that runs one again."""
+    """The reason why a resumed or replayed run holds a call back."""
     if why == "recorded":
         return "its recorded end comes in its turn"
     ahead = call.get("ahead")
@@ -108,14 +108,14 @@ def _more(call: Data) -> Iterator[str]:
 
 
 def program(data: Data) -> str:
-    """What a program does."""
+    """A sentence about a program: running, or waiting for something."""
     who = data.get("program") or "the program"
     does = f"waits for {data.get('for')}" if data.get("state") == "waits" else "runs"
     return f"{who} ({data.get('kind')} {data.get('name')}) {does}"
 
 
 def source(data: Data) -> str:
-    """File and line of the user's, and the function where it is known."""
+    """The user's file and line, with the function if it is known."""
     file, line, function = data.get("file"), data.get("line"), data.get("function")
     if not file:
         return ""
@@ -131,7 +131,7 @@ def _here(file: str) -> str:
 
 
 def counts(about: Data) -> str:
-    """How many calls are where."""
+    """The number of calls in each stage."""
     found = about.get("counts") or {}
     sent = about.get("sent", found.get("worker", 0))
     held = found.get("worker", 0) - sent
@@ -156,7 +156,7 @@ def head(view: Data) -> list[str]:
 
 
 def _since(view: Data, age_s: float) -> str:
-    """The state of a run that began *age_s* ago, which may have been in another state."""
+    """The state of a run that began *age_s* ago, which may have been in other states since."""
     state, age = view.get("state"), seconds(max(age_s, 0.0))
     return f"{state} for {age}" if state == "running" else f"{state}, began {age} ago"
 
@@ -181,7 +181,7 @@ def _budget(budget: Data) -> Iterator[str]:
 
 
 def seconds(value: float) -> str:
-    """A time in a few characters."""
+    """A length of time in a few characters."""
     if value < 10:
         return f"{value:.1f} s"
     whole = round(value)

@@ -1,13 +1,13 @@
-"""``map(f, items, engine=…)``: items are worked on in other processes, as part of this run.
+"""Run ``map(f, items, engine=…)`` on worker processes as part of the current run.
 
-The driver (``spread``) is where ``map`` was called: it gives every item its address, hands items
-out, writes the one trace, and keeps the one account of budgets and rates, from which workers
-borrow. A worker (``station``) has a run of its own, whose items have the addresses that they would
-have had here. What connects them is an ``Engine``: the Ray cluster (``cluster``), or for tests
-threads (``appl.testing.engine``).
+The driver (``distributed_map``) runs where ``map`` was called. It gives every item its address,
+hands items out, writes the only trace and keeps the only account of budgets and rates, from which
+workers borrow. A worker (``worker_process``) has a run of its own; its items have the addresses
+that they would have had in the driver's process. An ``Engine`` connects them: a Ray cluster
+(``cluster``) or, in tests, threads (``appl.testing.engine``).
 
-Invariant: an engine carries bytes, in order, and knows nothing of programs; what it costs to lose a
-worker is the work that had not come here yet.
+Invariant: an engine carries bytes, in order, and knows nothing of programs. Losing a worker costs
+only the work that it had not yet reported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Engine", "Listener", "Worker", "mapped", "named"]
 
 
 def named(engine: Any) -> Engine:
-    """The engine that ``map(engine=…)`` means: ``"ray"``, or an object that is one."""
+    """The engine that ``map(engine=…)`` names: ``"ray"``, or an object like ``Ray(…)``."""
     if engine == "ray":
         return cast(Engine, importlib.import_module("appl.engine.cluster").Ray())
     if isinstance(engine, str) or not hasattr(engine, "hire"):

@@ -1,6 +1,6 @@
-"""A call that a worker has, as the driver sees it.
+"""A call that runs on a worker, as the driver sees it.
 
-Invariant: it is made of what the worker has told; what becomes of the call is decided there.
+Invariant: the driver knows only what the worker has reported; the worker decides how the call ends.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Away:
-    """The call that *event* tells of; *end* has the worker end it.
+    """A call that a worker has started, as *event* reports; *end* asks the worker to end it.
 
-    ``latest`` is what was heard last of its attempts.
+    ``latest`` is the last event about the call's attempts.
     """
 
     outcome: Outcome | None = None
@@ -33,16 +33,16 @@ class Away:
         self.latest: CallDispatched | AttemptFailed | None = None
 
     def blockers(self) -> tuple[()]:
-        """Nothing: its prompt is complete."""
+        """Nothing: the prompt of a call that has started is complete."""
         return ()
 
     def end_from_outside(self) -> bool:
-        """Have the worker end it."""
+        """Ask the worker to end the call."""
         self._end(self)
         return True
 
     def holding(self, worker: int, backend: str, paused: bool) -> Holding:
-        """Where it is, in a run of which all attempts may be *paused*."""
+        """The call's current state. *paused* says that the whole run holds its attempts back."""
         latest, now = self.latest, time.monotonic_ns()
         if latest is None:
             return Holding(self, "queue", "paused" if paused else "leave", backend, away=worker)

@@ -1,7 +1,7 @@
 """The engine of ``map(engine="ray")``: each worker is an actor of a Ray cluster.
 
-Invariant: Ray is imported when a map needs it; what was started here is ended here, and a cluster
-or a local Ray that was there before stays.
+Invariant: Ray is imported only when a map needs it. The engine ends what it started, and leaves a
+cluster or local Ray that was already running.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 
 class Ray:
-    """Workers on a Ray cluster: the one that Ray's settings name, else a local one for the map.
+    """Workers on a Ray cluster: the one in Ray's settings, otherwise a local one for this map.
 
-    There are at most *workers* (``None``: as many as the cluster has CPUs), each with *at_once*
-    items at once; an item is begun at most *tries* times when its worker is lost. *init* are
-    arguments of ``ray.init`` where Ray does not run yet, *options* those of each worker's actor, as
+    There are at most *workers* (``None``: one per CPU of the cluster), each with *at_once* items at
+    once. An item is started at most *tries* times if its workers are lost. *init* are arguments of
+    ``ray.init`` if Ray does not run yet, *options* those of each worker's actor, such as
     ``{"num_cpus": 0.5, "runtime_env": {…}}``.
     """
 
@@ -54,7 +54,7 @@ class Ray:
         self._hands: list[_Hand] = []
 
     def open(self) -> None:
-        """Attach to the cluster."""
+        """Connect to the cluster, starting a local one if necessary."""
         local = "address" not in self._init and not os.environ.get("RAY_ADDRESS")
         with _on_loopback() if local else contextlib.nullcontext():
             self._ray = ray = _imported()
@@ -65,7 +65,7 @@ class Ray:
         self.workers = self._wanted or max(int(ray.cluster_resources().get("CPU", 1)), 1)
 
     def close(self) -> None:
-        """End the workers that are left, and the local Ray if it was started for this."""
+        """End the remaining workers, and the local Ray if this engine started it."""
         hands, self._hands = self._hands, []
         for hand in hands:
             hand.kill()
@@ -74,14 +74,14 @@ class Ray:
             self._ray.shutdown()
 
     def hire(self, order: bytes, listener: Listener) -> Worker:
-        """One more actor."""
+        """Start one more actor."""
         hand = _Hand(self._ray, order, listener, {"num_cpus": 1, **self._options})
         self._hands.append(hand)
         return hand
 
     @staticmethod
     def dumps(value: Any) -> bytes:
-        """By Ray's own pickler, which also takes functions of the main module."""
+        """Serialize with Ray's own pickler, which also handles functions of the main module."""
         data: bytes = importlib.import_module("ray.cloudpickle").dumps(value)
         return data
 
@@ -92,9 +92,9 @@ def _imported() -> Any:
 
 @contextlib.contextmanager
 def _on_loopback() -> Iterator[None]:
-    """A Ray that is imported and started inside listens on this machine only.
+    """Make a Ray that is imported and started inside the block listen on this machine only.
 
-    By default it listens on every network of the machine, for whoever asks it to run something.
+    By default Ray listens on every network of the machine and runs whatever any client asks for.
     """
     before = os.environ.get(_CLUSTERS)
     os.environ[_CLUSTERS] = before or "0"
@@ -106,7 +106,7 @@ def _on_loopback() -> Iterator[None]:
 
 
 class _Hand:
-    """One actor, and the thread that hears it."""
+    """One actor, and the thread that receives its batches."""
 
     def __init__(self, ray: Any, order: bytes, listener: Listener, options: Any) -> None:
         self._ray, self._listener = ray, listener
@@ -124,7 +124,7 @@ class _Hand:
                 self._listener.lost(self, WorkerLost(_first_line(error)))
 
     def tell(self, batch: bytes) -> None:
-        """Send *batch*; calls of one caller come to an actor in order."""
+        """Send *batch*. An actor receives one caller's calls in order."""
         if not self._dead:
             self._actor.tell.remote(batch)
 
@@ -142,14 +142,14 @@ def _first_line(error: BaseException) -> str:
 
 
 class Actor:
-    """A worker as Ray runs it: one method sends, the other receives."""
+    """A worker inside a Ray actor: ``serve`` sends batches, ``tell`` receives them."""
 
     def __init__(self, order: bytes) -> None:
         self._sent: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._station = Station(order, self._sent.put)
 
     def serve(self) -> Iterator[bytes]:
-        """All that the worker sends, to its end."""
+        """Yield every batch that the worker sends, until it ends."""
         threads.start(self._run, "appl-station")
         while (batch := self._sent.get()) != _END:
             yield batch
@@ -161,5 +161,5 @@ class Actor:
             self._sent.put(_END)
 
     def tell(self, batch: bytes) -> None:
-        """What the driver sends."""
+        """Receive a batch from the driver."""
         self._station.receive(batch)

@@ -1,7 +1,7 @@
-"""What one worker says, as the driver takes it: it is recorded, and its attempts get leave.
+"""The driver's end of the connection to one worker: records its events and grants its attempts.
 
-Invariant: everything here happens on the I/O loop, in the order in which the worker said it; what
-the program has to know is handed to its own thread.
+Invariant: everything here happens on the I/O loop, in the order in which the worker sent it. What
+the program must know is handed to the program's own thread.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Liaison:
-    """Between *spread* and the worker that it has *hired*: hears what that one says."""
+    """Connects *spread* to the worker that it has *hired*, and handles the worker's messages."""
 
     def __init__(self, spread: Spread, hired: Hired) -> None:
         self._spread, self._hired = spread, hired
@@ -46,13 +46,13 @@ class Liaison:
     # -- as a listener, on any thread
 
     def heard(self, worker: Worker, batch: bytes) -> None:
-        """A batch has come."""
+        """Receive a batch."""
         here = time.monotonic_ns()
         messages = pickle.loads(batch)
         io_thread().send(partial(self._take, messages, here))
 
     def lost(self, worker: Worker, why: BaseException) -> None:
-        """The worker is gone."""
+        """The worker is lost."""
         io_thread().send(partial(self._gone, why))
 
     # -- on the I/O loop
@@ -87,7 +87,7 @@ class Liaison:
         self._run.emit(event)
 
     def _note(self, event: Event) -> None:
-        """Remember where the calls are that the worker has."""
+        """Keep track of the calls that run on the worker."""
         if isinstance(event, CallStarted):
             self._calls[event.request.address] = Away(event, self._end)
         elif isinstance(event, CallEnded):
@@ -96,18 +96,18 @@ class Liaison:
             self._calls[event.address].latest = event
 
     def _end(self, call: Away) -> None:
-        """Somebody outside ends *call*: the worker does it, and tells that it has ended."""
+        """Have the worker end *call* from outside; the worker then reports that it has ended."""
         self._hired.tell(("end", call.address))
 
     def held(self) -> Iterator[Holding]:
-        """The calls that the worker has begun, as far as was heard."""
+        """The calls that the worker has reported as started and not yet as ended."""
         ways = self._run.ways
         backend = next(iter(ways.values())).name if len(ways) == 1 else ""
         for call in self._calls.values():
             yield call.holding(self._hired.number, backend, self._run.paused)
 
     def _concealed(self, words: dict[str, str]) -> None:
-        """The driver may have another secret of that name, and so may other workers."""
+        """Store the worker's secrets under distinct names, as other processes may use the same."""
         known = self._spread.words
         for name, word in words.items():
             if word not in known.values():
@@ -172,7 +172,7 @@ class Liaison:
             del self._asking[number]
 
     def _way(self, place: str) -> Attempts:
-        """The way to the backend *place*, which a name in the worker may have been first to use."""
+        """The route to the backend *place*, opened now if the worker is the first to use it."""
         if place not in self._run.ways and self._run.open_place is not None:
             self._run.open_place(place)
         return self._run.ways[place]

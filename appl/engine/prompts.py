@@ -1,7 +1,7 @@
-"""A caller's prompt on its way to a worker: its parts as they stand, with what they waited for.
+"""A caller's prompt as it is sent to a worker: its parts, with the answers that they waited for.
 
-Invariant: what is rendered there is what would have been rendered here, and refers to the same
-calls; a part that failed fails there too.
+Invariant: the worker renders what would have been rendered here, and the prompt refers to the same
+calls; a part that failed here fails there too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Answer = str | Message | BaseException
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One part: who says it, what it is, and the calls that it was the answer of."""
+    """One part: its role, its content, and the calls that it answers."""
 
     voice: Voice
     part: Any
@@ -31,7 +31,7 @@ class Sent:
 
 
 class Answered(Pending):
-    """What stands on the worker for a part that another process waited for."""
+    """A part that the driver has already waited for: it is complete on the worker."""
 
     __slots__ = ("_answers", "_message")
 
@@ -55,7 +55,7 @@ class Answered(Pending):
 
 
 def unready(tip: PromptNode | None) -> Iterator[Pending]:
-    """What has to be waited for, one after the other, before the prompt can be sent."""
+    """The parts to wait for, one after the other, before the prompt can be sent."""
     while tip is not None and (lazy := tip.first_waiting()) is not None:
         source = lazy.prompt_source()
         assert isinstance(source, Pending)
@@ -63,7 +63,7 @@ def unready(tip: PromptNode | None) -> Iterator[Pending]:
 
 
 def sent(tip: PromptNode | None) -> list[Sent]:
-    """The prompt up to *tip*, all of whose parts are there."""
+    """The parts of the prompt up to *tip*. Every part must be complete."""
     return [each for node in (tip.since(None) if tip is not None else ()) for each in _of(node)]
 
 
@@ -92,7 +92,7 @@ def _content(part: Lazy) -> Answer:
 
 
 def received(parts: list[Sent]) -> Prompt:
-    """The prompt that *parts* make."""
+    """The prompt made of *parts*."""
     prompt, voices = Prompt(), {voice: voice for voice in VOICES.values()}
     for each in parts:
         voice = voices.setdefault(each.voice, each.voice)  # they are compared by identity

@@ -1,4 +1,4 @@
-"""What an engine offers: workers, and bytes carried to them and from them in order."""
+"""The interface of an engine: workers, and byte batches carried to and from them in order."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from typing import Any, Protocol
 
 
 class Listener(Protocol):
-    """Who hears what workers send; called on any thread, for one worker in order."""
+    """Receives what workers send. Called on any thread, in order for each worker."""
 
     def heard(self, worker: Worker, batch: bytes) -> None:
-        """*worker* has sent *batch*."""
+        """Receive *batch* from *worker*."""
 
     def lost(self, worker: Worker, why: BaseException) -> None:
-        """*worker* is gone, and all that it had sent was heard; not told of one that was closed."""
+        """*worker* is gone, and all it sent was received. Not called for a worker that closed."""
 
 
 class Worker(Protocol):
-    """A process that works on items: an ``appl.engine.station.Station`` in it."""
+    """A process that works on items; it runs an ``appl.engine.worker_process.WorkerProcess``."""
 
     def tell(self, batch: bytes) -> None:
-        """Send *batch*; from any thread, without waiting."""
+        """Send *batch* from any thread, without waiting."""
 
     def kill(self) -> None:
-        """End it at once, whatever it does."""
+        """End the worker at once, whatever it does."""
 
 
 class Engine(Protocol):
-    """Where the items of a ``map`` are worked on.
+    """Runs the items of a ``map`` in other processes.
 
-    ``workers`` is how many processes there may be, ``at_once`` how many items each works on at
-    once, and ``tries`` how often an item is begun whose worker is lost.
+    ``workers`` is the largest number of processes, ``at_once`` the number of items that each works
+    on at once, and ``tries`` how often an item is started if its workers are lost.
     """
 
     workers: int
@@ -37,14 +37,14 @@ class Engine(Protocol):
     tries: int
 
     def open(self) -> None:
-        """Get ready to hire; once for each ``map``."""
+        """Prepare to hire workers; called once for each ``map``."""
 
     def close(self) -> None:
-        """Let go of what ``open`` started, and of workers that are still there."""
+        """End the remaining workers and release what ``open`` started."""
 
     def hire(self, order: bytes, listener: Listener) -> Worker:
-        """Start a worker with *order*, and have *listener* hear it."""
+        """Start a worker with *order*; *listener* receives what it sends."""
 
     @staticmethod
     def dumps(value: Any) -> bytes:
-        """*value* as bytes, functions too; raises what tells why that is impossible."""
+        """Serialize *value*, including functions. Raises an error that says why it cannot."""

@@ -1,8 +1,8 @@
 """The driver's side of a ``map`` over workers: addresses, items and results.
 
-Invariant: an item has the address that it would have had in this process, and what a worker tells
-of it is recorded before its result is seen. Items and results are kept by the program's own thread,
-what is recorded and what is lent by the I/O loop (``liaison``).
+Invariant: an item has the address that it would have had in this process, and a worker's report
+about it is recorded before its result is used. The program's own thread keeps items and results;
+the I/O loop keeps what is recorded and lent (``worker_connection``).
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def mapped(
     f: Callable[..., Any], items: Iterable[tuple[Any, ...]], size: int | None, engine: Engine,
     *, concurrency: int | None, collect: bool, progress: bool | None,
 ) -> Any:  # fmt: skip
-    """``f`` of every item, each on a worker of *engine*: what ``map`` returns."""
+    """Apply *f* to every item on the workers of *engine*; the value that ``map`` returns."""
     spread = Spread(f, items, size, engine, concurrency, collect, progress)
     return spread.arun() if in_coroutine() else spread.run()
 
 
 class Unit:
-    """One item: its number, the number in its address, and what a worker is sent."""
+    """One item: its index, the number in its address, and the payload that a worker receives."""
 
     __slots__ = ("alone", "index", "memory", "ordinal", "payload", "tries")
 
@@ -62,7 +62,7 @@ class Unit:
 
 
 class Hired:
-    """A worker, by its number from 1, and the items that it has."""
+    """A worker, by its number from 1, and the items that it works on."""
 
     def __init__(self, spread: Spread, number: int) -> None:
         self.number = number
@@ -72,7 +72,7 @@ class Hired:
         self.gone = False
 
     def tell(self, *messages: tuple[Any, ...]) -> None:
-        """Send *messages*, if it is still there."""
+        """Send *messages* unless the worker is gone."""
         if self.worker is not None and not self.gone:
             self.worker.tell(pickle.dumps(messages, 5))
 
@@ -108,7 +108,7 @@ class Spread:
     # -- the program's thread
 
     def run(self) -> list[Any]:
-        """The results, in order; the program waits for them."""
+        """Run the map and return the results in order; the program waits."""
         with self._shown:
             steps = self._steps()
             try:
@@ -124,7 +124,7 @@ class Spread:
             return self._values
 
     async def arun(self) -> list[Any]:
-        """The same in a coroutine."""
+        """The same as ``run``, for a coroutine."""
         with self._shown:
             steps = self._steps()
             try:
@@ -195,7 +195,7 @@ class Spread:
     # -- handing out
 
     def _hand_out(self) -> None:
-        """Give items to workers that have room; those that lost their worker first."""
+        """Give items to workers that have room, first those whose worker was lost."""
         messages: dict[Hired, list[tuple[Any, ...]]] = {}
         while (unit := self._next()) is not None:
             hired = self._room_for(unit)
@@ -226,13 +226,13 @@ class Spread:
         return Unit(index, self.first + index, payload)
 
     def _may_begin(self) -> bool:
-        """Whether an item may be taken: not more than fit, nor than are asked for at once."""
+        """True if one more item may start: workers have room, and *concurrency* allows it."""
         at_work = sum(len(hired.units) for hired in self._hired)
         most = self._engine.at_once * self._engine.workers
         return at_work < min(most, self._most or most)
 
     def _room_for(self, unit: Unit) -> Hired | None:
-        """The worker with least to do; one by itself for an item that may be what kills them."""
+        """The worker with the fewest items; one by itself for an item that may kill its worker."""
         present = [hired for hired in self._hired if not hired.gone]
         fewest = min(present, key=lambda hired: len(hired.units), default=None)
         if (fewest is None or fewest.units) and len(present) < self._engine.workers:
@@ -252,7 +252,7 @@ class Spread:
     # -- what workers say, on the program's thread
 
     def over(self, hired: Hired, index: int, outcome: Value | Error) -> None:
-        """Item *index* is over."""
+        """Store the outcome of item *index*."""
         if hired.units.pop(index, None) is not None:
             self._end(index, outcome)
             self._stir()
@@ -262,11 +262,11 @@ class Spread:
         self._shown.step(First("", self.hub))
 
     def failed(self, error: BaseException) -> None:
-        """Something failed that is no item's result."""
+        """Note an error that is not the result of an item."""
         self._failures.append(error)
 
     def broken(self, hired: Hired, error: BaseException) -> None:
-        """A worker cannot work at all: nor could another."""
+        """A worker cannot work at all, and neither could another one: end the map."""
         for index in list(hired.units):
             self.over(hired, index, Error(error))
         self._items, self._exhausted = iter(()), True
@@ -275,7 +275,7 @@ class Spread:
         self._kill_later(hired)
 
     def gone(self, hired: Hired, why: BaseException | None) -> None:
-        """A worker has ended: as it was told to, or it was lost, with what it had begun."""
+        """Handle a worker that has ended, in order or by being lost with its items."""
         hired.gone = True
         units, hired.units = hired.units, {}
         for unit in units.values():
@@ -312,7 +312,7 @@ class Spread:
     # -- the end
 
     def _closed(self) -> Iterator[Pending]:
-        """What to wait for until all workers have ended."""
+        """Yield what to wait for until all workers have ended."""
         for hired in self._hired:
             hired.tell(("close",))
         while any(not hired.gone for hired in self._hired):
@@ -322,7 +322,7 @@ class Spread:
             yield self._signal
 
     def _cancel(self) -> None:
-        """Stop all workers; what was not begun keeps its address, for the sake of later calls."""
+        """Stop all workers. Items that have not started keep their addresses for later calls."""
         self._again.clear()
         rest = sum(1 for _ in self._items) if not self._exhausted else 0
         self._exhausted = True
@@ -333,7 +333,7 @@ class Spread:
             self._kill_later(hired)
 
     def _kill_later(self, hired: Hired) -> None:
-        """End a worker that does not end by itself; it may be busy with anything."""
+        """Kill a worker that does not end by itself in time."""
         io = io_thread()
 
         def kill() -> None:
@@ -349,7 +349,7 @@ class Spread:
     # -- on the I/O loop
 
     def held(self) -> Iterator[Holding]:
-        """The calls that workers have."""
+        """The calls that run on workers."""
         for hired in tuple(self._hired):
             yield from hired.liaison.held()
 
@@ -359,11 +359,11 @@ class Spread:
 
 
 def _void(_: object) -> None:
-    """Nothing, for an action whose value is of no interest."""
+    """Ignore the value of an action."""
 
 
 def _check(f: Any) -> bool:
-    """Whether *f* sees the caller's prompt. Raises ``InvalidOption`` for one that changes it."""
+    """True if *f* uses the caller's prompt. Raises ``InvalidOption`` if it would change it."""
     program = program_behind(f)
     ctx = getattr(program, "ctx", "copy")
     if ctx in ("same", "resume"):

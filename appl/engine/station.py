@@ -1,7 +1,7 @@
-"""A worker: a run of its own in another process, whose items have the addresses they were sent.
+"""A worker: a run of its own in another process; its items have the addresses given to them.
 
-Invariant: nothing is decided here that others would have to know: budgets, rates and the trace are
-the driver's; what happens is told in the order in which it happened.
+Invariant: a worker decides nothing that others must know. Budgets, rates and the trace belong to
+the driver, and events are reported in the order in which they happened.
 """
 
 from __future__ import annotations
@@ -41,27 +41,27 @@ _SOON_S = 0.002
 
 
 class Opened(Protocol):
-    """A run that is about to be entered, and what belongs to it."""
+    """A run that is about to be entered, with the resources that belong to it."""
 
     run: Run
 
     def close(self) -> None:
-        """Close backends and whatever else was opened."""
+        """Close backends and everything else that was opened."""
 
 
 class Blueprint(Protocol):
-    """How a run like that of the driver is made in another process; can be pickled."""
+    """Opens, in another process, a run like the driver's. Can be pickled."""
 
     def open(self, lender: Lender, instruments: list[Instrument], world: World) -> Opened:
-        """The run, which asks *lender* before each attempt and is watched by *instruments*."""
+        """Open the run: *lender* permits each attempt, and *instruments* observe it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a worker is told first: the function, and where in the program it is called.
+    """The first message to a worker: the function, and where in the program it is called.
 
-    ``limited`` says whether cost and tokens are limited by a budget, ``None`` when there is none;
-    ``by_tokens`` are the backends whose tokens are limited in a minute. ``key`` is a random one.
+    ``limited`` says whether a budget limits cost and tokens (``None``: there is no budget).
+    ``by_tokens`` are the backends whose tokens per minute are limited. ``key`` is random.
     """
 
     function: bytes
@@ -79,23 +79,23 @@ class Order:
 
 
 class Borrowed:
-    """Leave for one attempt, from the driver, who has reserved *worst* for it."""
+    """A permit for one attempt, granted by the driver, which has reserved *worst* for it."""
 
     def __init__(self, say: Callable[..., None], number: int, probe: bool, worst: Amounts) -> None:
         self._say, self._number, self.probe = say, number, probe
         self.worst: Amounts | None = worst
 
     def answered(self, used: Amounts, tokens: int | None) -> None:
-        """Give back what is left."""
+        """Report what the attempt used, which returns the rest of the reservation."""
         self._say("answered", self._number, tuple(used), tokens)
 
     def failed(self, error: BaseException, used: Amounts) -> None:
-        """Give back what may be."""
+        """Report a failed attempt, which returns what may be returned."""
         self._say("failed", self._number, portable(error), tuple(used))
 
 
 class Borrower:
-    """The worker's way to what is shared; on the I/O loop."""
+    """Borrows permits from the driver; runs on the I/O loop."""
 
     def __init__(self, order: Order, out: Outbox) -> None:
         self._out, self._by_tokens = out, order.by_tokens
@@ -109,13 +109,13 @@ class Borrower:
             self.account = Account(Allowance(cost, tokens, 0))
 
     def by_tokens(self, place: str) -> bool:
-        """Whether tokens are limited there."""
+        """True if the tokens per minute of *place* are limited."""
         return place in self._by_tokens
 
     async def permit(
         self, place: str, worst: Amounts | None, tokens: int, patience_s: float
     ) -> Permit:
-        """Ask the driver, and wait for what it says."""
+        """Request a permit from the driver and wait for it."""
         if self._given_up is not None:
             raise self._given_up
         number = next(self._numbers)
@@ -130,19 +130,19 @@ class Borrower:
             del self._asked[number]
 
     def granted(self, number: int, probe: bool) -> None:
-        """Leave was given; who no longer wants it has said so."""
+        """A permit was granted. If nobody waits for it any more, that was reported already."""
         answer = self._asked.get(number)
         if answer is not None and not answer.done():
             answer.set_result(probe)
 
     def refused(self, number: int, error: BaseException) -> None:
-        """Leave was not given."""
+        """A permit was refused."""
         answer = self._asked.get(number)
         if answer is not None and not answer.done():
             answer.set_exception(error)
 
     def barrier(self) -> None:
-        """Return when the driver has all on disk that was told so far."""
+        """Wait until the driver has everything on disk that was reported so far."""
         number, written = next(self._numbers), _Barrier()
         self._writing[number] = written
         if self._given_up is not None:
@@ -151,7 +151,7 @@ class Borrower:
         written.wait()
 
     def give_up(self) -> None:
-        """Nobody answers any more."""
+        """End all waiting: the driver no longer replies."""
         self._given_up = error = CallCancelled("the map was cancelled")
         for number in list(self._asked):
             self.refused(number, error)
@@ -159,14 +159,14 @@ class Borrower:
             self.written(number, error)
 
     def written(self, number: int, error: BaseException | None) -> None:
-        """It is on disk, or cannot be."""
+        """The driver has written everything to disk, or failed with *error*."""
         written = self._writing.pop(number, None)
         if written is not None:
             written.reached(error)
 
 
 class _Barrier:
-    """One thread's wait for the disk of another machine."""
+    """One thread's wait for the driver's disk."""
 
     def __init__(self) -> None:
         self._event, self._error = threading.Event(), None
@@ -182,7 +182,7 @@ class _Barrier:
 
 
 class _Job:
-    """One item on its way; the owner of its ``Item``."""
+    """One item in progress; the owner of its ``Item``."""
 
     def __init__(self, station: Station, index: int) -> None:
         self._station, self._index = station, index
@@ -190,13 +190,13 @@ class _Job:
         self.pending: Pending | None = None
 
     def one_over(self, pending: Pending) -> None:
-        """The item is over, by the end of *pending*."""
+        """The item has ended with *pending*."""
         self._station.over.append((self._index, pending))
         self._station.stir()
 
 
 class Station:
-    """Works on the items that it is sent until it is told to close; ``run`` is its whole life.
+    """Works on the items it receives until the driver closes it; ``run`` is its whole life.
 
     *send* takes batches for the driver, on the I/O thread of this process.
     """
@@ -214,7 +214,7 @@ class Station:
     # -- from any thread
 
     def receive(self, batch: bytes) -> None:
-        """A *batch* has come from the driver."""
+        """Receive *batch* from the driver."""
         for message in pickle.loads(batch):
             kind, *rest = message
             if kind in ("granted", "refused", "written"):
@@ -229,14 +229,14 @@ class Station:
                 self.stir()
 
     def _end(self, address: str) -> None:
-        """Somebody outside ends a call; on the I/O loop."""
+        """End the call at *address*, on the I/O loop."""
         holdings = self._run.holdings() if self._run is not None else []
         for holding in holdings:
             if holding.call.address == address:
                 holding.call.end_from_outside()
 
     def stir(self) -> None:
-        """There is something to do."""
+        """Wake the worker's own thread: there is something to do."""
         signal = self._signal
         if signal is not None:
             signal.reached()
@@ -244,7 +244,7 @@ class Station:
     # -- on the worker's own thread
 
     def run(self) -> None:
-        """Work until the driver closes or cancels, and tell it of the end."""
+        """Work until the driver closes or cancels, then report the end."""
         try:
             order: Order = pickle.loads(self._bytes)
             f = pickle.loads(order.function)
@@ -305,12 +305,12 @@ class Station:
             run._leave()
 
     def _ended(self, error: Exception) -> None:
-        """What was left running failed, and nobody had looked."""
+        """Report an error of something that was left running and that nobody waited for."""
         if not self._cancelled:
             self._out.say("failure", portable(error))
 
     def _steps(self, run: Run) -> Iterator[First]:
-        """What to wait for, one after the other, until there is nothing more to do."""
+        """Yield what to wait for, one after the other, until there is nothing more to do."""
         self.hub = strand_here().hub
         order = self._order
         self._caller = Frame(run, run.root, order.caller, received(order.prompt), order.voice)
@@ -395,7 +395,7 @@ def _unreadable(error: BaseException) -> ApplError:
 
 
 def _flushed(out: Outbox) -> None:
-    """Wait until all is sent."""
+    """Wait until everything is sent."""
     done, io = threading.Event(), io_thread()
     io.send(out.flush)
     io.send(done.set)

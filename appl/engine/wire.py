@@ -1,8 +1,8 @@
-"""What worker and driver say to each other: batches of messages, in order, as pickled plain tuples.
+"""The messages between worker and driver: batches in order, pickled as plain tuples.
 
-Invariant: a prompt goes over once, as it grows, not with every call; no value of a secret-looking
-variable of the worker's environment goes over at all. Both ends belong to one user: a batch may
-hold anything that can be pickled, unlike a trace.
+Invariant: each part of a prompt is sent once, not with every call. No value of a secret-looking
+variable of the worker's environment is sent at all. Both ends belong to one user: unlike a trace, a
+batch may hold anything that can be pickled.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from appl.tracing.recording.secret import Masker
 
 REMEMBERED = 4096
 VALUES = ("over",)
-"""Messages that hold values of the program's, which nothing is taken out of."""
+"""Messages that hold values of the program; nothing is masked in them."""
 
 Message = tuple[Any, ...]
 Key = tuple[bytes, int]
-"""What a prompt says, and where its texts come from."""
+"""The digest of a prompt's content, and where its texts come from."""
 
 
 def portable(error: BaseException) -> BaseException:
-    """*error* itself if it can be pickled, else the nearest that can, with the same message."""
+    """*error* if it can be pickled, otherwise the nearest error that can, with its message."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -50,18 +50,18 @@ def _key(link: Messages) -> Key:
 
 
 def _told(spans: Spans) -> Spans:
-    """*spans* with source lines in place of code."""
+    """*spans* with source lines in place of code objects."""
     return tuple(line_of(each) or each if isinstance(each, tuple) else each for each in spans)
 
 
 class Packer:
-    """The worker's events as messages; what was said in a prompt before is only named."""
+    """Turns the worker's events into messages; a prompt that was sent before is only named."""
 
     def __init__(self) -> None:
         self._known: set[Key] = set()
 
     def pack(self, event: Event) -> Iterable[Message]:
-        """The messages that tell of *event*."""
+        """The messages that report *event*."""
         if isinstance(event, CallStarted):
             yield from self._started(event)
             return
@@ -95,22 +95,22 @@ class Packer:
 
 
 class Unpacker:
-    """The events that a worker's messages tell of, with the times of this process."""
+    """Turns a worker's messages into events, with times of this process's clock."""
 
     def __init__(self) -> None:
         self._links: dict[Key, Messages] = {}
         self._ahead: int | None = None
 
     def sent(self, there: int, here: int) -> None:
-        """A batch was sent when it was *there* at the worker, and came when it was *here*.
+        """Note that a batch was sent at *there* by the worker's clock and came at *here* by ours.
 
-        The clocks differ by at most what the quickest batch has shown.
+        The smallest difference seen so far bounds the offset of the two clocks.
         """
         delay = here - there
         self._ahead = delay if self._ahead is None else min(self._ahead, delay)
 
     def unpack(self, message: Message) -> Event | None:
-        """The event of *message*, when it is one."""
+        """The event that *message* completes; ``None`` if it completes none."""
         kind, *rest = message
         if kind == "forget":
             self._links.clear()
@@ -140,9 +140,9 @@ class Unpacker:
 
 
 class Disguise:
-    """Puts a word of the same length in place of each secret of this process's environment.
+    """Replaces each secret of this process's environment by a word of the same length.
 
-    The driver is told the words, not the secrets: it masks them in the trace, and marks the record,
+    The driver receives the words, not the secrets. It masks them in the trace and marks the record,
     as it does with secrets of its own. *key* makes the words the same on all workers of a map.
     """
 
@@ -152,7 +152,7 @@ class Disguise:
         self._cores: dict[bytes, tuple[str, ...]] = {}
 
     def news(self) -> dict[str, str]:
-        """The words that were not told yet, by the name of the variable."""
+        """The words that were not reported yet, by the name of their variable."""
         fresh: dict[str, str] = {}
         for form, name in reversed(self._masker.forms()):  # plain is the shortest: first by name
             for text in (form, unbroken(form)):
@@ -173,7 +173,7 @@ class Disguise:
         return made[: len(data)]
 
     def hide(self, batch: bytes) -> bytes:
-        """*batch* without secrets, also where line breaks divide them; it is as long as before."""
+        """*batch* without secrets, also those divided by line breaks; its length stays."""
         for data, word in self._words.items():
             if data in batch:
                 batch = batch.replace(data, word)
@@ -185,7 +185,7 @@ class Disguise:
 
 
 def _disguised(text: str, data: str, word: str) -> str:
-    """*text* with the letters of *word* where *data* stands but for line breaks, which stay."""
+    """Replace *data* in *text* by the letters of *word*; line breaks inside it stay."""
     if data != unbroken(data):  # without its own breaks, it has a word of its own
         return text
     for first, end in spans(text, data):
@@ -197,10 +197,10 @@ def _disguised(text: str, data: str, word: str) -> str:
 
 
 class Outbox:
-    """What goes from the worker to the driver, in order, a few milliseconds' worth at a time.
+    """The queue of messages from worker to driver, sent in order every few milliseconds.
 
-    An instrument of the worker's run. *send* takes a batch; *soon* has an action called shortly, on
-    the one thread that ever calls *send*.
+    An instrument of the worker's run. *send* takes a batch; *soon* schedules an action shortly, on
+    the only thread that ever calls *send*.
     """
 
     def __init__(
@@ -214,14 +214,14 @@ class Outbox:
         self.wants_chunks = wants_chunks
 
     def on_event(self, event: Event) -> None:
-        """Tell the driver of *event*; the end of the worker's run is none of the map's."""
+        """Send *event* to the driver, except the end of the worker's own run."""
         if isinstance(event, Observed):  # the program may change what it was given
             event = replace(event, value=copy.deepcopy(event.value))
         if not isinstance(event, RunEnded):
             self._add(event)
 
     def say(self, *message: Any) -> None:
-        """Tell the driver *message*, after all that was told before."""
+        """Send *message* to the driver, after everything before it."""
         self._add(message)
 
     def _add(self, item: Event | Message) -> None:
@@ -231,7 +231,7 @@ class Outbox:
             self._soon(self.flush)
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send the waiting messages."""
         self._called = False
         batch: list[Message] = []
         while self._waiting:
@@ -260,7 +260,7 @@ def _pickled(messages: list[Message]) -> bytes:
 
 
 def _sendable(message: Message) -> Message:
-    """*message*, or what is left of it when something in it cannot be pickled."""
+    """*message*, or an error message in its place if it cannot be pickled."""
     try:
         pickle.dumps(message, 5)
     except Exception as error:

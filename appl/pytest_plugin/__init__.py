@@ -1,11 +1,11 @@
 """The pytest plugin: marked tests run inside a recorded run, and ask no model.
 
-``@pytest.mark.appl`` answers a test from its tape, ``tapes/<module>/<test>.jsonl`` beside it; what
-the tape does not answer fails the test with the explained divergence. ``--appl-record`` says what
-may go live: ``none``, ``new`` or ``all``.
+``@pytest.mark.appl`` answers a test from its tape, ``tapes/<module>/<test>.jsonl`` beside it; a
+call that the tape does not answer fails the test with the explained divergence. ``--appl-record``
+says which calls may go live: ``none``, ``new`` or ``all``.
 
-Invariant: loading this module costs pytest a millisecond; what answers tests is imported when the
-first marked test runs. With ``--appl-record=none`` no marked test reaches a model.
+Invariant: loading this module costs pytest a millisecond; the code that answers tests is imported
+when the first marked test runs. With ``--appl-record=none`` no marked test reaches a model.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """One line: what may go live."""
+    """Report, in one line, which calls may go live."""
     may = {
         "none": "tests marked with appl are answered from their tapes, nothing goes live",
         "new": "missing tapes are recorded, and what was changed where a test says mode='patch'",
@@ -61,7 +61,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.fixture
 def appl_run(request: pytest.FixtureRequest) -> TapedRun:
-    """The recorded run of a test marked with ``appl``: what was asked, and how it was answered."""
+    """The recorded run of a test marked with ``appl``: its prompts and their answers."""
     if request.node.get_closest_marker(MARK) is None:
         pytest.fail("the fixture appl_run is that of tests with @pytest.mark.appl", pytrace=False)
     return _handle(request.node)
@@ -89,7 +89,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
-    """Show the user's frames of what failed."""
+    """Show the user's frames of a failure."""
     if call.excinfo is not None:
         error = call.excinfo.value
         importlib.import_module("appl.tracebacks").trim(error)
@@ -98,7 +98,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line: how many tests were answered from tapes, and how many were recorded."""
+    """Report, in one line, how many tests were answered from tapes, and how many were recorded."""
     reports = [each for kind in ("passed", "failed") for each in terminalreporter.getreports(kind)]
     told = [value for each in reports for name, value in each.user_properties if name == _PROPERTY]
     if told:

@@ -1,12 +1,12 @@
 """A guard against connections, for as long as a test is answered from its tape.
 
-Invariant: while the guard stands, no thread of this process looks up a name or reaches another
-machine through Python's sockets; sockets of this machine are let through, as tests use them for
-servers of their own, and nothing that answers from a tape asks any server.
+Invariant: while the guard is active, no thread of this process looks up a name or reaches another
+machine through Python's sockets. Sockets of this machine are let through, as tests use them for
+servers of their own, and answers from a tape contact no server.
 
-Python tells its audit hooks of each connection, also of one that C code of ``socket`` makes; so
-nothing is replaced that a library may have kept, as a guard in place of ``socket.connect`` would.
-A hook cannot be taken away: it is set by the first test that needs it, and rests between them.
+Python calls its audit hooks for each connection, even one made by C code of ``socket``; so nothing
+is replaced that a library may have kept, as a guard in place of ``socket.connect`` would do. A hook
+cannot be removed: the first test that needs it installs it, and it does nothing between such tests.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class NetworkBlocked(RuntimeError):
 
 
 class Guard:
-    """What was tried while it stood."""
+    """An active guard, with the first connection that it refused."""
 
     def __init__(self) -> None:
         self.first: NetworkBlocked | None = None
 
     def refuse(self, target: str) -> NetworkBlocked:
-        """The error for a connection to *target*; the first is kept, if a program swallows it."""
+        """The error for a connection to *target*; the first is kept if a program swallows it."""
         error = NetworkBlocked(
             f"a connection to {target} was blocked: the test is answered from its tape, and "
             "nothing in it may reach another machine; @pytest.mark.appl(network=True) lets it"
@@ -50,7 +50,7 @@ _hooked = False
 
 @contextlib.contextmanager
 def guarded() -> Iterator[Guard]:
-    """No connection to another machine inside."""
+    """Refuse connections to other machines inside the block."""
     global _hooked
     if not _hooked:
         _hooked = True
@@ -75,7 +75,7 @@ def _audit(event: str, given: tuple[Any, ...]) -> None:
 
 
 def _is_here(host: Any) -> bool:
-    """Whether *host* means this machine."""
+    """True if *host* means this machine."""
     word = _word(host)
     if host is None or word in _HERE:
         return True

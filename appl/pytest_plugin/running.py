@@ -35,7 +35,7 @@ _OWN = ("tape", "mode", "network")
 
 @dataclass(slots=True)
 class Asked:
-    """What a test asked: an instrument."""
+    """An instrument that keeps the prompts of a test."""
 
     prompts: dict[str, str] = field(default_factory=dict)
 
@@ -48,9 +48,9 @@ class Asked:
 
 @dataclass(slots=True)
 class TapedRun:
-    """The run of one marked test; what the fixture ``appl_run`` gives.
+    """The run of one marked test, which the fixture ``appl_run`` returns.
 
-    ``path`` is its tape; ``session`` is open while the test runs; ``trace`` is what answers it,
+    ``path`` is its tape; ``session`` is open while the test runs; ``trace`` answers it, and is
     ``None`` while it is recorded.
     """
 
@@ -67,22 +67,22 @@ class TapedRun:
 
     @property
     def prompts(self) -> dict[str, str]:
-        """What was asked so far, by address, as ``role: text`` lines."""
+        """The prompts so far, by address, as ``role: text`` lines."""
         return self._asked.prompts
 
     def value(self, value: Any) -> Any:
-        """*value* with the answers in it waited for, and what a generator makes as a list."""
+        """*value* with its answers waited for, and a generator as a list."""
         return resolve(list(value) if inspect.isgenerator(value) else value)
 
     async def avalue(self, value: Any) -> Any:
-        """As :meth:`value`, in a coroutine."""
+        """The same as :meth:`value`, in a coroutine."""
         if inspect.isasyncgen(value):
             return await aresolve([item async for item in value])
         return await aresolve(await value if inspect.isawaitable(value) else value)
 
     @contextlib.contextmanager
     def around(self) -> Iterator[None]:
-        """The test goes inside; what differs from the tape, or was never asked for, fails it."""
+        """Run the test inside; a difference from the tape, or an unused record, fails the test."""
         if self.record == "all" or (self.mode == "live" and self.record == "new"):
             inside = self._recorded()
         elif self.mode == "live":
@@ -113,7 +113,7 @@ class TapedRun:
 
     @contextlib.contextmanager
     def _entered(self, run: Run) -> Iterator[None]:
-        """Inside *run*; a coroutine enters it itself, in the task that a plugin gives it."""
+        """Enter *run*; a coroutine enters it itself, in the task that a plugin gives it."""
         test = getattr(self.item, "obj", None)
         if not inspect.iscoroutinefunction(test):
             with run:
@@ -143,7 +143,7 @@ class TapedRun:
 
     @contextlib.contextmanager
     def _recorded(self) -> Iterator[None]:
-        """All goes live."""
+        """Let every call go live."""
         config = settings.load(self._settings(seed=self._seed()))
         self.session = make_session(
             config, entry=self._entry(), instruments=[self._asked], say=_unsaid
@@ -155,7 +155,7 @@ class TapedRun:
 
     @contextlib.contextmanager
     def _patched(self) -> Iterator[None]:
-        """What the tape does not answer goes live, and the tape is that of the new run."""
+        """Let calls that the tape does not answer go live, and make the tape of the new run."""
         self.trace = Trace.open(self.path)
         rerunner = Rerunner(self.trace)
         self.session = rerun_session(
@@ -174,7 +174,7 @@ class TapedRun:
             self.session.path.unlink()
 
     def _settings(self, **more: Any) -> dict[str, Any]:
-        """Those of the mark, with what a tape needs. A private one fails the test."""
+        """The mark's settings, with those that a tape needs. A private run fails the test."""
         told = {**more, **self.settings, "trace": True}
         privacy = settings.load(told).privacy
         if privacy != "full":
@@ -186,7 +186,7 @@ class TapedRun:
 
     @contextlib.contextmanager
     def _kept(self, session: Session) -> Iterator[None]:
-        """Inside *session*; what was paid for is kept when the test fails."""
+        """Enter *session*; if the test fails, its run is kept, as it was paid for."""
         try:
             with self._entered(session.run):
                 yield
@@ -198,7 +198,7 @@ class TapedRun:
         session.close()
 
     def _keep(self, path: Path | None) -> None:
-        """Make the tape of the run at *path*; the run itself is not needed any more."""
+        """Make the tape of the run at *path*, and remove the run."""
         if path is None:  # it asked nothing
             tape.save(Trace(self.path, state="finished", reason="finished"), self.path)
             return
@@ -206,7 +206,7 @@ class TapedRun:
         path.unlink()
 
     def _seed(self) -> int:
-        """The same for each recording of the test: what it draws does not change its tape."""
+        """A seed that is the same for each recording of the test, so that its draws are too."""
         return int.from_bytes(digest_of(self.path.stem)[:4], "big")
 
     # -- words
@@ -216,11 +216,11 @@ class TapedRun:
         return _relative(self.path, self.item.config.rootpath)
 
     def _command(self, record: str) -> str:
-        """What to type for it."""
+        """The command to type for it."""
         return f"`pytest '{self.item.nodeid}' --appl-record={record}`"
 
     def advice(self) -> str:
-        """What to do about a divergence from the tape."""
+        """The advice after a divergence from the tape."""
         return (
             f"the tape: {self._shown}; if the program was changed on purpose, "
             f"{self._command('all')} records it anew"
@@ -228,12 +228,12 @@ class TapedRun:
 
 
 def _unsaid(line: str) -> None:
-    """What a run tells its user is not told in a test."""
+    """Show nothing: a run's lines are not shown in a test."""
 
 
 @contextlib.contextmanager
 def _told(run: TapedRun) -> Iterator[None]:
-    """A divergence becomes a failure that is its explanation, without the frames of appl."""
+    """Turn a divergence into a failure with its explanation, without the frames of appl."""
     try:
         yield
     except TraceError as error:
@@ -242,7 +242,7 @@ def _told(run: TapedRun) -> Iterator[None]:
 
 
 def taped_run(item: pytest.Item) -> TapedRun:
-    """What the marks of *item* ask for; the nearest wins. A wrong mark fails the test."""
+    """The run that the marks of *item* ask for; the nearest wins. A wrong mark fails the test."""
     given: dict[str, Any] = {}
     for mark in item.iter_markers("appl"):
         if mark.args:

@@ -1,6 +1,7 @@
-"""Who answers: the backend and the model that the settings choose.
+"""The choice and construction of the backend and model that the settings name.
 
-Invariant: what cannot answer is refused here, before any call, with the nearest that could.
+Invariant: a model or backend that cannot answer is refused here, before any call, with the nearest
+one that could.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ from appl.session.taken import (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which backend and model answer, and whether somebody asked for them."""
+    """The chosen backend and model; ``asked`` says that the user chose them."""
 
     backend: str
     model: str | None
     asked: bool
     options: Mapping[str, Any] = field(default_factory=dict)
     placed: Model | None = None
-    """The default model, where it is not one of that backend alone."""
+    """The default model if it is not one of that backend alone."""
     note: str | None = None
-    """What users are told of how the name of the default model was understood."""
+    """A line for the user about the meaning of the default model's name."""
 
 
 def choose(config: Config) -> Choice:
@@ -63,7 +64,7 @@ def choose(config: Config) -> Choice:
 
 
 def _understood(backend: str, config: Config) -> str | None:
-    """What to tell about a default model that a provider is known for; it must be reachable."""
+    """The line about a default model that belongs to a known provider, which must be reachable."""
     if config.model is None or config.backend is not None:
         return None
     name = followed(config.model, config.models).model or ""
@@ -74,7 +75,7 @@ def _understood(backend: str, config: Config) -> str | None:
 
 
 def others_of(config: Config, choice: Choice) -> set[str]:
-    """The backends besides that of *choice* that models are asked of."""
+    """The backends, besides that of *choice*, that the configured names lead to."""
     models = [_stands_for(name, config) for name in config.models]
     models += [choice.placed] if choice.placed is not None else []
     named = {each.backend for model in models for each in (model, *model.others)}
@@ -92,7 +93,7 @@ def models_of(
 ) -> Models:
     """The names for models that calls may use in a run with *choice*. Raises ``ConfigError``.
 
-    *others* are the profiles of further backends by name, or why there is none.
+    *others* are the profiles of further backends by name, or the errors that prevent them.
     """
     names = {name: _stands_for(name, config) for name in config.models}
     default = choice.placed or Model(None, choice.model, choice.options)
@@ -122,7 +123,7 @@ def _model(written: str | None, config: Config) -> Model:
 
 
 def _other(name: str, written: str, config: Config) -> Model:
-    """A further model of the list *name*."""
+    """The model *written* in the list *name*, in addition to its first."""
     alias = followed(written, config.models)
     if alias.others:
         raise ConfigError(
@@ -134,7 +135,7 @@ def _other(name: str, written: str, config: Config) -> Model:
 
 
 def _check_head(name: str, written: str, config: Config) -> None:
-    """Refuse a backend in a list that is nearly one that there is."""
+    """Refuse a backend in a list whose name is close to that of an existing one."""
     head, slash, _ = written.partition("/")
     known = backends(config)
     if slash and head not in known and (hint := nearest(head, known, 0.75)):
@@ -169,7 +170,7 @@ def make_backend(config: Config, choice: Choice, seed: int) -> Backend:
 
 
 def make_others(config: Config, choice: Choice, seed: int) -> dict[str, Backend | Exception]:
-    """The backends of :func:`others_of`, or why one cannot be made: who asks for it is told."""
+    """The backends of :func:`others_of`; an error in place of one is raised at its first use."""
     made: dict[str, Backend | Exception] = {}
     for name in sorted(others_of(config, choice)):
         try:
@@ -199,11 +200,11 @@ def _check_model(profile: Profile, choice: Choice, names: Iterable[str]) -> None
 
 
 def check(config: Config) -> list[str]:
-    """Refuse what the first call of a run with *config* would be refused for.
+    """Refuse a *config* whose first call would be refused.
 
-    The names of ``[models]`` are followed to models, all ``[backends.…]`` compared with what those
-    backends take, and the one that answers is made. Returns what could not be checked, in words.
-    Raises ``ConfigError`` or ``BackendError``.
+    The names of ``[models]`` are followed to models, all tables ``[backends.…]`` are compared with
+    the settings that those backends take, and the answering backend is made. Returns sentences
+    about what could not be checked. Raises ``ConfigError`` or ``BackendError``.
     """
     for name, table in config.backends.items():
         check_settings(name, table)

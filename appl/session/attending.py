@@ -1,7 +1,7 @@
-"""A run that can be reached by ``appl ctl``: its name, its secrets, and the door to it.
+"""The server that makes a run reachable by ``appl ctl``.
 
-Invariant: a run goes on as well where no door can be opened; what it takes to answer is imported
-when somebody asks.
+Invariant: a run works as well if the server cannot start. The code that answers is imported with
+the first request.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def open_door(session: Session, say: Tell, recorder: Recorder | None) -> Door:
-    """The door to the run of *session*, which opens on the I/O loop; whoever closes it, may.
+    """Start, on the I/O loop, the server of *session*'s run; the caller may close it.
 
-    Where it cannot be opened, *say* is told if somebody has asked for it.
+    If it cannot start, *say* gets a line, provided that the user asked for it.
     """
     began = time.time()
 

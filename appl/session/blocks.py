@@ -1,6 +1,6 @@
-"""Blocks that are runs: one definition for ``with`` and ``async with``.
+"""Context managers that are runs: one definition for ``with`` and ``async with``.
 
-Invariant: the run ends before what is around it, in a coroutine without holding up the loop.
+Invariant: the run ends before its surroundings do; in a coroutine this does not block the loop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ P = ParamSpec("P")
 
 
 class Block(Generic[T]):
-    """``with`` or ``async with``, once: a run, and what is around it."""
+    """A context manager for a run and its surroundings, to be used once."""
 
     def __init__(self, around: AbstractContextManager[tuple[Run, T]]) -> None:
         self._around = around
@@ -66,7 +66,7 @@ class Block(Generic[T]):
 
 
 def block(around: Callable[P, Iterator[tuple[Run, T]]]) -> Callable[P, Block[T]]:
-    """Of a generator that yields a run, and what its block gets, once: what makes such blocks."""
+    """Turn a generator of a run and the block's value into a function that makes blocks."""
     manager = contextmanager(around)
 
     @functools.wraps(around)

@@ -1,6 +1,7 @@
-"""Which run the same command would go on with: the newest of its kind, if it was broken off.
+"""The run that the same command would resume: the newest of its kind, if it was broken off.
 
-Invariant: only reads; a run that finished, goes on, or was another program's is left alone.
+Invariant: files are only read. A run that finished, still goes on, or belongs to another program is
+left alone.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ _ASKED = (*RECORDED, "seed")
 
 
 def broken_off(entry: Entry, config: Config, say: Tell) -> Trace | None:
-    """The newest run of the command *entry*, when it crashed, was interrupted, or hit a budget.
+    """The newest run of the command *entry* if it crashed, was interrupted, or exceeded a budget.
 
-    ``None`` too when the program, or a setting that decides what is asked, is not what it was, and
-    when it is not the user's own run, which *say* is told.
+    Also ``None`` if the program changed, or a setting that affects requests, or if the run is not
+    the user's own, about which *say* gets a line.
     """
     found = _newest(entry, config)
     if found is None:

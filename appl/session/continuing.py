@@ -1,6 +1,6 @@
-"""Runs that go on: with the settings that were recorded, at the end of the same trace.
+"""Runs that go on at the end of the same trace, with the recorded settings.
 
-Invariant: the trace is locked from the beginning; nothing is asked that it answers.
+Invariant: the trace is locked from the beginning, and nothing is asked that it answers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from appl.tracing.replaying.recall import Recall
 from appl.tracing.replaying.resumer import Resumer
 
 RECORDED = ("model", "backend", "temperature", "max_tokens")
-"""Settings that decide what is asked: those of the first run hold, where none are given now."""
+"""Settings that affect requests: the first run's values hold unless new ones are given."""
 
 
 @block
@@ -43,13 +43,13 @@ def resumed(
     say: Tell = tell,
     **overrides: Any,
 ) -> Iterator[tuple[Run, Session]]:
-    """A block that goes on with the run of *trace*: what is recorded there is not asked again.
+    """A block that resumes the run of *trace*: recorded answers are not asked for again.
 
-    ``with appl.session.resumed(path) as session:``, in a coroutine ``async with``. What is asked
-    is added to the same file. *overrides* are settings; others that decide what is asked are as
-    they were recorded. *edited* accepts a program that was changed, *rerun* are the addresses of
-    tool calls in doubt that may run again, *assume* results for such calls. *trust* allows a run
-    that is not the user's own. ``session.recalled`` is who answers: see ``appl.tracing.Resumer``.
+    Use ``with appl.session.resumed(path) as session:``, in a coroutine ``async with``. New calls
+    are added to the same file. *overrides* are settings; other settings that affect requests stay
+    as recorded. *edited* accepts a changed program. *rerun* lists addresses of tool calls in doubt
+    that may run again, *assume* gives results for such calls. *trust* allows a run that is not the
+    user's own. ``session.recalled`` gives the recorded answers: see ``appl.tracing.Resumer``.
     Raises ``ProgramChanged``, ``DivergenceError``, ``InDoubtEffect``, ``TraceLocked``,
     ``UntrustedTrace``.
     """
@@ -64,7 +64,7 @@ def resumed(
 
 @contextlib.contextmanager
 def settled(recall: Recall | None) -> Iterator[None]:
-    """Raises the divergence of *recall*, also one that the program swallowed or failed of."""
+    """Raise the divergence of *recall*, even if the program swallowed it or failed of it."""
     try:
         yield
     except Exception:
@@ -78,7 +78,7 @@ def settled(recall: Recall | None) -> Iterator[None]:
 def opened(
     trace: Trace | str | os.PathLike[str], overrides: Mapping[str, Any], trust: bool
 ) -> Trace:
-    """The trace itself, or read from its path, with the key that lies at home.
+    """*trace* itself, or the one at that path, opened with the key in the home folder.
 
     Raises ``UntrustedTrace``.
     """
@@ -99,8 +99,8 @@ def resume_session(
 ) -> Session:
     """A session that *resumer* answers first, and that adds to its trace; not entered.
 
-    Raises ``TraceLocked`` when that run still goes on, ``ProgramChanged`` when its files are not
-    what they were and that was not accepted.
+    Raises ``TraceLocked`` if that run still goes on, ``ProgramChanged`` if its files changed and
+    that was not accepted.
     """
     trace = resumer.trace
     if trace.state == "running":
@@ -128,7 +128,7 @@ def resume_session(
 
 
 def check_unchanged(trace: Trace, edited: bool) -> None:
-    """Raise ``ProgramChanged`` when files of the program differ, unless they may."""
+    """Raise ``ProgramChanged`` if files of the program changed, unless *edited* allows it."""
     changed = [] if edited else changed_files(trace.header)
     if changed:
         names = ", ".join(shown(Path(name)) for name in changed)
@@ -141,10 +141,10 @@ def check_unchanged(trace: Trace, edited: bool) -> None:
 
 
 def recorded_config(trace: Trace, overrides: Mapping[str, Any] | None = None) -> Config:
-    """The present settings, and of those that decide what is asked the recorded ones.
+    """The present settings, with the recorded values of those that affect requests.
 
-    *overrides* win over both. Keys, limits and budgets are the present ones. What comes of a
-    private run is private too.
+    *overrides* win over both. Keys, limits and budgets are the present ones. A run that continues a
+    private one is private too.
     """
     given = {name: value for name, value in (overrides or {}).items() if value is not None}
     config, head = settings.load(given), trace.header
@@ -166,7 +166,7 @@ def recorded_config(trace: Trace, overrides: Mapping[str, Any] | None = None) ->
 
 
 def _understood(head: Mapping[str, Any], config: Config) -> str | None:
-    """The full name of a default model that a provider was known for; its key may be absent now."""
+    """The full name of a default model of a known provider, whose key may be missing now."""
     table = head.get("settings")
     settings = table if isinstance(table, Mapping) else {}
     name = settings.get("model")
@@ -192,7 +192,7 @@ def _aliases(data: object) -> dict[str, Alias]:
 
 
 def _written(model: Any) -> str | None:
-    """A model as a setting names it."""
+    """The recorded model as a setting would name it."""
     if not isinstance(model, Mapping) or not isinstance(model.get("options"), Mapping):
         return None
     parts = [part for part in (model.get("backend"), model.get("model")) if isinstance(part, str)]

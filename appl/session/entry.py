@@ -1,4 +1,4 @@
-"""Which program runs, and what a trace says about it: entry, digests of its files, versions.
+"""The program that runs, and its entry in a trace: entry point, digests of its files, versions.
 
 Invariant: only files are read; neither git nor the program is started.
 """
@@ -21,10 +21,10 @@ _OWN_MODULES = 200
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """How a program was started, so that a replay can start it again.
+    """The way a program was started, so that a replay can start it again.
 
-    ``cli`` is ``appl run`` with *argv* as typed; of a ``script`` only the number of its arguments
-    is recorded, they may hold anything; an ``api`` run is a block inside a program.
+    ``cli`` is ``appl run`` with *argv* as typed. Of a ``script`` only the number of its arguments
+    is recorded, as they may hold anything. An ``api`` run is a block inside a program.
     """
 
     kind: Literal["cli", "script", "api"]
@@ -35,7 +35,7 @@ class Entry:
 
     @property
     def program(self) -> str:
-        """A short name: the function's, or the file's when that says more."""
+        """A short name: the function's, or the file's if the function is ``main`` or unknown."""
         file = Path(self.file).stem if self.file else "run"
         return file if self.function in (None, "main") else str(self.function)
 
@@ -52,14 +52,14 @@ class Entry:
 
 
 def script(kind: Literal["script", "api"] = "script") -> Entry:
-    """The program that Python was started with; without a file in a REPL, notebook or ``-c``."""
+    """The program that Python runs; it has no file in a REPL, a notebook or with ``-c``."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     path = str(Path(file).resolve()) if file else None
     return Entry(kind, path, argc=max(len(sys.argv) - 1, 0))
 
 
 def program_digests(entry: Entry) -> dict[str, str]:
-    """Digests of the entry's file and of the modules that lie beside it."""
+    """Digests of the entry's file and of the modules beside it."""
     if entry.file is None:
         return {}
     folder, files = Path(entry.file).parent, {entry.file}
@@ -73,7 +73,7 @@ def program_digests(entry: Entry) -> dict[str, str]:
 
 
 def changed_files(header: Mapping[str, Any]) -> list[str]:
-    """The program's files that are not what the *header* of its trace says, or not there."""
+    """The program's files that are missing or differ from the *header* of its trace."""
     recorded = header.get("programs")
     if not isinstance(recorded, Mapping):
         return []
@@ -89,7 +89,7 @@ def _digest(file: str) -> bytes | None:
 
 
 def git_commit(start: Path) -> str | None:
-    """The commit that is checked out where *start* lies, read from the files of git."""
+    """The commit that is checked out at *start*, read from git's files."""
     for folder in (start, *start.parents):
         git = folder / ".git"
         if git.exists():
@@ -115,7 +115,7 @@ def _head(git: Path) -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """What the run ran on."""
+    """The versions of appl, Python and the platform."""
     return {
         "appl": version(),
         "python": platform.python_version(),

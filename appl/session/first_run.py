@@ -1,6 +1,6 @@
-"""The lines after the first run of a folder that name the next command.
+"""The lines after the first run in a folder, which name the next command.
 
-Invariant: reads the names of the recorded runs and nothing else.
+Invariant: only the names of the recorded runs are read.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ _REPLAY = "`appl trace replay` runs the program again with the recorded answers"
 
 
 def is_only_run(path: Path | None, home: Path) -> bool:
-    """Whether *path* is the only run that *home* holds."""
+    """True if *path* is the only run in *home*."""
     runs = home / "runs"
     return path is not None and path.parent == runs and [*runs.glob("*.trace")] == [path]
 
 
 def after_run(path: Path | None, home: Path) -> str | None:
-    """The line after the first run of *home*; ``None`` after others."""
+    """The line after the first run in *home*; ``None`` after others."""
     return _SHOW if is_only_run(path, home) else None
 
 
 def after_show(path: Path, home: Path, call: str | None) -> str | None:
-    """The line after the only run of *home* was shown; *call* is one of its calls."""
+    """The line after the only run in *home* was shown; *call* is one of its calls."""
     if not is_only_run(path, home):
         return None
     prompt = f"`appl trace show {call}` shows the whole prompt of that call; " if call else ""
@@ -33,7 +33,7 @@ def after_show(path: Path, home: Path, call: str | None) -> str | None:
 
 
 def before_run(file: Path, home: Path) -> str | None:
-    """The line after *file* was checked and nothing found, while *home* holds no run."""
+    """The line after a check of *file* found nothing, while *home* holds no run."""
     if any((home / "runs").glob("*.trace")) or not _MAIN.search(file.read_text("utf-8", "replace")):
         return None
     return f"appl: next: `appl run {file}` runs it"

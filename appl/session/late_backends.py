@@ -1,7 +1,7 @@
-"""Backends that are made at their first use, when a call names a model of theirs.
+"""Backends that are made at their first use, when a call names one of their models.
 
-Invariant: what a name means is decided once in a run and recorded as an observation, so that a
-replay needs neither the backend nor its key, and a resumed run goes on with the same model.
+Invariant: the meaning of a name is decided once in a run and recorded as an observation. A replay
+thus needs neither the backend nor its key, and a resumed run goes on with the same model.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from appl.session.naming import (
 from appl.tracing import Trace, profile_data, profile_from
 
 KIND = "model "
-"""The kind of the observation that holds what a name means begins so; the name follows."""
+"""The kind of the observation that holds a name's meaning begins with this; the name follows."""
 _AT = ""
 
 
 class LateBackends:
-    """The backends of one run that its settings do not name; also its models' ``find``.
+    """The backends of a run that its settings do not name; ``find`` resolves their models.
 
-    *place* has the run send calls to a new backend, *say* tells the user a line. *recorded* is what
-    an earlier run has recorded, which this one goes on with: a backend that cannot be made here is
-    an error only for a call that it has to answer.
+    *place* makes the run send calls to a new backend, *say* shows the user a line. *recorded* is
+    the trace of the run that this one resumes: a backend that cannot be made here is an error only
+    for a call that it has to answer.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class LateBackends:
         self.made: dict[str, Backend] = {}
 
     def find(self, name: str) -> Elsewhere | None:
-        """The model that *name* means, and its backend made. Raises ``BackendError``."""
+        """The model that *name* means, with its backend made. Raises ``BackendError``."""
         with self._lock:
             location = None
             if name not in self._recorded:
@@ -72,10 +72,10 @@ class LateBackends:
             return found
 
     def open(self, backend: str, known: Profile | None = None) -> Backend:
-        """Make *backend* if it is not there yet. Raises ``BackendError`` or ``ConfigError``.
+        """Make *backend* unless it exists. Raises ``BackendError`` or ``ConfigError``.
 
-        With *known*, the profile of an earlier run, one that cannot be made raises when it is
-        asked.
+        With *known*, the profile of an earlier run, a backend that cannot be made raises only when
+        a call is sent to it.
         """
         with self._lock:
             if backend not in self.made:
@@ -93,7 +93,7 @@ class LateBackends:
             return _Unmade(known, error)
 
     def _located(self, name: str) -> Location | None:
-        """The place of *name* in this run; ``None`` where it is the run's own backend's."""
+        """The location of *name* in this run; ``None`` if it belongs to the run's own backend."""
         location = locate(name, self._config)
         if location is None or location.provider is None:
             return location
@@ -126,7 +126,7 @@ class LateBackends:
 
 
 class _Unmade:
-    """A backend that could not be made here; *profile* is that of the recorded run."""
+    """Stands for a backend that could not be made here; *profile* is that of the recorded run."""
 
     def __init__(self, profile: Profile, error: BackendError | ConfigError) -> None:
         self.profile, self._error = profile, error
@@ -135,17 +135,17 @@ class _Unmade:
         raise self._error
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing: it holds no resources."""
 
 
 def _nowhere(name: str, backend: Backend) -> None:
-    """A run that is not wired yet asks nobody."""
+    """Ignore a new backend: the run is not wired yet."""
 
 
 def reserved(config: Config, recorded: Trace | None = None) -> frozenset[str]:
-    """The backends that a name may begin with: those of the run that was recorded, if there is one.
+    """The backends that a name may begin with; those of the recorded run if there is one.
 
-    So a run that goes on calls its models as it did before.
+    A resumed run thus calls its models as before.
     """
     if recorded is None:
         return frozenset(backends(config))
@@ -154,7 +154,7 @@ def reserved(config: Config, recorded: Trace | None = None) -> frozenset[str]:
 
 
 def recorded_names(trace: Trace) -> dict[str, Elsewhere]:
-    """What names meant in the run of *trace* whose backend was made at its first use."""
+    """The meanings of names in the run of *trace* whose backends were made at their first use."""
     found: dict[str, Elsewhere] = {}
     for seen in trace.observations:
         if seen.kind.startswith(KIND) and seen.address == _AT:
@@ -165,12 +165,12 @@ def recorded_names(trace: Trace) -> dict[str, Elsewhere]:
 
 
 def recorded_find(trace: Trace) -> Find:
-    """Finds what names meant in the run of *trace*, and makes nothing."""
+    """A function that finds the meanings of names in the run of *trace* and makes nothing."""
     return recorded_names(trace).get
 
 
 def predicted_find(trace: Trace, config: Config) -> Find:
-    """As :func:`recorded_find`, and for a name that is new what it would mean with *config*."""
+    """The same as :func:`recorded_find`, with new names resolved by *config*."""
     known = recorded_names(trace)
 
     def find(name: str) -> Elsewhere | None:

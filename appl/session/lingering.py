@@ -1,7 +1,7 @@
-"""Runs that are not over when their block ends: an answer is still streamed to who got its stream.
+"""Runs that outlive their block, because their caller still reads a streamed answer.
 
 Invariant: each is closed when that answer has ended, at the latest when the process exits, which
-cancels it.
+cancels the answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOOK_S = 0.05
 
 
 def at_exit(action: Callable[[], None]) -> None:
-    """Have *action* called when the main thread is done, while threads can still be used."""
+    """Call *action* when the main thread has ended, while threads can still be used."""
     importlib.import_module("concurrent.futures.thread")  # its own end must come after ours
     if threads.REFUSES:
         threads.reserve()
@@ -46,9 +46,9 @@ def at_exit(action: Callable[[], None]) -> None:
 
 
 def join_users_threads() -> None:
-    """Wait for the threads that the user's own code started, as Python does before it exits.
+    """Wait for the threads that the user's code started, as Python does before it exits.
 
-    Those of libraries, as of executors, may wait for the end themselves.
+    Threads of libraries, such as those of executors, may themselves wait for the end.
     """
     while running := [each for each in threading.enumerate() if _is_users(each)]:
         running[0].join(_LOOK_S)
@@ -65,7 +65,7 @@ def _is_users(thread: threading.Thread) -> bool:
 
 
 def _waits_for_main(thread: threading.Thread) -> bool:
-    """Whether *thread* itself waits for the end of the main thread."""
+    """True if *thread* itself waits for the end of the main thread."""
     frame = stacks().get(thread.ident or 0)
     while frame is not None:
         if frame.f_code is threading.Thread.join.__code__:

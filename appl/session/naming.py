@@ -1,17 +1,17 @@
-"""Names for models: which model of which backend a name means, by one rule for every place.
+"""Names for models: one rule says which model of which backend a name means.
 
 ``gen("…")``, ``@ppl(model="…")``, ``appl.init(model="…")``, ``--model``, ``APPL_MODEL`` and
-``model`` in a settings file mean the same. The first of these that fits decides:
+``model`` in a settings file mean the same. The first rule that fits decides:
 
-1. A name of ``[models]`` means what it stands for. ``small`` and ``large``, unless they stand for
-   something, mean the default model.
+1. A name of ``[models]`` means the model configured there. ``small`` and ``large``, unless
+   configured, mean the default model.
 2. ``BACKEND/MODEL`` is that model of that backend, which is made at its first use. BACKEND is an
-   installed one or a table ``[backends.BACKEND]``; all that follows the first slash is the model.
+   installed one or a table ``[backends.BACKEND]``; everything after the first slash is the model.
 3. A name that the run's own backend lists is its model, and so is one in ``models`` or ``model`` of
    a table ``[backends.NAME]``.
-4. A name of the table ``PROVIDERS`` below, bare or as ``PROVIDER/MODEL``, is asked of that
-   provider with the key in the environment. The run says so once. If the run's own backend was
-   chosen and takes any name, the name is its own, unless it is another provider's server.
+4. A name that matches the table ``PROVIDERS`` below, bare or as ``PROVIDER/MODEL``, is asked of
+   that provider with the key in the environment. The run says so once. If the user chose the run's
+   own backend and it takes any name, the name is its own, unless it is another provider's server.
 5. Every other name is a model of the run's own backend, which may refuse it.
 
 Invariant: nothing here makes a backend, imports its library, or shows a key.
@@ -36,8 +36,9 @@ from appl.session.taken import EMBEDDED, TYPE, UNINSTALLED
 class Provider:
     """A company whose models people call by their bare names, and the way to ask it.
 
-    *names* matches those of its models, *variables* are those of the environment that may hold its
-    key, *backend* asks it, for which *prefix* stands before the name. *example* is one of them.
+    *names* matches the names of its models, *variables* are the environment variables that may hold
+    its key. The backend *backend* asks it, with *prefix* before the model's name. *example* is one
+    of its models.
     """
 
     title: str
@@ -48,7 +49,7 @@ class Provider:
     example: str
 
     def bare(self, name: str) -> str | None:
-        """The model of this provider that *name* means, without the prefix; else ``None``."""
+        """The provider's model that *name* means, without the prefix; otherwise ``None``."""
         if self.prefix and name.startswith(self.prefix):
             return name.removeprefix(self.prefix) or None
         return name if re.match(self.names, name) else None
@@ -80,12 +81,12 @@ PROVIDERS = (  # as of November 2026; the prefixes are LiteLLM's
 """The providers whose models may be named without a backend; a new one needs one row."""
 
 _OWN_KEY = ("api_key", "base_url", "azure_endpoint", "azure_ad_token")
-"""Settings of a backend that say how it is reached, so that no key of the environment is needed."""
+"""Settings that say how a backend is reached; with one, no key of the environment is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A model of a backend; ``None`` is its default model. *provider* is set if rule 4 found it."""
+    """A model of a backend; ``None`` is its default model. *provider* is set by rule 4 only."""
 
     backend: str
     model: str | None
@@ -99,7 +100,7 @@ def backends(config: Config | None = None) -> set[str]:
 
 
 def locate(name: str, config: Config) -> Location | None:
-    """Where the model *name* is, by rules 2 to 4 without the run's own backend; else ``None``."""
+    """The location of the model *name* by rules 2 to 4, without the run's own backend."""
     head, slash, rest = name.partition("/")
     if slash and head in backends(config):
         return Location(head, rest or None)
@@ -120,7 +121,7 @@ def _provided(name: str) -> Location | None:
 
 
 def provider_of_backend(backend: str, config: Config) -> Provider | None:
-    """The provider that *backend* asks and no other; ``None`` for a gateway or another server."""
+    """The only provider that *backend* asks; ``None`` for a gateway or another server."""
     table = config.backends.get(backend, {})
     elsewhere = "base_url" in table or "azure_endpoint" in table
     if elsewhere or os.environ.get("OPENAI_BASE_URL") or table.get(TYPE, backend) != "openai":
@@ -129,7 +130,7 @@ def provider_of_backend(backend: str, config: Config) -> Provider | None:
 
 
 def check_reachable(name: str, location: Location, config: Config) -> str:
-    """Refuse a bare *name* of a provider without its library or key. Returns what to tell users.
+    """Refuse a provider's bare *name* without its library or key. Returns a line for the user.
 
     Raises ``MissingBackendExtra``, or ``ModelNotFound`` with the variable to set.
     """
@@ -146,7 +147,7 @@ def check_reachable(name: str, location: Location, config: Config) -> str:
 
 
 def key_source(provider: Provider, config: Config) -> str | None:
-    """Where the key for *provider* is: a variable's name, or a table; ``None`` without one."""
+    """The source of *provider*'s key: a variable's name or a table; ``None`` without one."""
     if any(key in config.backends.get(provider.backend, {}) for key in _OWN_KEY):
         return f"[backends.{provider.backend}]"
     return next((name for name in provider.variables if os.environ.get(name)), None)
@@ -167,13 +168,13 @@ def _without_key(name: str, full: str, provider: Provider) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NameableModel:
-    """A name that can be written for a model, and what is missing before it answers.
+    """A name that can be written for a model, and the reasons why it cannot answer yet.
 
-    *name* ends with ``/…`` where any model of the backend may follow. *stands_for* is the full name
-    of what a shorter one means. *origin* is ``models`` (a name of ``[models]``), ``settings`` (a
-    table of a backend), ``backend`` (installed) or ``provider`` (a row of ``PROVIDERS``).
-    *missing_key* holds the variables of which one has to be set, *missing_extra* is what pip
-    installs. *context* is the most tokens of prompt and answer together, if known.
+    *name* ends with ``/…`` if any model of the backend may follow. *stands_for* is the full name
+    that a shorter one means. *origin* is ``models`` (a name of ``[models]``), ``settings`` (a table
+    of a backend), ``backend`` (installed) or ``provider`` (a row of ``PROVIDERS``). *missing_key*
+    holds the variables of which one has to be set, *missing_extra* is the extra to install.
+    *context* is the largest number of tokens of prompt and answer together, if known.
     """
 
     name: str
@@ -187,7 +188,7 @@ class NameableModel:
 
 
 def nameable(config: Config) -> list[NameableModel]:
-    """What ``gen(model=…)`` and ``--model`` take with *config*: names, then models by backend."""
+    """The values that ``gen(model=…)`` and ``--model`` accept: names, then models by backend."""
     return [*_aliases(config), *_of_backends(config), *_of_providers(config)]
 
 
@@ -259,7 +260,7 @@ def _missing(
 
 
 def _asked_provider(backend: str, model: str | None, config: Config) -> Provider | None:
-    """The provider that ``BACKEND/MODEL`` asks, as far as its name tells."""
+    """The provider that ``BACKEND/MODEL`` asks, as far as the name tells."""
     if backend == "litellm":
         return next((p for p in PROVIDERS if p.prefix and (model or "").startswith(p.prefix)), None)
     return provider_of_backend(backend, config)

@@ -1,6 +1,6 @@
 """The line below a notebook's cell that leads to the trace of its calls.
 
-Invariant: outside of a notebook's kernel nothing is loaded and nothing is shown.
+Invariant: outside of a notebook's kernel, nothing is loaded and nothing is shown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def show_trace_below_cells(run: Run, path: Path) -> None:
 
 
 def kernel_shell() -> Any:
-    """The shell of the notebook's kernel that runs this; ``None`` elsewhere."""
+    """The shell of the notebook's kernel in this process; ``None`` elsewhere."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell if getattr(shell, "kernel", None) is not None else None
@@ -30,7 +30,7 @@ def kernel_shell() -> Any:
 
 @dataclass(eq=False)
 class _Line:
-    """Called after each cell; ``shown`` is how many calls earlier cells had made."""
+    """Called after each cell; ``shown`` is the number of calls that earlier cells made."""
 
     run: Run
     path: Path

@@ -1,6 +1,6 @@
-"""Settings, backend, recorder and runtime become a session: an open run.
+"""The construction of a session, an open run, from settings, backend, recorder and runtime.
 
-Invariant: a trace is opened by the first call of a run, before that call starts, and closed after
+Invariant: the first call of a run opens its trace before it starts, and the trace is closed after
 everything in the run has ended.
 """
 
@@ -58,17 +58,16 @@ _CLOSING_S = 5.0
 
 
 def tell(line: str) -> None:
-    """A line on stderr."""
+    """Write a line to stderr."""
     print(line, file=sys.stderr, flush=True)
 
 
 @dataclass(slots=True)
 class Session:
-    """An open run with what belongs to it: settings, backend, and the recording if there is one.
+    """An open run with its settings, backend and, if it is recorded, its recording.
 
-    ``others`` are further backends that names for models lead to, ``late`` has those that are made
-    at their first use. ``parent`` names the run that
-    this one runs again.
+    ``others`` are further backends that names for models lead to; ``late`` makes backends at their
+    first use. ``parent`` names the earlier run of which this one is a rerun.
     """
 
     config: Config
@@ -87,22 +86,22 @@ class Session:
 
     @property
     def path(self) -> Path | None:
-        """Where the trace lies; ``None`` before the first call and without recording."""
+        """The path of the trace; ``None`` before the first call and without recording."""
         recorder = self.recording.recorder if self.recording else None
         return recorder.path if recorder else None
 
     @property
     def recalled(self) -> Recall | None:
-        """The earlier run that answers a part of this one: a ``Resumer``, or a ``Rerunner``."""
+        """The earlier run that answers part of this one: a ``Resumer`` or a ``Rerunner``."""
         return self.run.world if isinstance(self.run.world, Recall) else None
 
     def next_line(self) -> str | None:
-        """What to try after the first run of a folder; ``None`` after one that went on."""
+        """The suggestion after the first run in a folder; ``None`` after a resumed run."""
         first = self.recalled is None
         return after_run(self.path, self.config.home) if first else None
 
     def cost_line(self) -> str | None:
-        """What the recorded run cost, in a line; ``None`` where nothing had to be paid."""
+        """A line about the cost of the recorded run; ``None`` if nothing had to be paid."""
         recorder = self.recording.recorder if self.recording else None
         if recorder is None or not (recorder.totals.cost or recorder.totals.cost_unknown):
             return None
@@ -111,21 +110,21 @@ class Session:
         return f"appl: {calls}, cost {total(sums.cost, sums.cost_unknown)}"
 
     def attend(self, say: Tell, recorder: Recorder | None) -> None:
-        """Have ``appl ctl`` reach the run, if the settings say so: by default if it is recorded."""
+        """Start the control server if the settings say so; by default, if the run is recorded."""
         config = self.config
         if config.ctl and (config.trace or config.origin("ctl") != "default"):
             attending = importlib.import_module("appl.session.attending")
             self._door = attending.open_door(self, say, recorder)
 
     def end(self) -> None:
-        """:meth:`close`, now or when the answer has ended whose stream the run has returned."""
+        """Call :meth:`close` now, or once the stream that the run returned has ended."""
         if self.run.over:
             self.close()
         else:
             linger(self)
 
     def close(self) -> None:
-        """Close trace and backend, after the run has ended."""
+        """Close trace and backends after the run has ended."""
         if self._closed:
             return
         self._closed = True
@@ -146,7 +145,7 @@ class Session:
             importlib.import_module("appl.tracing.keeping.automatic_removal").tidy(self.config)
 
     def _tell_lost(self) -> None:
-        """Say at the end of a program if it lost much by calls that waited one after the other."""
+        """Report, at the end of a program, much time lost by calls that waited for one another."""
         if self.entry.kind == "api" or "pytest" in sys.modules:
             return
         line = self.run.serial.line(time.monotonic() - self.run.began)
@@ -175,11 +174,12 @@ def make_session(
     world: World | None = None,
     recorder: Callable[[Session], Recorder] | None = None,
 ) -> Session:
-    """Backend, recorder and run, wired but not entered.
+    """A session with backend, recorder and run, wired but not entered.
 
-    *world* tells its programs what comes from outside, such as an earlier run; *recorder* makes
-    what writes its trace. With *lender* the limits are those of another process, which is asked for
-    leave. *redact* sees each message before it is stored; without one the settings may name it.
+    *world* supplies its programs with outside events, such as those of an earlier run. *recorder*
+    makes the recorder of its trace. With *lender*, another process holds the limits and permits
+    each call. *redact* changes each message before it is stored; otherwise the settings may name
+    it.
     """
     config = config or settings.load()
     _tell_notes(config, say)
@@ -231,7 +231,7 @@ def make_session(
 
 
 def _placed(config: Config, run: Run, name: str, backend: Backend) -> None:
-    """Have *run* send calls to *backend*, which was made at its first use."""
+    """Make *run* send calls to *backend*, which was made at its first use."""
     place = _place(config, name, backend)
     if run.lender is not None:
         place = Place(place.backend, borrowed(place.policy))
@@ -240,17 +240,16 @@ def _placed(config: Config, run: Run, name: str, backend: Backend) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """How the same run is made in another process: from the settings, with what is there.
+    """Opens the same run in another process, from the same settings.
 
-    Secrets are read from that process's environment. What happens there is told to *instruments*
-    and recorded by whoever they tell.
+    Secrets are read from that process's environment. Events go to *instruments*, which record them.
     """
 
     config: Config
     seed: int
 
     def open(self, lender: Lender, instruments: list[Instrument], world: World) -> Session:
-        """A session whose limits are those of *lender*, in *world*."""
+        """A session in *world* whose limits *lender* holds."""
         config = replace(
             self.config, seed=self.seed, trace=False, stream=False, ctl=False, redact=None,
             privacy="full", otel=None, notes=(),
@@ -261,7 +260,7 @@ class Blueprint:
 
 
 def _silent(line: str) -> None:
-    """Whoever watches the run says what there is to say."""
+    """Show nothing: the driver shows the lines of this run."""
 
 
 def _place(config: Config, name: str, backend: Backend) -> Place:
@@ -275,7 +274,7 @@ def _begin(
     say: Tell,
     make: Callable[[Session], Recorder] | None,
 ) -> Recorder | None:
-    """At the first call of a run: say who answers and where the trace lies."""
+    """Begin a run at its first call: report the answering model and the path of the trace."""
     if make is None and _is_unchosen(session) and _first_time(session):
         say(
             "appl: no model is configured, so the embedded one answers (a small test model); "
@@ -304,7 +303,7 @@ _told: set[str] = set()
 
 
 def _tell_notes(config: Config, say: Tell) -> None:
-    """What a file holds that has no meaning is told once in a process."""
+    """Report, once in a process, settings that have no effect."""
     for note in config.notes:
         if note not in _told:
             _told.add(note)
@@ -312,12 +311,12 @@ def _tell_notes(config: Config, say: Tell) -> None:
 
 
 def _is_unchosen(session: Session) -> bool:
-    """Whether nobody has named a model, in the settings or in the first call."""
+    """True if nobody has named a model, in the settings or in the first call."""
     return not (session.choice.asked or (session.late is not None and session.late.made))
 
 
 def _first_time(session: Session) -> bool:
-    """A program with many blocks is told once who answers."""
+    """True unless this program, with many blocks, was already told which model answers."""
     seen = session.entry.kind == "api" and "embedded" in _told
     _told.add("embedded")
     return not seen
@@ -340,7 +339,7 @@ def _recorder(session: Session, path: Path | None, say: Tell) -> Recorder:
 
 
 def header(session: Session) -> dict[str, Any]:
-    """What a trace says about its run."""
+    """The header of the trace of *session*'s run."""
     entry = session.entry
     return {
         "program": entry.program,
@@ -373,7 +372,7 @@ def _places(session: Session) -> dict[str, Any]:
 
 
 def shown(path: Path) -> str:
-    """*path* from here when it lies below, else in full."""
+    """*path* relative to the working directory if it lies below it, otherwise in full."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except (ValueError, OSError):
@@ -389,7 +388,7 @@ def open_run(
     path: Path | None = None,
     say: Tell = tell,
 ) -> Iterator[Session]:
-    """A run with all that belongs to it; at its end it waits, raises and closes."""
+    """An open session; at the end of the block it waits, raises and closes."""
     session = make_session(config, entry=entry, instruments=instruments, path=path, say=say)
     try:
         with session.run:
@@ -401,9 +400,9 @@ def open_run(
 class record:
     """A block that is a run of its own, with its own trace: ``with appl.record() as session:``.
 
-    *path* says where the trace lies, *overrides* are settings. *redact* is called with each
-    message, answers too, and what it returns is stored in its place. ``session.path`` is known
-    after the first call. Also usable with ``async with``.
+    *path* is the path of the trace, *overrides* are settings. *redact* is called with each message,
+    including answers, and its return value is stored instead. ``session.path`` is known after the
+    first call. Also usable with ``async with``.
     """
 
     def __init__(

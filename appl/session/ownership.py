@@ -1,4 +1,4 @@
-"""The key with which the runs of this user are signed, and the list of how they ended.
+"""The key that signs this user's runs, and the list of how they ended.
 
 Invariant: both lie in the user's state folder, outside of every project.
 """
@@ -19,28 +19,28 @@ _SIZE = 32
 
 
 def owner() -> Owner | None:
-    """The owner of the runs of this user; ``None`` before the first. Raises ``ConfigError``."""
+    """The owner of this user's runs; ``None`` before the first. Raises ``ConfigError``."""
     return _owner(read_private(_KEY))
 
 
 def new_owner() -> Owner:
-    """The same, with a key that is made at first use. Raises ``ConfigError``."""
+    """The owner of this user's runs, with a key made at first use. Raises ``ConfigError``."""
     found = _owner(create_private(_KEY, secrets.token_bytes(_SIZE)))
     assert found is not None
     return found
 
 
 def recording_owner() -> Owner | None:
-    """The same for a recorder, which records without a signature where no key can be kept."""
+    """The owner for a recorder, which records without a signature if no key can be kept."""
     with contextlib.suppress(ConfigError):
         return new_owner()
     return None
 
 
 def require_own(path: Path, trust: bool, remedy: str) -> None:
-    """Refuse to use the run at *path* unless it is the user's own, or *trust* says so.
+    """Refuse to use the run at *path* unless it is the user's own or *trust* allows it.
 
-    *remedy* says what to write for it. Raises ``UntrustedTrace``, ``ConfigError``.
+    *remedy* says what the user can write to allow it. Raises ``UntrustedTrace``, ``ConfigError``.
     """
     reason = None if trust else doubt(path, owner())
     if reason is not None:
@@ -50,7 +50,7 @@ def require_own(path: Path, trust: bool, remedy: str) -> None:
 
 
 def is_own(path: Path) -> bool:
-    """Whether the run at *path* is the user's own."""
+    """True if the run at *path* is the user's own."""
     with contextlib.suppress(ConfigError):
         return doubt(path, owner()) is None
     return False

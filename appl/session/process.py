@@ -1,6 +1,6 @@
-"""The run of the process: of what has no other.
+"""The process's own run, for calls outside of every other run.
 
-Invariant: it is opened by its first call and closed once, when the process exits.
+Invariant: its first call opens it, and it is closed once, when the process exits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _opener: Callable[[], Session] | None = None
 
 
 def process_run() -> Run:
-    """The run of what has no other: of a plain ``python file.py``, or of a hosted program.
+    """The process's own run: that of a plain ``python file.py``, or of a hosted program.
 
     The first call opens it; a plain program's is closed when the process exits.
     """
@@ -60,9 +60,9 @@ def process_session() -> Session:
 
 @contextlib.contextmanager
 def hosted(opener: Callable[[], Session]) -> Iterator[None]:
-    """Inside, the process's run is the one that *opener* makes when it is needed.
+    """A block in which *opener* makes the process's own run when it is needed.
 
-    So what a module does at import belongs to the run of the function that is then called.
+    Calls that a module makes at import thus belong to the run of the function called afterwards.
     """
     global _process, _opener
     before, (_process, _opener) = (_process, _opener), (None, opener)
@@ -80,10 +80,10 @@ def hosted(opener: Callable[[], Session]) -> Iterator[None]:
 
 
 def _refusing(run: Run, began: str) -> settings.TooLate:
-    """Refuses settings for *run*, which began with others.
+    """Return a function that refuses settings for *run*, which began with others.
 
     In a plain program they may be meant for a later run with an ``appl.record()`` of its own, so
-    it is the next call of this run that is refused; a hosted program has no other.
+    the next call of this run is refused. A hosted program has no other run and is refused at once.
     """
     hosted = _opener is not None
 
@@ -104,7 +104,7 @@ def _refusing(run: Run, began: str) -> settings.TooLate:
 
 
 def _remedy() -> str:
-    """What to write in place of settings that come too late."""
+    """The advice to a user whose settings come too late."""
     if kernel_shell() is None:
         return "write it above that, at the top of the file"
     return (
@@ -114,7 +114,7 @@ def _remedy() -> str:
 
 
 def _users_place() -> str:
-    """Where the user's code made the call that led here."""
+    """The place in the user's code from which this call came."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and (name := frame.f_globals.get("__name__", "")).startswith("appl."):
         if name.startswith("appl.cli."):
@@ -124,7 +124,7 @@ def _users_place() -> str:
 
 
 def _script_session() -> Session:
-    """A new run, or the one that the setting ``resume`` (``APPL_RESUME``) tells to go on with."""
+    """A new run, or the one that the setting ``resume`` (``APPL_RESUME``) names."""
     tracebacks.install()
     config = settings.load()
     if not isinstance(config.resume, str):
@@ -147,14 +147,14 @@ def _end_hosted(error: BaseException | None) -> None:
 
 
 def _forget() -> None:
-    """A forked child has no part in its parent's run."""
+    """Forget the parent's run in a forked child, which has no part in it."""
     global _process
     _process = None
     settings.settle(None)
 
 
 def _close_process() -> None:
-    """Wait for everything; what nobody looked at is shown and makes the exit code 1."""
+    """Wait for everything; show errors that nobody handled and exit with 1 because of them."""
     session = _process
     if session is None:
         return
@@ -172,7 +172,7 @@ def _close_process() -> None:
 
 
 def _last_lines(session: Session) -> Iterator[str]:
-    """What a run cost, and after the first one of a folder the next command."""
+    """The cost of the run, and after the first run in a folder the next command."""
     cost = session.cost_line()
     if cost is not None:
         yield cost
@@ -190,7 +190,7 @@ def _finish(session: Session, failed: BaseException | None) -> None:
 
 
 def _unhandled() -> BaseException | None:
-    """The exception that ends the program, if one does."""
+    """The exception that ends the program, if there is one."""
     if hasattr(sys, "ps1"):  # a REPL remembers its last error, which ended nothing
         return None
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
@@ -198,7 +198,7 @@ def _unhandled() -> BaseException | None:
 
 
 def _die(error: BaseException) -> None:
-    """Show *error* and exit with 1 (130 after Ctrl-C), after all that Python does at its end."""
+    """Show *error* and exit with 1 (130 after Ctrl-C), after everything Python does at its end."""
     tell("appl: what the program started did not end well:")
     tracebacks.trim(error)
     traceback.print_exception(error)

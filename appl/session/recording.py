@@ -1,6 +1,6 @@
 """The recorder of a run, which its first call opens.
 
-Invariant: what happened before the first call is recorded in its order, or nothing is.
+Invariant: events before the first call are recorded in their order, or not at all.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from appl.tracing import Recorder
 class Recording:
     """The recorder of a run, which does not exist before the first call.
 
-    What happens earlier is kept and handed over. ``gate`` opens the trace; when that fails, the
-    call that would have been the first is refused, and so is every other.
+    Earlier events are kept and handed over. ``gate`` opens the trace; if that fails, it refuses the
+    first call and every later one.
     """
 
     def __init__(self, open_recorder: Callable[[], Recorder | None]) -> None:
@@ -37,7 +37,7 @@ class Recording:
             self.recorder.gate()
 
     def barrier(self) -> None:
-        """Return when all that happened so far is on disk. Raises ``TraceWriteError``."""
+        """Return when everything so far is on disk. Raises ``TraceWriteError``."""
         self.gate()
         if self.recorder is not None:
             self.recorder.barrier()
@@ -69,7 +69,7 @@ class Recording:
                 self.recorder.conceal(secrets)
 
     def close(self, reason: str | None = None) -> None:
-        """Close the trace, if there is one. Raises ``TraceWriteError``."""
+        """Close the trace if there is one. Raises ``TraceWriteError``."""
         with self._lock:  # a call that was cancelled may be opening it
             if not self._opened:
                 self._opened, self.on_event = True, _ignore

@@ -1,4 +1,4 @@
-"""The function that messages pass before they are stored, as the settings name it.
+"""The function, named in the settings, that changes messages before they are stored.
 
 Invariant: a name that leads to no function is an error before anything is asked, never ignored.
 """
@@ -16,7 +16,7 @@ from appl.tracing.recording.privacy import Redact
 
 
 def redaction_of(config: Config) -> Redact | None:
-    """What ``redact = "module:function"`` names. Raises ``ConfigError``."""
+    """The function that the setting ``redact`` names. Raises ``ConfigError``."""
     if config.redact is None or not config.trace:
         return None
     return function_named(config.redact)

@@ -1,6 +1,6 @@
-"""Runs that a recorded one answers.
+"""Runs that a recorded run answers.
 
-Invariant: nothing is recorded, no backend is made, and what differs is raised.
+Invariant: nothing is recorded, no backend is made, and a difference raises.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def replay_session(
 
 
 def models_in(trace: Trace, profile: Profile, find: Find | None = None) -> Models | None:
-    """The names for models as they were when *trace* was recorded; *find* may know more."""
+    """The names for models as *trace* recorded them; *find* may know more."""
     head = trace.header
     backend = _word(head.get("backend")) or ""
     places = head.get("places")
@@ -64,9 +64,9 @@ def models_in(trace: Trace, profile: Profile, find: Find | None = None) -> Model
 def replayed(
     trace: Trace | str | os.PathLike[str], *, instruments: Iterable[Instrument] = ()
 ) -> Iterator[tuple[Run, Replayer]]:
-    """A block that is answered from *trace*; at its end, what differs is raised.
+    """A block that *trace* answers; at its end, a difference raises.
 
-    Also with ``async with``.
+    Also usable with ``async with``.
     """
     if not isinstance(trace, Trace):
         trace = Trace.open(trace, home=settings.load().home)
@@ -77,7 +77,7 @@ def replayed(
 
 @contextlib.contextmanager
 def checked(replayer: Replayer) -> Iterator[None]:
-    """Raises the divergence of *replayer*, also one that the program swallowed or failed of."""
+    """Raise the divergence of *replayer*, even if the program swallowed it or failed of it."""
     try:
         yield
     except Exception:

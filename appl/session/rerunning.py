@@ -1,6 +1,6 @@
-"""Programs that run again after an edit: a new trace, for which only what differs is asked.
+"""Programs that run again after an edit: a new trace, for which only differing calls are asked.
 
-Invariant: the earlier trace is only read; the new one names it, and needs it for nothing.
+Invariant: the earlier trace is only read. The new one names it, and does not need it.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def rerun(
 ) -> Iterator[tuple[Run, RerunReport]]:
     """A block, also with ``async with``, that asks only what the run of *trace* does not answer.
 
-    It is recorded as a run of its own, at *into* or among the others. *pins* are answers by
-    address, or pattern of addresses; *sets* are options by ``CALL.option``; calls that *anew* names
-    are asked whatever was recorded; *trust* allows a run that is not the user's own; *overrides*
-    are settings. The report is complete when the block is over. Raises ``UntrustedTrace``.
+    It is recorded as a run of its own, at *into* or among the others. *pins* are answers by address
+    or pattern of addresses; *sets* are options by ``CALL.option``; the calls in *anew* are always
+    asked; *trust* allows a run that is not the user's own; *overrides* are settings. The report is
+    complete when the block is over. Raises ``UntrustedTrace``.
     """
     rerunner = Rerunner(
         opened(trace, overrides, trust),
@@ -82,7 +82,7 @@ def rerun_session(
 
 
 def parent(trace: Trace) -> dict[str, Any]:
-    """What the header of a trace says about the one that it comes from."""
+    """The entry, in a trace's header, about the run that it comes from."""
     with trace.path.open("rb") as file:
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32))
     return {"run": trace.path.stem, "digest": f"b2:{digest.hexdigest()}"}
@@ -99,10 +99,9 @@ def predicted(
     instruments: Iterable[Instrument] = (),
     **overrides: Any,
 ) -> Iterator[tuple[Run, Prediction]]:
-    """A block in which nobody is asked, and at whose end it is known what :func:`rerun` would ask.
+    """A block that asks nobody and, at its end, has the calls that :func:`rerun` would ask.
 
-    Also with ``async with``. An error of the program ends what can be known, and is part of the
-    prediction.
+    Also usable with ``async with``. An error of the program ends the prediction, and is part of it.
     """
     predictor = Predictor(
         opened(trace, overrides, trust=True),
@@ -128,7 +127,7 @@ def prediction_session(
     *,
     instruments: Iterable[Instrument] = (),
 ) -> Session:
-    """A run that *predictor* answers alone; nothing is recorded."""
+    """A run that only *predictor* answers; nothing is recorded."""
     trace = predictor.trace
     config: Config = recorded_config(trace, overrides)
     nobody = Nobody(profile_from(trace.header.get("profile")))

@@ -1,6 +1,6 @@
-"""The policy of a run's scheduler, as the settings have it.
+"""The policy of a run's scheduler, made from the settings.
 
-Invariant: what a backend has of its own holds over what all have.
+Invariant: a backend's own settings win over the general ones.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SECONDS = ("period", "base", "cap", "patience", "first_token", "between_tokens"
 
 
 def policy_of(config: Config, backend: str) -> Policy:
-    """What the tables about scheduling say about a run with *backend*."""
+    """The policy of a run with *backend*, from the tables about scheduling."""
     parts = {table: _part(config, table, backend) for table in TABLES}
     limits, schedule = parts["limits"], parts["schedule"]
     if (per_minute := limits.pop("requests_per_minute", None)) is not None:
@@ -50,7 +50,7 @@ def policy_of(config: Config, backend: str) -> Policy:
 
 
 def _prices(config: Config, backend: str) -> dict[str, Price]:
-    """Prices by name of the model; one that is written as ``backend/model`` holds there."""
+    """Prices by model name; one written as ``backend/model`` holds for that backend."""
     found = {name: Price(**each) for name, each in config.schedule.get(PRICES, {}).items()}
     own, begins = dict(found), f"{backend}/"
     own |= {name.removeprefix(begins): p for name, p in found.items() if name.startswith(begins)}
@@ -58,9 +58,9 @@ def _prices(config: Config, backend: str) -> dict[str, Price]:
 
 
 def traffic_of(config: Config, backend: str, profile: Profile, policy: Policy) -> Traffic | None:
-    """The traffic of all runs of this process with the server that *backend* asks.
+    """The traffic of all runs of this process with the server of *backend*.
 
-    The embedded engine is each run's own, and its traffic too.
+    The embedded engine, and so its traffic, belongs to one run.
     """
     if config.backends.get(backend, {}).get(TYPE, backend) == EMBEDDED:
         return None

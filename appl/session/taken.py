@@ -1,6 +1,6 @@
-"""The settings of backends, compared with what each of them takes.
+"""The settings of backends, compared with those that each backend takes.
 
-Invariant: what is refused is certainly wrong; a backend that takes any setting, or that cannot be
+Invariant: only certain mistakes are refused. A backend that takes any setting, or that cannot be
 imported here, is not judged.
 """
 
@@ -21,7 +21,7 @@ EMBEDDED = "embedded"
 UNINSTALLED = {EMBEDDED: "appl_backends.embedded:Embedded"}  # when run from a bare checkout
 
 TYPE = "type"
-"""The setting that makes a table one more instance of another backend, under the table's name."""
+"""The setting that makes a table another instance of a backend, under the table's name."""
 
 _NUMBERS: dict[Any, tuple[type, ...]] = {float: (int, float), int: (int,)}
 _MODULE = re.compile(r"(?:typing|collections\.abc)\.")
@@ -29,9 +29,9 @@ _CLOSE = 0.75  # how near a foreign backend's name must be to one that is instal
 
 
 def check_names(backends: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse a table whose name is nearly that of an installed backend; others may be elsewhere.
+    """Refuse a table whose name is close to that of an installed backend.
 
-    A table that says of which ``type`` it is may have any name, but that type must be there.
+    A table with a ``type`` may have any name, but that type must exist.
     """
     known = {*installed(), *UNINSTALLED}
     for name, table in backends.items():
@@ -55,7 +55,7 @@ def _check_type(name: str, kind: Any, known: Collection[str]) -> None:
 
 
 def takes_name(backend: str) -> bool:
-    """Whether instances of *backend* are told what they are called."""
+    """True if instances of *backend* take their own name as an argument."""
     factory = _factory(backend)
     try:
         return factory is not None and "name" in inspect.signature(factory).parameters
@@ -97,7 +97,7 @@ def check_settings(name: str, table: Mapping[str, Any]) -> None:
 
 
 def _factory(name: str) -> Callable[..., Any] | None:
-    """What makes the backend *name*; ``None`` when whoever makes it has to say what is wrong."""
+    """The factory of the backend *name*; ``None`` if making it will say what is wrong."""
     point = installed().get(name)
     try:
         if point is not None:
@@ -126,7 +126,7 @@ def _check_value(where: str, value: Any, kind: Any) -> None:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether *value* is of *kind*, as far as that is simple to say."""
+    """True if *value* is of *kind*, as far as a simple check can tell."""
     if get_origin(kind) is Literal:
         return value in get_args(kind)
     if get_origin(kind) in (Union, types.UnionType):

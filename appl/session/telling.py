@@ -1,7 +1,6 @@
-"""Spans of a recorded run, sent to a collector when the run ends, where the settings say so.
+"""The export of a run's spans to a collector, when the run ends and the settings ask for it.
 
-Invariant: what a collector does or does not do never fails a run, and holds its end up for a few
-seconds at most.
+Invariant: a collector never fails a run, and delays its end by a few seconds at most.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ _LARGEST = 32 << 20
 
 
 def send_spans(path: Path, url: str, home: Path, say: Callable[[str], None]) -> None:
-    """Send the spans of the trace at *path*, without texts; what goes wrong is said.
+    """Send the spans of the trace at *path*, without texts; *say* gets a line about any problem.
 
-    What arrived is noted below *home*, so that the command named then sends the others.
+    The spans that arrived are noted below *home*, so that the command in the line sends the others.
     """
     command = f"`appl trace export {path.stem} --otel {url}`"
     try:

@@ -1,4 +1,4 @@
-"""The tools of MCP servers that a user was shown in a project, by digests of what they are.
+"""The tools of MCP servers that a user has seen in a project, by digests of their definitions.
 
 Invariant: it lies in the user's state, outside of the project, so that no folder brings its own.
 """
@@ -15,20 +15,20 @@ from appl.errors import ConfigError
 from appl.runtime.tools.offers import Digests
 
 _SERVERS = 100
-"""The servers of one project that are remembered: the latest."""
+"""The number of servers that a project remembers, the latest ones."""
 
 
 class ToolMemory:
-    """The memory of the project whose runs lie in *home*."""
+    """The tools of the project whose runs lie in *home*."""
 
     def __init__(self, home: Path) -> None:
         project = blake2b(str(home.absolute()).encode(errors="surrogateescape"), digest_size=16)
         self._name = f"tools/{project.hexdigest()}.json"
 
     def swap(self, server: str, tools: Digests) -> Digests | None:
-        """Remember the *tools* of *server*, and return those that were; None the first time.
+        """Store the *tools* of *server* and return the former ones; ``None`` the first time.
 
-        Where nothing can be kept, each time is the first.
+        If nothing can be stored, every time is the first.
         """
         try:
             known = self._read()

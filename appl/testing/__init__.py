@@ -2,12 +2,12 @@
 
 Invariant: everything here is deterministic; nothing sleeps, and no answer depends on the clock.
 
-``Echo`` answers with a function of the prompt alone. ``Scripted`` answers from a list, or with what
-a function says. ``Instant`` answers at once, for measuring. ``Held`` answers when it is told to.
-``Seeded`` holds every answer until no program can go on, then releases one that a seed picks:
+``Echo`` answers with a function of the prompt alone. ``Scripted`` answers from a list, a dict or a
+function. ``Instant`` answers at once, for measurements. ``Held`` answers when the test releases it.
+``Seeded`` holds every answer until no program can go on, then releases one picked by a seed:
 another seed is another schedule. ``Streamed`` is an answer in pieces, which each of them streams;
-``Held`` and ``Seeded`` hold every piece. ``Late`` takes its time on a ``VirtualClock``, which moves
-when nothing else can happen; with ``Policy(clock=…)`` limits and retries go by it too.
+``Held`` and ``Seeded`` hold every piece. ``Late`` answers after a delay on a ``VirtualClock``,
+which moves when nothing else can happen; with ``Policy(clock=…)`` limits and retries use it too.
 ``calling`` is an answer that calls tools. ``running`` makes a run around any of them::
 
     with running(Scripted(["Paris"])) as seen:
@@ -66,17 +66,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """An answer in *pieces* of text (or ``Chunk``), and how it ends.
+    """An answer in *pieces* of text (or ``Chunk``), with its end.
 
-    It ends with *end*: an error, or a response whose text the pieces add up to; by default with the
-    response that they make.
+    *end* is an error, or a response whose text is that of the pieces; the default is the response
+    made of the pieces.
     """
 
     pieces: tuple[str | Chunk, ...]
     end: Response | BaseException | None = None
 
     def chunks(self, first: int = 0) -> list[Chunk]:
-        """The pieces as they are emitted."""
+        """The pieces as chunks, in the order in which they are emitted."""
         return [Chunk(first, each) if isinstance(each, str) else each for each in self.pieces]
 
 
@@ -103,10 +103,10 @@ def calling(*calls: tuple[str, object], text: str = "") -> Response:
 
 
 class Fake:
-    """A backend that answers with ``answer(request)``, and keeps every request it saw.
+    """A backend that answers with ``answer(request)``, and keeps every request.
 
-    An answer is a text, a ``Response``, ``Streamed``, or an exception to raise. *pieces* cuts
-    texts into the pieces in which they are streamed.
+    An answer is a text, a ``Response``, ``Streamed``, or an exception to raise. *pieces* cuts texts
+    into the pieces in which they are streamed.
     """
 
     features: frozenset[str] = frozenset({"n", "prefill", "seed", "stream", "tools"})
@@ -136,11 +136,11 @@ class Fake:
         return self.end(request, answer)
 
     def answer(self, request: Request) -> Response:
-        """The answer to *request*, or raise it."""
+        """The answer to *request*; raises it if it is an exception."""
         return self.end(request, self._answer(request))
 
     def chunks(self, request: Request, answer: Answer) -> list[Chunk]:
-        """The pieces in which *answer* is streamed; none when it comes as a whole."""
+        """The pieces in which *answer* is streamed; none if it comes as a whole."""
         if isinstance(answer, Streamed):
             return answer.chunks(request.sample)
         cut = self._pieces
@@ -154,7 +154,7 @@ class Fake:
         ]
 
     def end(self, request: Request, answer: Answer) -> Response:
-        """*answer* as a response, or raise it."""
+        """*answer* as a response; raises it if it is an exception."""
         if isinstance(answer, Streamed):
             answer = answer.end if answer.end is not None else _made_of(answer.chunks())
         if isinstance(answer, BaseException):
@@ -164,12 +164,12 @@ class Fake:
         return Response((Sample(answer, "stop"),) * request.n, _usage(request, answer))
 
     async def aclose(self) -> None:
-        """Note that it was closed."""
+        """Note that the backend was closed."""
         self.closed = True
 
     @property
     def prompts(self) -> dict[str, str]:
-        """What was asked, by address."""
+        """The prompts of all requests, by address."""
         return {request.address: said(request) for request in self.requests}
 
 
@@ -192,7 +192,7 @@ class Echo(Fake):
 
 
 class Scripted(Fake):
-    """Answers from *script*: a list in the order of asking, a dict by address, or a function."""
+    """Answers from *script*: a list in the order of requests, a dict by address, or a function."""
 
     def __init__(
         self,
@@ -231,9 +231,10 @@ class Instant(Fake):
 
 
 class Held(Fake):
-    """Answers only when told: ``release(address)``, or ``release()`` for all that wait.
+    """Answers only on ``release(address)``, or ``release()`` for all waiting calls.
 
-    An address may be released before it is asked. What is streamed is told piece by piece.
+    An address may be released before its request. Each piece of a stream needs a release of its
+    own.
     """
 
     def __init__(self, answer: Callable[[Request], Answer] | None = None, **profile: Any) -> None:
@@ -243,7 +244,7 @@ class Held(Fake):
         self._early: Counter[str] = Counter()
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
-        """Park until released, before each piece and before the end."""
+        """Wait for a release before each piece and before the end."""
         self.requests.append(request)
         try:
             return await self._held(request, emit)
@@ -273,7 +274,7 @@ class Held(Fake):
             self.waiting.pop(address, None)
 
     def release(self, *addresses: str) -> None:
-        """Let the calls at *addresses* (all that wait, when none is given) have their answers."""
+        """Release the answers at *addresses*; without any, all that wait."""
         for address in addresses:
             io_thread().send(partial(self._let, address))
         for gate in () if addresses else tuple(self.waiting.values()):
@@ -305,7 +306,7 @@ class Seeded(Held):
         self._random = random.Random(seed)
 
     def on_quiet(self, final: bool = True) -> bool:
-        """Release one; false when none waits."""
+        """Release one answer; false if none waits."""
         waiting = sorted(a for a, gate in self.waiting.items() if not gate.done())
         if not waiting:
             return False
@@ -314,10 +315,10 @@ class Seeded(Held):
 
 
 class Late(Fake):
-    """A backend that takes its time on *clock*: *delay* seconds before each piece and the end.
+    """Answers on *clock*, with *delay* seconds before each piece and before the end.
 
-    In a run the clock is moved when no program can go on. ``present`` is how many calls it has now,
-    ``most`` how many it had at once; ``cancelled`` are the addresses of those that were broken off.
+    In a run the clock is moved when no program can go on. ``present`` is the number of its current
+    calls, ``most`` the largest number at once; ``cancelled`` are the addresses of cancelled calls.
     """
 
     def __init__(
@@ -333,7 +334,7 @@ class Late(Fake):
         self.cancelled: list[str] = []
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
-        """Answer *request* in time."""
+        """Answer *request* after the delay."""
         self.requests.append(request)
         self.present += 1
         self.most = max(self.most, self.present)
@@ -356,7 +357,7 @@ class Late(Fake):
         return self.end(request, answer)
 
     def on_quiet(self, final: bool = True) -> bool:
-        """Move the clock; false when nothing waits for it."""
+        """Move the clock; false if nothing waits for it."""
         return self.clock.advance()
 
 

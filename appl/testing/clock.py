@@ -1,7 +1,7 @@
 """Time that a test moves: delays, deadlines and waits between attempts without waiting for them.
 
-Invariant: the time of a ``VirtualClock`` moves only when nothing else can happen, to the next
-timer, so that what a test sees does not depend on how fast the machine is.
+Invariant: the time of a ``VirtualClock`` moves only when nothing else can happen, and then to the
+next timer. A test's result does not depend on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Alarm:
         self.action: Callable[[], None] | None = action
 
     def cancel(self) -> None:
-        """Have it not happen."""
+        """Cancel the timer."""
         self.action = None
 
 
@@ -43,7 +43,7 @@ class VirtualClock:
         return self._now
 
     def at(self, when: float, action: Callable[[], None]) -> _Alarm:
-        """Have *action* called when it is *when*."""
+        """Call *action* at the time *when*."""
         alarm = _Alarm(action)
         heapq.heappush(self._alarms, (max(when, self._now), next(self._numbers), alarm))
         return alarm
@@ -58,7 +58,7 @@ class VirtualClock:
             alarm.cancel()
 
     def advance(self) -> bool:
-        """Go to the next timer and have it happen; false when there is none."""
+        """Move to the next timer and run its action; false if there is none."""
         while self._alarms:
             when, _, alarm = heapq.heappop(self._alarms)
             if alarm.action is not None:

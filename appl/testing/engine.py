@@ -1,7 +1,7 @@
-"""An engine for tests of ``map(engine=…)``: workers that are threads, and die when told to.
+"""An engine for tests of ``map(engine=…)``: its workers are threads, which a test can kill.
 
-Invariant: what passes between driver and worker is bytes, as with a real engine; a worker that was
-lost sends nothing more.
+Invariant: driver and worker exchange bytes, as with a real engine. A lost worker sends nothing
+more.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _keys = itertools.count()
 class Threads:
     """An engine whose workers are threads of this process.
 
-    ``lose(worker)`` is called after each batch that number *worker* (from 0) has sent: true when it
-    dies now, with all that it has not sent. ``hired`` are the workers so far.
+    ``lose(worker)`` is called after each batch that worker number *worker* (from 0) has sent; if it
+    returns true, the worker dies now, with everything it has not sent. ``hired`` are the workers so
+    far.
     """
 
     def __init__(
@@ -43,22 +44,22 @@ class Threads:
         self.hired: list[Hand] = []
 
     def open(self) -> None:
-        """Nothing is needed."""
+        """Do nothing: threads need no preparation."""
 
     def close(self) -> None:
-        """Wait for the threads of those that were not lost; the others were told to stop."""
+        """Wait for the threads of workers that were not lost; lost ones were told to stop."""
         for hand in self.hired:
             hand.join()
 
     def hire(self, order: bytes, listener: Listener) -> Worker:
-        """One more thread."""
+        """Start one more thread."""
         hand = Hand(len(self.hired), order, listener, self._lose)
         self.hired.append(hand)
         return hand
 
     @staticmethod
     def dumps(value: Any) -> bytes:
-        """Pickled if that is possible, else kept here, as functions inside of tests are."""
+        """Pickle *value* if possible, otherwise keep it here, as for functions inside of tests."""
         try:
             return pickle.dumps(value)
         except Exception:
@@ -66,7 +67,7 @@ class Threads:
 
 
 class _Kept:
-    """A value that stays where it is."""
+    """A value that stays in this process."""
 
     def __init__(self, value: Any) -> None:
         self.key = next(_keys)
@@ -81,7 +82,7 @@ def _kept(key: int) -> Any:
 
 
 class Hand:
-    """One worker: a thread, of which nothing is heard any more once it was killed."""
+    """One worker: a thread, which is not listened to any more once it is killed."""
 
     def __init__(
         self, number: int, order: bytes, listener: Listener, lose: Callable[[int], bool]
@@ -103,12 +104,12 @@ class Hand:
                     self.kill()
 
     def tell(self, batch: bytes) -> None:
-        """What the driver sends."""
+        """Pass *batch* from the driver to the worker."""
         if not self.lost:
             self._station.receive(batch)
 
     def kill(self) -> None:
-        """Nothing more is heard of it; the thread ends by itself."""
+        """Drop everything the worker sends from now on; its thread ends by itself."""
         with self._lock:
             if self.lost:
                 return
@@ -117,19 +118,19 @@ class Hand:
         self._station.receive(pickle.dumps([("cancel",)]))
 
     def join(self) -> None:
-        """Wait for its end; of one that was lost nobody knows when that is."""
+        """Wait for the thread's end, unless the worker was lost: its end is not predictable."""
         if not self.lost:
             self._thread.join(10)
 
 
 class Made:
-    """A blueprint for tests: workers' runs with the backend that *make* returns."""
+    """Opens workers' runs in tests, with the backend that *make* returns."""
 
     def __init__(self, make: Callable[[], Backend], **options: Any) -> None:
         self._make, self._options = make, options
 
     def open(self, lender: Lender, instruments: list[Instrument], world: World) -> Made:
-        """A run that asks *lender* for leave, in *world*."""
+        """A run in *world* whose attempts *lender* permits."""
         options = {"instruments": instruments, "lender": lender, "world": world, **self._options}
         opened = Made(self._make)
         opened.run = Run(self._make(), **options)
@@ -138,4 +139,4 @@ class Made:
     run: Run
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: it holds no resources."""

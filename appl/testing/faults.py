@@ -1,4 +1,4 @@
-"""An HTTP server that fails as it is told: to test clients, and programs, against bad networks.
+"""An HTTP server that fails on demand, to test clients and programs against bad networks.
 
 A ``FaultServer`` answers like an OpenAI-compatible server (``/v1/chat/completions``) and like
 SGLang (``/generate``), streamed or not, on a free port of the loopback interface, from a thread
@@ -7,9 +7,9 @@ with a loop of its own. Before each answer it asks its script which fault to inj
     with FaultServer(drawn(seed=1, share=0.5)) as server:
         with running(OpenAI(base_url=server.openai_url)):
             assert ask("…") == server.answer("…")
-    assert set(server.answered.values()) == {1}          # nobody was answered twice
+    assert set(server.answered.values()) == {1}          # no call was answered twice
 
-Invariant: what it answers depends on the question alone, never on the clock; nothing sleeps.
+Invariant: an answer depends on the question alone, never on the clock; nothing sleeps.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Fault:
     """One way in which an HTTP server fails.
 
     It answers with *status*, *headers* and *body*; without a body, with the first *share* of the
-    right answer (0: not even a status line). Then it *ends*: as it should (``whole``), by closing
-    or resetting the connection, or not at all (``hang``). ``spoilt`` changes the right answer
-    itself: ``empty`` leaves out the choices, ``endless`` the finish reason, ``error`` puts an error
-    into it, ``cut`` ends a stream properly, but early. ``dated`` adds ``Retry-After`` as an HTTP
-    date that is now.
+    right answer (0: not even a status line). Then it *ends*: normally (``whole``), by closing or
+    resetting the connection, or not at all (``hang``). ``spoilt`` changes the right answer itself:
+    ``empty`` leaves out the choices, ``endless`` the finish reason, ``error`` puts an error into
+    it, ``cut`` ends a stream properly, but early. ``dated`` adds ``Retry-After`` as an HTTP date
+    that is now.
     """
 
     name: str
@@ -97,7 +97,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("slow head", share=0.0, ends="hang"),
     Fault("idle tokens", share=0.6, ends="hang"),
 )
-"""Every fault that a client may meet; after each of them the same request can be sent again."""
+"""Every fault that a client may meet; after each, the same request can be sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Ask:
 
     @property
     def streams(self) -> bool:
-        """Whether the answer is to be streamed."""
+        """True if the client wants a streamed answer."""
         return isinstance(self.data, dict) and bool(self.data.get("stream"))
 
 
@@ -131,19 +131,19 @@ def drawn(seed: int, share: float, faults: Iterable[Fault] = FAULTS) -> Script:
 
 
 def echo(question: str) -> str:
-    """The default answer: words that a digest of the question makes."""
+    """The default answer: words made of a digest of the question."""
     found = hashlib.blake2b(question.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     return f"the answer is {found[:8]} and {found[8:]}"
 
 
 class FaultServer:
-    """The server; *script* is asked for the fault of every request, by number: a list will do.
+    """The server; *script* gives the fault of every request by its number: a list will do.
 
     *answer* makes the text of an answer from the question. *outages* are numbers of requests at
-    which the server dies, all its connections with it; after *outage_s* seconds it is there again.
-    *model_path* is what SGLang's clients are told to take the tokenizer from, and *encode* makes
-    the ids that they are answered with. ``answered`` counts the whole answers that were sent, by
-    question, ``injected`` the faults, by name, ``connections`` those that were opened.
+    which the server dies with all its connections; after *outage_s* seconds it is back.
+    *model_path* is the path of the tokenizer that SGLang's clients get, and *encode* makes the ids
+    in their answers. ``answered`` counts the whole answers by question, ``injected`` the faults by
+    name, ``connections`` the opened connections.
     """
 
     def __init__(
@@ -172,12 +172,12 @@ class FaultServer:
 
     @property
     def url(self) -> str:
-        """Where it is, for SGLang's clients."""
+        """The server's URL for SGLang's clients."""
         return f"http://127.0.0.1:{self._port}"
 
     @property
     def openai_url(self) -> str:
-        """Where it is, as the ``base_url`` of OpenAI's clients."""
+        """The ``base_url`` for OpenAI's clients."""
         return f"{self.url}/v1"
 
     def __enter__(self) -> Self:
@@ -193,7 +193,7 @@ class FaultServer:
         self._loop.close()
 
     def kill(self) -> None:
-        """Die: stop to listen, and reset every connection."""
+        """Die: stop listening, and reset every connection."""
         asyncio.run_coroutine_threadsafe(_called(self._die), self._loop).result()
 
     def revive(self) -> None:
@@ -241,7 +241,7 @@ class FaultServer:
         link.send(*_reply(self, ask, fault))
 
     def _facts(self, path: str) -> Any:
-        """What the server says about itself."""
+        """The server's answer to questions about itself."""
         if path == "/v1/models":
             return {"object": "list", "data": [{"id": self.model, "object": "model"}]}
         if path in ("/model_info", "/get_model_info"):
@@ -263,7 +263,7 @@ def _listed(faults: Iterable[Fault | None]) -> Script:
 
 
 def _question(data: Any) -> str:
-    """What is asked, whatever the attempt: the last message, or the ids of the prompt."""
+    """The question, the same in every attempt: the last message, or the ids of the prompt."""
     if isinstance(data, dict) and data.get("messages"):
         content = data["messages"][-1].get("content")
         return content if isinstance(content, str) else json.dumps(content)
@@ -276,7 +276,7 @@ def _question(data: Any) -> str:
 
 
 def _reply(server: FaultServer, ask: Ask, fault: Fault | None) -> tuple[bytes, End]:
-    """The bytes to send, and what happens to the connection then."""
+    """The bytes to send, and the end of the connection."""
     if fault is not None and fault.body is not None:
         headers = dict(fault.headers)
         if fault.dated:
@@ -361,7 +361,7 @@ def _chat_stream(
 
 
 def _generate(server: FaultServer, ask: Ask, spoilt: str) -> bytes:
-    """SGLang's own interface, whose streams say the whole text every time."""
+    """SGLang's own interface, whose streams repeat the whole text every time."""
     text = server.answer(ask.question)
     if spoilt == "error":
         return _events([_ERROR], done=False) if ask.streams else _json(_ERROR)
@@ -427,7 +427,7 @@ class _Link(asyncio.Protocol):
             self._server._asked(self, method, path.partition("?")[0], headers, rest[:length])
 
     def send(self, data: bytes, ends: End) -> None:
-        """Send *data*, and end as told."""
+        """Send *data*, then end the connection as *ends* says."""
         if self._transport is None or self._transport.is_closing():
             return
         self._transport.write(data)
@@ -438,7 +438,7 @@ class _Link(asyncio.Protocol):
         self._hangs = ends != "whole"
 
     def reset(self) -> None:
-        """Break the connection off: the other side is told that it was reset."""
+        """Break the connection off, so that the other side sees a reset."""
         if self._transport is None:
             return
         linked = self._transport.get_extra_info("socket")

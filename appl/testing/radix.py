@@ -1,7 +1,7 @@
-"""A server with a prefix cache on a virtual clock: what prompts cost, and what is reused.
+"""A server with a prefix cache on a virtual clock: the cost of prompts, and their reuse.
 
-Invariant: a step computes prompts or makes one token of each answer; what the cache holds is never
-more than its room, and nothing that is being used is dropped.
+Invariant: a step computes prompts or makes one token of each answer. The cache never holds more
+than its room, and nothing in use is dropped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GLANCE_S = 0.001
 
 @dataclass(eq=False, slots=True)
 class _Asked:
-    """A request that waits or runs: its prompt, its answer to come, and how much of it is left."""
+    """A request that waits or runs: its prompt, its future answer, and the rest of it."""
 
     ids: list[int]
     blocks: list[int]
@@ -38,19 +38,20 @@ class _Asked:
 
     @property
     def tail(self) -> int:
-        """How many tokens come behind its last block."""
+        """The number of tokens after its last block."""
         return len(self.ids) % _BLOCK + len(self.answer)
 
 
 class RadixServer:
     """A backend that takes as long on *clock* as a server that keeps computed prefixes.
 
-    A word is a token, and an answer has as many as it may. Its cache holds *room* tokens; who came
-    first is computed first, in chunks of 8,192 tokens, and what was used least recently gives way.
-    *prefill* tokens of prompts are computed in a second; a step that makes one token of each answer
-    takes *step_s* and *each_s* for each of them (defaults: an 8B model on one H200). In a run the
-    clock is moved when no program can go on, and none of another run that asks this server.
-    ``computed`` counts the tokens that were not in the cache, ``steps`` those of decoding.
+    A word is a token, and an answer is as long as permitted. Its cache holds *room* tokens.
+    Requests are computed in their order, in chunks of 8,192 tokens, and the least recently used
+    tokens are dropped. *prefill* tokens of prompts are computed per second; a step that makes one
+    token of each answer takes *step_s*, and *each_s* for each of them (defaults: an 8B model on one
+    H200). In a run the clock is moved when no program can go on, and none of another run that uses
+    this server. ``computed`` counts the tokens that were not in the cache, ``steps`` those of
+    decoding.
     """
 
     def __init__(
@@ -86,18 +87,18 @@ class RadixServer:
         await self._ask(_ids(request.messages)[:tokens], [])
 
     async def complete(self, request: Request, emit: Emit | None = None) -> Response:
-        """Answer *request* with words that nobody else has."""
+        """Answer *request* with words that no other answer has."""
         words = [f"w{next(self._numbers)}" for _ in range(request.sampling.max_tokens or 1)]
         ids = _ids(request.messages)
         await self._ask(ids, list(map(hash, words)))
         return Response((Sample(" ".join(words), "stop"),), Usage(len(ids), len(words), None))
 
     def watched_by(self, programs: Programs) -> None:
-        """*programs* are those of one more run."""
+        """Add *programs*, those of one more run."""
         self._runs.append(programs)
 
     def on_quiet(self, final: bool = True) -> bool:
-        """Move the clock; false when nothing waits for it, or another run goes on."""
+        """Move the clock; false if nothing waits for it, or another run goes on."""
         rest = not final or all(run.rests for run in self._runs)
         if rest and self.clock.advance():
             return True
@@ -113,7 +114,7 @@ class RadixServer:
             run.look_soon()
 
     async def aclose(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: it holds no resources."""
 
     # -- as a server
 
@@ -142,7 +143,7 @@ class RadixServer:
             self._stepping = False
 
     def _admitted(self) -> tuple[int, list[_Asked]]:
-        """Who is computed next, and how many tokens of them are not in the cache."""
+        """The requests to compute next, and the number of their tokens outside of the cache."""
         tokens, found = 0, list[_Asked]()
         while self._waiting and tokens < _CHUNK:
             each = self._waiting[0]
@@ -162,7 +163,7 @@ class RadixServer:
         return tokens, found
 
     def _held_with(self, each: _Asked) -> int:
-        """How many tokens are being used if *each* is, too."""
+        """The number of tokens in use if *each* is added."""
         fresh = sum(block not in self._used for block in each.blocks)
         tails = sum(one.tail for one in (*self._running, each))
         return _BLOCK * (len(self._used) + fresh) + tails
@@ -208,7 +209,7 @@ def _ids(messages: Messages | None) -> list[int]:
 
 
 def _blocks(ids: Sequence[int]) -> list[int]:
-    """One number a block, for itself and everything before it."""
+    """One number per block, for itself and everything before it."""
     found, before = [], 0
     for at in range(0, len(ids) - _BLOCK + 1, _BLOCK):
         before = hash((before, *ids[at : at + _BLOCK]))

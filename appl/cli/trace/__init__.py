@@ -1,4 +1,4 @@
-"""``appl trace``: everything that is done with recorded runs, one module a command."""
+"""``appl trace``: all commands for recorded runs, one module per command."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _SECTIONS = {
 def command(_: Options) -> int:
     """Look at recorded runs, run them again, explain, compare, test, share and keep them.
 
-    Where a command takes RUN, that is a path, the beginning of a run's name, or last; most take the
-    last run when it is left out.
+    RUN is a path, the beginning of a run's name, or last; most commands take the last run by
+    default.
     """
     return need_command()

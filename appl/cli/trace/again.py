@@ -1,4 +1,4 @@
-"""The program of a recorded run, started once more inside whatever session is to answer it.
+"""The program of a recorded run, which can be started again inside another session.
 
 Invariant: the program of a run that is not one's own is started only with ``--trust``, and only if
 it lies below this folder or was named.
@@ -32,7 +32,7 @@ from appl.tracing import Trace
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a trace says was run: a function with its words, or a script.
+    """The program that a trace records: a function with its command line, or a script.
 
     ``words`` are the arguments of a script, which are not recorded.
     """
@@ -47,18 +47,18 @@ class Program:
 
     @property
     def target(self) -> Target:
-        """The function, as it is written on a command line."""
+        """The function as it is written on a command line."""
         return Target(self.file, self.function)
 
     @property
     def entry(self) -> sessions.Entry:
-        """How it was started, for the record of a new run."""
+        """The entry of the program, for the record of a new run."""
         kind: Any = self.kind
         function = self.function if self.kind == "cli" else None
         return sessions.Entry(kind, self.file, function, self.argv, self.argc)
 
     def run(self, opener: Callable[[], Session]) -> Any:
-        """Run it in the session that *opener* makes; its value."""
+        """Run the program in the session that *opener* makes, and return its value."""
         with sessions.hosted(opener):
             if self.kind == "cli":
                 function, values = self.bound()
@@ -67,14 +67,14 @@ class Program:
             return None
 
     def bound(self) -> tuple[Callable[..., Any], dict[str, Any]]:
-        """The function and its arguments, by name. Imports the program."""
+        """The function and its arguments by name. Imports the program."""
         function = load(self.target)
         prog = f"appl run {self.target.written}"
         values, _ = bind(function, list(self.argv), options(), prog)
         return function, values
 
     def _script(self) -> None:
-        """Run the file as ``python file.py`` does; its prints are the output."""
+        """Run the file as ``python file.py`` does; its output is what it prints."""
         before = sys.argv
         sys.argv = [self.file, *self.words]
         sys.path.insert(0, str(Path(self.file).parent))
@@ -85,7 +85,7 @@ class Program:
 
 
 def opened(given: Options) -> tuple[Trace, Program]:
-    """The run that a command was given, and its program. Raises ``UsageError``.
+    """The run that the command names, and its program. Raises ``UsageError``.
 
     Every command that starts a recorded program, or uses recorded answers, opens the run here.
     """
@@ -130,7 +130,7 @@ def _check_script(program: Program) -> None:
 
 
 def _entry(trace: Trace, program: str | None, trusted: bool) -> dict[str, Any]:
-    """What is to be started: *program* with the recorded arguments, or what was recorded."""
+    """The entry to start: *program* with the recorded arguments, or the recorded entry."""
     recorded = trace.header.get("entry")
     entry = recorded if isinstance(recorded, dict) else {}
     if program is not None:

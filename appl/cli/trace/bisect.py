@@ -1,6 +1,6 @@
-"""``appl trace bisect``: the first commit of a program that asks something else, for nothing.
+"""``appl trace bisect``: the first commit at which a program asks something else, for free.
 
-Invariant: the user's checkout, index and branches are left alone: commits are looked at in a work
+Invariant: the user's checkout, index and branches stay unchanged: commits are checked out in a work
 tree of their own, in a folder that is then removed.
 """
 
@@ -39,12 +39,12 @@ _SHORT = 10
 @option("--seconds", type=float, default=120.0, metavar="S", help="how long one replay may take")
 @parameters.as_json
 def command(given: Options) -> int:
-    """Find the commit since which a recorded program asks something else.
+    """Find the first commit at which a recorded program asks something else.
 
     Replays a recorded run with the program as it was at commits between a good and a bad one, and
     finds the first at which a prompt differs. No token is paid. The commits are checked out in a
-    folder of their own; the checkout is left alone. Packages that are installed are not those of
-    the commit.
+    folder of their own; your checkout stays unchanged. The installed packages are those of today,
+    not those of the commit.
     """
     with guarded(given.json) as failure:
         trace, program = opened(given)
@@ -69,13 +69,13 @@ def _no_good() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A git repository that is only read, but for the list of its work trees."""
+    """A git repository, which is only read except for the list of its work trees."""
 
     root: Path
 
     @classmethod
     def of(cls, folder: Path) -> Repository:
-        """The one that *folder* lies in. Raises ``UsageError``."""
+        """The repository that holds *folder*. Raises ``UsageError``."""
         try:
             found = cls(folder)._git("rev-parse", "--show-toplevel")
         except UsageError as error:
@@ -90,16 +90,16 @@ class Repository:
         )  # fmt: skip
 
     def contains(self, older: str, newer: str) -> bool:
-        """Whether *older* is an ancestor of *newer*."""
+        """True if *older* is an ancestor of *newer*."""
         return self._git("merge-base", older, newer, what="they have no past in common") == older
 
     def between(self, good: list[str], bad: str) -> list[str]:
-        """The commits that may be the first bad one; those that halve what is left come first."""
+        """The commits that may be the first bad one, those nearest to the middle first."""
         found = self._git("rev-list", "--bisect-all", bad, *(f"^{each}" for each in good))
         return [line.split()[0] for line in found.splitlines()]
 
     def about(self, commit: str) -> dict[str, str]:
-        """Who made *commit*, when, and what it is called."""
+        """Author, date and subject of *commit*."""
         text = self._git("show", "--no-patch", "--format=%H%n%an%n%aI%n%s", commit)
         return dict(zip(("commit", "author", "date", "subject"), text.split("\n"), strict=False))
 
@@ -139,7 +139,7 @@ class Repository:
 
 @dataclass(slots=True)
 class Trial:
-    """Replays of one run with the program of several commits; ``tested`` are their verdicts."""
+    """Replays of one run with the program at several commits; ``tested`` has their verdicts."""
 
     repository: Repository
     tree: Path
@@ -151,7 +151,7 @@ class Trial:
     told: dict[str, str] = field(default_factory=dict)
 
     def verdict(self, commit: str) -> str:
-        """``good`` (the same prompts), ``bad`` (others), or ``skipped`` (it cannot be run)."""
+        """``good`` (the same prompts), ``bad`` (other prompts), or ``skipped`` (it cannot run)."""
         if commit not in self.tested:
             root = self.repository.root
             self.repository.check_out(commit, self.tree)
@@ -178,7 +178,7 @@ class Trial:
 
 
 def _first_bad(trial: Trial, good: str, bad: str) -> list[str]:
-    """The commits that may be the first bad one: one, or those that could not be told apart."""
+    """The candidates for the first bad commit: one, or several if some could not be tested."""
     if good == bad or not trial.repository.contains(good, bad):
         raise UsageError(f"{good[:_SHORT]} is not among the commits before {bad[:_SHORT]}")
     for commit, wanted, word in ((good, "good", "--good"), (bad, "bad", "--bad")):

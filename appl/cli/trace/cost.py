@@ -1,6 +1,6 @@
-"""``appl trace cost``: what a run cost, in four kinds that are never added up.
+"""``appl trace cost``: the cost of a run, in four kinds that are never added up.
 
-Invariant: only reads; amounts are integers in millionths, and what nobody says is not 0.
+Invariant: traces are only read. Amounts are integers in millionths; an unknown amount is not 0.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
 def command(given: Options) -> int:
     """Show what a run cost, by model, function or source line.
 
-    Shows tokens and money in four kinds: spent (failed attempts that said what they used
-    included), reused (what answers of an earlier run had cost), in doubt (at most, for attempts of
-    which nobody heard more: what a budget reserves for them) and estimated (answers that do not say
-    what they used). A + after a number of tokens means that some calls do not say theirs. A cost
-    that nobody knows is unknown, and a sum that lacks one is 'at least' the rest.
+    Shows tokens and money in four kinds: spent (including failed attempts that reported their use),
+    reused (the cost of answers taken from an earlier run), in doubt (an upper bound for attempts
+    whose end is unknown: what a budget reserves for them) and estimated (for answers that do not
+    report their use). A + after a number of tokens means that some calls do not report theirs. An
+    unknown cost is shown as unknown, and a sum that lacks one as 'at least' the rest.
     """
     with guarded(given.json) as failure:
         costs = importlib.import_module("appl.tracing.explaining.costs")
@@ -64,7 +64,7 @@ def command(given: Options) -> int:
 
 
 def _spent(run: Passes, by: str, costs: Any) -> tuple[Costs, dict[str, Costs]]:
-    """The costs of the run, and of its parts; prompts are read only where one is estimated."""
+    """The costs of the run, and of its parts; prompts are read only if one must be estimated."""
     terms = costs.terms_of(run.trace.header)
     whole, groups = _summed(run.records(prompts=False), _KEYS[by], terms, costs)
     if not whole.estimated.calls and not whole.in_doubt.calls:
@@ -111,7 +111,7 @@ def _weight(costs: Costs) -> tuple[int, int]:
 
 
 def _table(by: str, groups: dict[str, Costs], costs: Any) -> list[str]:
-    """A row for each kind that a group has: amounts of different kinds are not one number."""
+    """The table of costs: a row for each kind of each group, as kinds are never added up."""
     head = (by.upper(), "CALLS", "KIND", "PROMPT", "CACHED", "ANSWER", "COST")
     rows = [head]
     for key, group in groups.items():

@@ -1,6 +1,6 @@
-"""``appl trace critical``: what a run's end waited for, and which waits the data did not need.
+"""``appl trace critical``: the critical path of a run, and waits that the data did not need.
 
-Invariant: only reads.
+Invariant: traces are only read.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _MEANS = {
 def command(given: Options) -> int:
     """Show the critical path of a run, and waits that the data did not need.
 
-    Follows what the end of a run waited for back to its begin: only what lies on this path makes
-    the run shorter when it gets faster. Calls that began only after an answer was there that their
-    prompt does not hold are listed with how long the run would have taken if both had been asked at
-    once; the program may need the answer all the same, to decide what to do.
+    Follows the chain of waits from the end of a run back to its begin: the run gets shorter only if
+    something on this path gets faster. Also lists calls that began only after an answer that their
+    prompt does not hold, and how long the run would have taken if both had been asked at once. The
+    program may still need that answer, to decide what to do.
     """
     with guarded(given.json) as failure:
         module = importlib.import_module("appl.tracing.explaining.critical")
@@ -103,7 +103,7 @@ def _waits(found: Critical) -> Iterator[str]:
 
 
 def advice(found: Critical) -> Iterator[str]:
-    """For each function whose calls began one after another, what that cost and what to write."""
+    """For each function whose calls began one after another, the time lost and what to write."""
     groups: dict[str, list[int]] = {}
     for wait in found.waits:
         name = _repeated(wait.address, wait.after)
@@ -118,7 +118,7 @@ def advice(found: Critical) -> Iterator[str]:
 
 
 def _repeated(address: str, after: str) -> str:
-    """The prompt function that both calls stand in, in two calls of it beside each other."""
+    """The prompt function that both calls belong to, in two neighbouring calls of it."""
     for one, other in zip(address.split("/")[1:-1], after.split("/")[1:-1], strict=False):
         if one != other:
             name = one.rpartition(".")[0]

@@ -1,6 +1,6 @@
-"""``appl trace diff``: what differs between two runs, first causes first.
+"""``appl trace diff``: the differences between two runs, first causes first.
 
-Invariant: only reads; the exit code says whether anything differs, and tells that from a failure.
+Invariant: traces are only read. The exit code distinguishes equal, different and failed.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ _VERBS = {"changed": "changed", "added": "only in B", "removed": "only in A", "m
 def command(given: Options) -> int:
     """Show what differs between two runs, first causes first.
 
-    Calls are aligned by their addresses, and what differs is told in the order in which it came
-    about. A call whose prompt differs only where it holds another call's answer is listed as a
+    Calls are aligned by their addresses, and differences are listed in the order in which they came
+    about. A call whose prompt differs only because it holds another call's answer is listed as a
     consequence of that call.
     """
     differs = False

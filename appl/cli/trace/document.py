@@ -1,7 +1,8 @@
 """A whole run, or a call, as one JSON document, written while it is read.
 
-Invariant: of a run, one call, scope, … a line, and none of them is kept; a run that turns out to be
-damaged, or says far more than its file is long, ends the document where it is, and is a failure.
+Invariant: a run's calls, scopes and so on are written one per line, and none of them is kept in
+memory. A damaged run, or one whose text is far larger than its file, ends the document early, and
+the command fails.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _PIECE, _KEPT = 1 << 16, 1 << 24  # characters: of what is written at once, and 
 def write(path: Path, salvage: bool, begins: Callable[[], None], most: int = 0) -> None:
     """Print the run at *path*; *begins* is called before anything is written.
 
-    *most* is how many characters it may be, when 4 GiB and 1,000 times the file is not what is
-    wanted. Raises ``TraceError``.
+    *most* is the largest number of characters; the default is 4 GiB or 1,000 times the file. Raises
+    ``TraceError``.
     """
     with Passes(path, salvage=salvage) as run:
         for text in gathered(_document(run), Written(run.size, most)):
@@ -50,7 +51,7 @@ def _indented(name: str, items: Iterable[object]) -> Iterator[str]:
 
 
 def gathered(pieces: Iterable[str], written: Written) -> Iterator[str]:
-    """*pieces* in larger ones, as long as they may be *written*. Raises ``TraceCorrupt``."""
+    """Join *pieces* into larger ones, within the limit of *written*. Raises ``TraceCorrupt``."""
     held: list[str] = []
     size = 0
     for piece in pieces:
@@ -114,7 +115,7 @@ def _call(call: Call, texts: _Texts) -> Iterator[str]:
 
 
 class _Texts:
-    """Messages as JSON; those that were said lately are at hand, as the next call says them too."""
+    """Messages as JSON, with a cache of recent ones, as the next call usually repeats them."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Message, str]] = {}

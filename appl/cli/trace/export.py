@@ -1,7 +1,7 @@
 """``appl trace export``: a recorded run in the form of other tools, or sent to them.
 
-Invariant: texts leave the trace only where they were asked for, or where the form is for reading
-them (Markdown, JSON lines); keys come from the environment alone.
+Invariant: texts leave the trace only on request, or in forms that are for reading them (Markdown,
+JSON lines). Keys come from the environment alone.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _FORMS = ("otel_file", "chrome", "jsonl", "markdown")
 @switch("--salvage", help="export what is before the damage")
 @parameters.as_json
 def command(given: Options) -> int:
-    """Write or send a run in the form of other tools, several at once if wanted."""
+    """Write or send a run in the form of other tools, in several forms at once if you like."""
     with guarded(given.json) as failure:
         wanted = [form for form in _FORMS if getattr(given, form)]
         if not wanted and not given.otel and not given.html:
@@ -90,7 +90,7 @@ def command(given: Options) -> int:
 
 
 def _check_sending(given: Options) -> None:
-    """Raise ``UsageError`` for options of ``--otel`` that are given without it, or cannot be."""
+    """Raise ``UsageError`` for wrong values of ``--otel``'s options, or if it is missing."""
     if not given.otel and (given.from_start or given.deadline is not None):
         word = "--from-start" if given.from_start else "--deadline"
         raise UsageError(f"{word} is for spans that are sent: give it with --otel URL")
@@ -99,7 +99,7 @@ def _check_sending(given: Options) -> None:
 
 
 class _Sending:
-    """Spans on their way to a collector, with a bar on a terminal and a closing line."""
+    """The transfer of spans to a collector, with a bar on a terminal and a closing line."""
 
     def __init__(self, trace_id: bytes, given: Options) -> None:
         delivery = importlib.import_module("appl.tracing.exporting.delivery")  # for this form only
@@ -120,7 +120,7 @@ class _Sending:
         self.delivery: Delivery = self._courier.delivery
 
     def send(self, spans: Spans) -> bool:
-        """Send *spans*; whether it can go on. What was sent is said when it is interrupted."""
+        """Send *spans*; true if more can be sent. An interruption reports what was sent."""
         try:
             with self._bar or contextlib.nullcontext():
                 self._courier.deliver(spans)
@@ -131,7 +131,7 @@ class _Sending:
         return self.delivery.stopped is None
 
     def close(self) -> None:
-        """Say how far it came."""
+        """Report how much was sent."""
         if self.delivery.stopped is None:
             self._checkpoint.clear()
         if self._json:
@@ -145,7 +145,7 @@ class _Sending:
         return f"{again} to go on" if self._checkpoint.kept else f"{again} to start anew"
 
     def facts(self) -> dict[str, Any]:
-        """What ``--json`` says about it."""
+        """The result for ``--json``."""
         sent = self.delivery
         arrived, calls = sent.first_calls()
         return {
@@ -157,11 +157,11 @@ class _Sending:
 
 
 def _unwatched(delivery: Delivery) -> None:
-    """Nobody looks."""
+    """Show no progress."""
 
 
 class _Bar:
-    """A bar of ``rich`` on stderr, with what the export waits for."""
+    """A progress bar of ``rich`` on stderr, with the reason for waiting."""
 
     def __init__(self) -> None:
         progress: Any = importlib.import_module("rich.progress")
@@ -233,7 +233,7 @@ def _lines(trace: Trace, form: str, given: Options) -> Iterable[str]:
 
 
 def _otlp_lines(trace: Trace, given: Options) -> Iterator[str]:
-    """One export request a line, as a collector's file receiver reads them."""
+    """One export request per line, in the format of a collector's file receiver."""
     otlp = importlib.import_module("appl.tracing.exporting.otlp")
     spans = importlib.import_module("appl.tracing.exporting.spans")
     every = spans.spans_of(trace, content=given.content, inference=given.openinference)

@@ -1,7 +1,7 @@
 """``appl trace export-test``: a recorded run as a test that passes, and its tape.
 
-Invariant: what is written was run before, answered from the same trace, and holds no secret of the
-environment; files that are there already are left alone.
+Invariant: the program of the test ran before, answered from the same trace, and the test holds no
+secret of the environment. Existing files stay unchanged.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def command(given: Options) -> int:
     """Write a test that a recorded run answers.
 
     The pytest test runs the recorded program with its recorded arguments; the tape that answers it
-    is written beside it, in tapes/. The program is run once, answered from the trace, to see what
-    it returns. The arguments of a script are not recorded; give them after --.
+    is written beside it, in tapes/. The program is run once, answered from the trace, to get its
+    value. The arguments of a script are not recorded; give them after --.
     """
     with guarded(given.json) as failure:
         trace, program = opened(given)
@@ -73,7 +73,7 @@ def command(given: Options) -> int:
 
 @contextlib.contextmanager
 def _noted(trace: Trace) -> Iterator[None]:
-    """Has a failure of the program tell that there is no test for it."""
+    """Add to a failure of the program the note that no test is written."""
     try:
         yield
     except Exception as error:
@@ -150,7 +150,7 @@ def _lines(program: Program, test: str, file: Path, trace: Trace, value: Any) ->
 
 
 def _imports(program: Program, file: Path) -> Iterator[str]:
-    """The lines that make the program's function known."""
+    """The lines that import the program's function."""
     top = program.function.partition(".")[0]
     if program.kind == "script":
         yield from ("import runpy", *(["import sys"] if program.words else []))
@@ -179,7 +179,7 @@ def _path(program: Program, file: Path) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """*value* as it can be written down and compared with; ``None`` when it cannot be."""
+    """*value* as a literal to compare with; ``None`` if it has none."""
     if isinstance(value, str):
         value = str(value)
     return value if value is not None and _is_literal(value) else None

@@ -1,6 +1,6 @@
-"""``appl trace fuzz``: a recorded run under other orders and with faults, for nothing.
+"""``appl trace fuzz``: a recorded run under other orders and with faults, for free.
 
-Invariant: nothing is asked live, no tool runs; each run is told by its seed and repeats with it.
+Invariant: nothing is asked live and no tool runs. A seed determines its run.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _REPLAYS = ("usual causes", "next:", "same:", "nearest")  # what is said of repl
 
 @dataclass(slots=True)
 class Finding:
-    """What one seed brought to light. ``kind`` is ``order``, ``fault`` or ``unhandled``.
+    """The finding of one seed. ``kind`` is ``order``, ``fault`` or ``unhandled``.
 
-    ``unhandled`` is a fault that lasts and ends the program with that very error.
+    ``unhandled`` is a lasting fault that ends the program with that very error.
     """
 
     plan: Plan
@@ -77,7 +77,7 @@ class Finding:
 @parameters.another_program
 @parameters.as_json
 def command(given: Options) -> int:
-    """Try a recorded run with other orders and with faults, for nothing.
+    """Try a recorded run with other orders and with faults, for free.
 
     Runs a recorded program many times, answered from its trace: with answers and timers in other
     orders (even seeds), and with faults of the backend at one call (odd seeds: a 429, a timeout, a
@@ -108,7 +108,7 @@ def command(given: Options) -> int:
 
 
 def _plans(trace: Trace, given: Options) -> list[Plan]:
-    """What is tried. Raises ``UsageError``."""
+    """The plans to try. Raises ``UsageError``."""
     if given.fault is None:
         if given.call is not None:
             raise UsageError("--call says where a fault is: write which, with --fault KIND")
@@ -125,7 +125,7 @@ def _plans(trace: Trace, given: Options) -> list[Plan]:
 
 
 def _key(found: Finding) -> tuple[str, ...]:
-    """What is told once: an order by the prompt, a lasting fault by its kind."""
+    """The identity of a finding: an order by its prompt, a lasting fault by its kind."""
     where = found.address if found.kind != "unhandled" else ""
     return found.kind, where, found.plan.fault or "", "" if where else found.text.split(" at ")[0]
 
@@ -157,7 +157,7 @@ def _seeds(found: Finding) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What the program prints is not shown, and the path of its imports does not grow."""
+    """Hide what the program prints, and restore the path of imports afterwards."""
     path = list(sys.path)
     try:
         with to_stderr(True), contextlib.redirect_stderr(io.StringIO()):
@@ -223,7 +223,7 @@ def _of_fault(
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether it is the backend's error that came out, alone or with those of its siblings."""
+    """True if *error* is the backend's own, alone or with those of its siblings."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_is_ours, error.exceptions))
     return isinstance(error, ApplError)

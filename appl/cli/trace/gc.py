@@ -1,6 +1,6 @@
-"""``appl trace gc`` and ``appl trace keep``: how many recorded runs stay, and which in any case.
+"""``appl trace gc`` and ``appl trace keep``: limits on recorded runs, and exceptions to them.
 
-Invariant: nothing goes without a limit that the user gave; runs that are running, marked or
+Invariant: nothing is removed without a limit that the user gave. Runs that are running, marked or
 imported stay.
 """
 
@@ -34,8 +34,8 @@ T = TypeVar("T")
 def gc(given: Options) -> int:
     """Remove the oldest runs beyond an age, a number or a size.
 
-    The limits default to the settings keep_age, keep_runs, keep_size and keep_failed. Runs that
-    are running, imported, or marked by `appl trace keep` stay.
+    The limits default to the settings keep_age, keep_runs, keep_size and keep_failed. Runs that are
+    running, imported, or marked by `appl trace keep` stay.
     """
     with guarded(given.json) as failure:
         config = load()

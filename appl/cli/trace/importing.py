@@ -1,6 +1,6 @@
 """``appl trace import``: a trace from somewhere else, to be read and compared.
 
-Invariant: it is checked whole before it is kept, and nothing is started because of it.
+Invariant: the whole trace is checked before it is kept, and nothing in it is started.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from appl.tracing.keeping.run_import import take_in
 @switch("--salvage", help="take what is before the damage")
 @parameters.as_json
 def command(given: Options) -> int:
-    """Take in a trace from somewhere else.
+    """Import a trace from somewhere else.
 
-    It is checked and copied into the folder `imported`, where it can be shown, compared and
-    exported. What runs a program because of it asks for --trust.
+    The trace is checked and copied into the folder `imported`, where it can be shown, compared and
+    exported. Commands that run a program because of it ask for --trust.
     """
     with guarded(given.json) as failure:
         home, owner = load().home, new_owner() if given.trust else None

@@ -1,6 +1,6 @@
-"""``appl trace ls``: which runs are recorded.
+"""``appl trace ls``: the list of recorded runs.
 
-Invariant: the traces are only read; what cannot be read is listed with its error.
+Invariant: traces are only read; an unreadable one is listed with its error.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ T = TypeVar("T")
 def command(given: Options) -> int:
     """List the recorded runs, newest first.
 
-    WORDs must all be in the names of run, program and models. TIME is a length (2h, 3d) before
-    now, or a date (2026-01-31, UTC).
+    WORDs must all be in the names of run, program and models. TIME is a length (2h, 3d) before now,
+    or a date (2026-01-31, UTC).
     """
     with guarded(given.json) as failure:
         home = load().home
@@ -99,7 +99,7 @@ Column = tuple[str, Callable[[RunRow], str]]
 
 
 def _table(runs: list[RunRow], order: str) -> list[tuple[str, ...]]:
-    """The rows with a heading; what costs or sizes are shown where there is something to show."""
+    """The rows with a heading; costs or sizes are shown only if there is something to show."""
     shown: list[Column] = [
         ("RUN", lambda row: row.name),
         ("STATE", _state),

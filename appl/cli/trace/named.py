@@ -1,6 +1,6 @@
-"""The trace that a RUN on a command line means.
+"""The trace that RUN names on a command line.
 
-Invariant: only reads.
+Invariant: traces are only read.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from appl.tracing.format.block import MAGIC
 from appl.tracing.format.store import regular_file
 
 _BEGINS = MAGIC[:-1]
-"""Of every version of the format."""
+"""The first bytes of every version of the format."""
 
 
 def run_path(name: str) -> Path:
-    """The trace that RUN means, in the configured home. Raises ``NotATrace``."""
+    """The trace that RUN names, in the configured home. Raises ``NotATrace``."""
     path = resolve(name, load().home)
     need_trace(path)
     return path
 
 
 def need_trace(path: Path) -> None:
-    """Raises ``NotATrace``, with its name, for a file that begins like no trace and no tape."""
+    """Raise ``NotATrace``, with the file's name, unless it begins like a trace or a tape."""
     with regular_file(path) as file:
         begins = file.read(len(_BEGINS))
     if begins[:1] != b"{" and not _BEGINS.startswith(begins):

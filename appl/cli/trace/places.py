@@ -1,6 +1,6 @@
-"""How commands of ``appl trace`` write source lines, times and money.
+"""The form of source lines, times and money in the commands of ``appl trace``.
 
-Invariant: text only; nothing is read but the working directory.
+Invariant: these functions make text and read nothing but the working directory.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from appl.session import shown
 
 
 def place(where: str) -> str:
-    """A source line ``file:line``, its file from here when it lies below; an empty one stays so."""
+    """The source line *where*, relative to the working directory if it lies below it."""
     file, _, line = where.rpartition(":")
     return f"{shown(Path(file))}:{line}" if file else where
 
 
 def seconds(microseconds: float | None) -> str:
-    """A time for a human: in seconds, with more digits where it is short."""
+    """A time for a human in seconds, with more digits if it is short."""
     if microseconds is None:
         return "-"
     value = microseconds / 1e6

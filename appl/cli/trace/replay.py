@@ -1,7 +1,7 @@
-"""``appl trace replay``: the recorded program once more, answered from its trace.
+"""``appl trace replay``: run the recorded program again, answered from its trace.
 
-Invariant: no backend is made, so that nothing can be asked live; what differs is an error that says
-what and where.
+Invariant: no backend is made, so nothing can be asked live. A difference is an error that says what
+differs and where.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def command(given: Options) -> int:
 
 
 def _note_changes(trace: Trace) -> None:
-    """Say which files of the program are not what they were; that is no error by itself."""
+    """Report files of the program that changed, which is no error by itself."""
     recorded = trace.header.get("programs")
     entry = trace.header.get("entry")
     file = entry.get("file") if isinstance(entry, dict) else None

@@ -1,6 +1,7 @@
-"""``appl trace rerun``: a program runs again after an edit, and only what differs is asked.
+"""``appl trace rerun``: run a program again after an edit, and ask only what differs.
 
-Invariant: the earlier run is only read; what is asked, and what was there, is a run of its own.
+Invariant: the earlier run is only read. The new one is a run of its own, with its answers old and
+new.
 """
 
 from __future__ import annotations
@@ -63,10 +64,10 @@ _WIDTH = 200
 def command(given: Options) -> int:
     """Run an edited program again, and ask only what differs.
 
-    A call that asks what was asked before gets the recorded answer: at its place, else in its
-    frame, else anywhere; the others are asked. The run gets a trace of its own. CALL is an address
-    as `appl trace show` prints it, or a pattern with * and ?. The arguments of a script are not
-    recorded; give them after --.
+    A call with the same content as a recorded one gets the recorded answer: first of its place,
+    then of its frame, then of the whole run. The others are asked. The run gets a trace of its own.
+    CALL is an address as `appl trace show` prints it, or a pattern with * and ?. The arguments of a
+    script are not recorded; give them after --.
     """
     with guarded(given.json) as failure:
         trace, program = again.opened(given)

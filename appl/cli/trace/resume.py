@@ -1,6 +1,6 @@
-"""``appl trace resume``: a run that was broken off goes on where it was.
+"""``appl trace resume``: continue a run that was broken off.
 
-Invariant: what is recorded is not asked again; what is asked is added to the same trace.
+Invariant: recorded answers are not asked for again; new ones are added to the same trace.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from appl.tracing.replaying.resumer import Resumer
 @parameters.as_json
 @parameters.quiet
 def command(given: Options) -> int:
-    """Go on with a run that was broken off.
+    """Continue a run that was broken off.
 
-    The program runs again, answered from its trace as far as that goes; then the rest is asked,
-    and recorded in the same trace. This is for runs that crashed, were interrupted, or stopped at
-    a budget or an outage. The settings are the recorded ones; keys, limits and budgets are those
-    of now. The arguments of a script are not recorded; give them after --.
+    The program runs again, answered from its trace as far as that goes; then the rest is asked, and
+    recorded in the same trace. This is for runs that crashed, were interrupted, or stopped at a
+    budget or an outage. The settings are the recorded ones; keys, limits and budgets are the
+    present ones. The arguments of a script are not recorded; give them after --.
     """
     with guarded(given.json) as failure:
         overrides = settings_of(given)
@@ -72,7 +72,7 @@ def _opened(
 
 
 def there(resumer: Resumer) -> str:
-    """How much of the run is recorded."""
+    """The number of recorded calls, of all calls of the run."""
     ended = len(resumer.unasked())
     every = len(resumer.trace.calls) + len(resumer.trace.tools)
     return f"{ended} of {every} calls are there"

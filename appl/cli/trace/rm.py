@@ -1,4 +1,4 @@
-"""``appl trace rm`` and ``appl trace shred``: recorded runs go, for good.
+"""``appl trace rm`` and ``appl trace shred``: remove recorded runs for good.
 
 Invariant: a run that is being written or read stays, and so does every file that is no trace.
 """
@@ -25,7 +25,7 @@ from appl.tracing.keeping import index, side_files
 def rm(given: Options) -> int:
     """Remove recorded runs.
 
-    The key of a private run goes with it. You are asked first, unless --yes is given.
+    The key of a private run is removed with it. You are asked first, unless --yes is given.
     """
     return _each(given, "remove", _removed)
 
@@ -37,7 +37,7 @@ def rm(given: Options) -> int:
 def shred(given: Options) -> int:
     """Overwrite recorded runs and their keys, and remove them.
 
-    The keys of private runs go first, and with a key the recorded answers. Says what overwriting
+    The keys of private runs go first, and with a key the recorded answers. Reports what overwriting
     cannot promise on this file system.
     """
     return _each(given, "shred", _shredded)

@@ -1,6 +1,6 @@
-"""What the commands that change recorded runs have in common: which runs, and whether to go on.
+"""The selection of runs for commands that change them, and the user's consent.
 
-Invariant: nothing is done that was not confirmed.
+Invariant: nothing is done without consent.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from appl.tracing import resolve
 
 
 def run_paths(names: Iterable[str]) -> list[Path]:
-    """The traces that the names mean, each once. Raises ``NotATrace``."""
+    """The traces with these names, each once. Raises ``NotATrace``."""
     home = load().home
     return list(dict.fromkeys(resolve(name, home) for name in names))
 
 
 def confirmed(given: Options, what: str, paths: list[Path]) -> bool:
-    """Whether the user wants *what* done to *paths*. Raises ``UsageError`` if nobody can be asked.
+    """True if the user wants *what* done to *paths*, which are listed first.
 
-    What is to be done is told first.
+    Raises ``UsageError`` if nobody can be asked.
     """
     need_somebody(given, what)
     for path in paths if not given.yes else ():

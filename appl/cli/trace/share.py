@@ -1,6 +1,6 @@
 """``appl trace share``: one redacted file of a run, for a stranger.
 
-Invariant: texts are in it only where that was asked for.
+Invariant: it holds texts only on request.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def command(given: Options) -> int:
     """Write one redacted file of a run, to be given away.
 
     It holds calls, times, tokens, costs, models and names of functions, without any text, path,
-    host or argument. With --content, it holds prompts and answers too, without known secrets and
-    what looks like a key.
+    host or argument. With --content, it also holds prompts and answers, without known secrets and
+    without texts that look like a key.
     """
     with guarded(given.json) as failure:
         source = run_path(given.run)

@@ -1,6 +1,6 @@
-"""``appl trace show``: what was recorded, for a human or as JSON.
+"""``appl trace show``: a recorded run for a human or as JSON.
 
-Invariant: only reads. Text of a trace reaches the terminal through ``term_safe`` alone.
+Invariant: traces are only read. Text of a trace reaches the terminal only through ``term_safe``.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ _MOST, _HINTED = 200, 10_000
 def command(given: Options) -> int:
     """Show a run, or one of its calls.
 
-    A run is shown as the tree of its functions and calls, with time, tokens, cost and source lines;
-    a call with its whole prompt, and where each part of it comes from: the line that said it, or
+    A run is shown as the tree of its functions and calls, with time, tokens, cost and source lines.
+    A call is shown with its whole prompt and the origin of each part: the line that wrote it, or
     the call whose answer it is.
     """
     with guarded(given.json) as failure:
@@ -183,7 +183,7 @@ def _sums(totals: dict[str, Any]) -> str:
 
 
 def outcome(call: Call | ToolUse) -> str:
-    """What came of a call, on one line."""
+    """The outcome of a call, on one line."""
     return _outcome(call) if isinstance(call, Call) else _tool_outcome(call)
 
 
@@ -208,13 +208,13 @@ def _outcome(call: Call) -> str:
 
 
 def _source(call: Call) -> str:
-    """Who answered in place of a backend."""
+    """The source of an answer that did not come from a backend."""
     of = f" from {call.of}" if call.of and call.of != call.address else ""
     return f"{call.source}{of}"
 
 
 def _reused(call: Call) -> str:
-    """How much of the answer a cache gave."""
+    """The share of the answer that came from a cache."""
     assert call.response is not None
     count, of = call.response.reused, len(call.response.samples)
     return "reused" if count == of else f"{count} of {of} reused"
@@ -281,12 +281,12 @@ def _times(call: Call) -> Iterator[str]:
 
 
 def _origin(span: Span) -> str:
-    """What said a part of a prompt: a call, or a source line."""
+    """The origin of a part of a prompt: a call, or a source line."""
     return term_safe(span.call or place(span.where)) or "?"
 
 
 def _with_origins(text: str, spans: list[Span]) -> Iterator[str]:
-    """The text with its origins before it: ``|`` begins a line, ``>`` goes on in one."""
+    """The text with an origin before each line: ``|`` begins a line, ``>`` continues one."""
     names = [_origin(span) for span in spans]
     width = min(max(map(len, names)), _ORIGIN)
     begins = True
@@ -303,7 +303,7 @@ def _with_origins(text: str, spans: list[Span]) -> Iterator[str]:
 
 
 def _who(head: Mapping[str, Any]) -> str:
-    """Who answers where a call says nothing else; a model elsewhere names its backend itself."""
+    """The default model; a model of another backend is named with its backend."""
     backend, model = str(head.get("backend") or "?"), str(head.get("model") or "?")
     others = {*(head.get("places") or ()), *(head.get("backends") or ())} - {backend}
     first, slash, rest = model.partition("/")
@@ -346,7 +346,7 @@ def _chunks(call: Call) -> str:
 
 
 def _speaker(message: Message) -> str:
-    """The role, with what tells its messages apart."""
+    """The role of a message, with its name and the call that it answers."""
     of = f", answers {message.tool_call_id}" if message.tool_call_id else ""
     failed = ", failed" if message.has_error else ""
     name = f" {message.name}" if message.name else ""

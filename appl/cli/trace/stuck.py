@@ -1,6 +1,6 @@
-"""``appl trace stuck``: what a running program waits for, or what a crashed one waited for.
+"""``appl trace stuck``: the calls that a running, or a crashed, program waits for.
 
-Invariant: only reads, also while the run is being written; nothing is asked of the run itself.
+Invariant: traces are only read, also while the run writes them; the run itself is not contacted.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _MOST, _WIDTH = 20, 100
 def command(given: Options) -> int:
     """Show what a running program waits for, read from its growing trace.
 
-    Shows which calls and tools of a run are under way, for how long, what became of their attempts,
-    and when the program was last told something. A run that ended shows what was under way then.
-    `appl ctl` asks a live run itself.
+    Shows which calls and tools of a run are in progress, for how long, the results of their
+    attempts, and when the program last received something. For a run that ended, it shows what was
+    in progress then. `appl ctl` contacts a live run itself.
     """
     with guarded(given.json) as failure:
         summary = importlib.import_module("appl.tracing.reading.summaries")

@@ -1,7 +1,7 @@
-"""A run as a tree: its functions with what they took together, and their calls.
+"""A run as a tree: its functions with their totals, and their calls.
 
-Invariant: text of a trace is made safe before it becomes a cell; a function of which only one call
-is shown stands on the same line as that call.
+Invariant: text of a trace is made safe before it becomes a cell. A function with only one shown
+call is on the same line as that call.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Row = tuple[str, ...]
 
 @dataclass(slots=True)
 class _Node:
-    """A part of an address, with what is below it; ``call`` is what happened there itself."""
+    """A part of an address, with the parts below it; ``call`` is the call at this very address."""
 
     call: Call | ToolUse | None = None
     below: dict[str, _Node] = field(default_factory=dict)
 
 
 def lines(found: Summary, outcome: Outcome) -> list[str]:
-    """The rows of *found* as a tree; *outcome* says what came of a call."""
+    """The rows of *found* as a tree; *outcome* describes the outcome of a call."""
     root = _Node()
     for call in found.rows:
         node = root
@@ -115,7 +115,7 @@ def _spent(total: Sum) -> str:
 
 
 def _without_empty(rows: list[Row]) -> list[Row]:
-    """*rows* without the columns, of those about tokens and cost, that say nothing."""
+    """*rows* without those columns about tokens and cost that are empty."""
     unsaid = {"-", "?", "0", "$0", "0+0", "?+?"}
     kept = [
         i for i in range(len(rows[0])) if i not in (2, 3, 4) or {r[i] for r in rows[1:]} - unsaid
@@ -124,14 +124,14 @@ def _without_empty(rows: list[Row]) -> list[Row]:
 
 
 def span(sums: Iterable[Sum]) -> int:
-    """From the first begin to the last end of *sums*, in microseconds."""
+    """The time from the first begin to the last end of *sums*, in microseconds."""
     known = [each for each in sums if each.begin is not None and each.end is not None]
     begins = [each.begin for each in known if each.begin is not None]
     return max((each.end or 0 for each in known), default=0) - min(begins, default=0)
 
 
 def by_function(found: Summary) -> list[str]:
-    """What the functions of a run took, those with most calls first."""
+    """The totals of a run's functions, those with most calls first."""
     names = sorted(found.functions, key=lambda name: -found.functions[name].calls)
     rows: list[Row] = [("  FUNCTION", "CALLS", "TIME", "TOKENS", "CACHED", "COST")]
     for name in names[:_FUNCTIONS]:

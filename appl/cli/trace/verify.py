@@ -1,4 +1,4 @@
-"""``appl trace verify`` and ``appl trace salvage``: whether a trace is whole, and its good part.
+"""``appl trace verify`` and ``appl trace salvage``: check a trace, and copy its good part.
 
 Invariant: the trace itself is only read.
 """
@@ -48,7 +48,7 @@ def verify_command(given: Options) -> int:
     """Check every block, reference and digest of traces.
 
     Traces are read from the first byte to the last: checksums and sequence of the blocks,
-    references, digests of prompts and parameters computed again.
+    references, and digests of prompts and parameters, which are computed again.
     """
     with guarded(given.json) as failure:
         other = None if given.against is None else run_path(given.against)
@@ -108,9 +108,9 @@ def _lines(verdict: Verdict) -> list[str]:
 @option("-o", "--out", metavar="FILE", help="default: RUN.salvaged.trace beside it")
 @parameters.as_json
 def salvage_command(given: Options) -> int:
-    """Copy what is before the damage into a new trace.
+    """Copy the part before the damage into a new trace.
 
-    The new trace can be shown, replayed and resumed. The damaged one is left as it is.
+    The new trace can be shown, replayed and resumed. The damaged one stays unchanged.
     """
     with guarded(given.json) as failure:
         source = run_path(given.run)

@@ -1,7 +1,7 @@
 """``appl trace view``: a recorded run in the browser, or as one HTML file.
 
-Invariant: only reads traces; the address with its token goes to stdout and to the browser, and to
-the browser by a file that nobody else can read, as command lines can be read by all.
+Invariant: traces are only read. The address with its token goes to stdout and to the browser. The
+browser gets it from a file that nobody else can read, as everybody can read command lines.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ The page shows a run that goes on as it grows. It asks nobody but this command.
 def command(given: Options) -> int:
     """Show a run in the browser, or write it as one HTML file.
 
-    Shows calls, timeline, graph, prompts, shared prefixes, critical path, cost, search, and what
-    differs from another run.
+    Shows calls, timeline, graph, prompts, shared prefixes, critical path, cost, search, and the
+    differences from another run.
     """
     with guarded(given.json) as failure:
         if not 0 <= given.port < 1 << 16:
@@ -112,7 +112,7 @@ def _open(url: str) -> None:
 
 @contextlib.contextmanager
 def _door(url: str) -> Iterator[str]:
-    """The address of a file that leads to *url*, which is gone afterwards."""
+    """The address of a file that leads to *url*; the file is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="appl-view-") as folder:
         door = Path(folder) / "view.html"
         door.write_text(

@@ -1,6 +1,6 @@
-"""``appl trace what-if``: how long a run would have taken, and what it would have cost.
+"""``appl trace what-if``: the time and the cost of a run under other conditions.
 
-Invariant: only reads; the model is first asked for the run as it was, and says how far off it is.
+Invariant: traces are only read. The model first predicts the run as it was, and reports its error.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _HINTED = 10_000
 def command(given: Options) -> int:
     """Predict time and cost of a run with other latency, slots, prices or calls.
 
-    The recorded run is simulated with something changed. The program's own time, the order in which
-    it asks and what its prompts hold stay as they were recorded.
+    The recorded run is simulated with something changed. The program's own time, the order of its
+    calls and the content of its prompts stay as recorded.
     """
     with guarded(given.json) as failure:
         with Passes(run_path(given.run)) as run:
@@ -95,7 +95,7 @@ def _predicted(run: Passes, given: Options) -> dict[str, Any]:
 
 
 class _Sums:
-    """What a run cost, and what it would have."""
+    """The costs of a run, as recorded and as predicted."""
 
     def __init__(self, before: Costs, after: Costs) -> None:
         self.before, self.after = before, after
@@ -103,14 +103,14 @@ class _Sums:
 
     @property
     def needs_prompts(self) -> bool:
-        """Whether something had to be estimated."""
+        """True if an amount had to be estimated."""
         return any(
             each.estimated.calls or each.in_doubt.calls for each in (self.before, self.after)
         )
 
 
 def _costs(run: Passes, changes: Any, prices: dict[str, Price]) -> _Sums:
-    """The costs; prompts are read only where one has to be estimated."""
+    """The costs; prompts are read only if one must be estimated."""
     sums = _summed(run, changes, prices, prompts=False)
     return _summed(run, changes, prices, prompts=True) if sums.needs_prompts else sums
 
@@ -146,7 +146,7 @@ def _need_asked(priced: set[str], asked: set[str]) -> None:
 
 
 def _priced(call: Call, prices: dict[str, Price]) -> Call:
-    """*call* without the cost that it came with, where another price is given for its model."""
+    """*call* without its recorded cost if another price is given for its model."""
     response = call.response
     if response is None or not {"", call.model, response.model} & set(prices):
         return call
