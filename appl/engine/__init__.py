@@ -15,14 +15,14 @@ from __future__ import annotations
 import importlib
 from typing import Any, cast
 
+from appl.engine.distributed_map import mapped
 from appl.engine.protocol import Engine, Listener, Worker
-from appl.engine.spread import mapped
 from appl.errors import InvalidOption
 
-__all__ = ["Engine", "Listener", "Worker", "mapped", "named"]
+__all__ = ["Engine", "Listener", "Worker", "engine_of", "mapped"]
 
 
-def named(engine: Any) -> Engine:
+def engine_of(engine: Any) -> Engine:
     """The engine that ``map(engine=…)`` names: ``"ray"``, or an object like ``Ray(…)``."""
     if engine == "ray":
         return cast(Engine, importlib.import_module("appl.engine.cluster").Ray())

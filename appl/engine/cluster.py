@@ -15,7 +15,7 @@ from typing import Any
 
 from appl import threads
 from appl.engine.protocol import Listener, Worker
-from appl.engine.station import Station
+from appl.engine.worker_process import WorkerProcess
 from appl.errors import InvalidOption, WorkerLost
 from appl.extras import library
 
@@ -51,7 +51,7 @@ class Ray:
         self._init, self._options = dict(init or {}), dict(options or {})
         self._ray: Any = None
         self._started = False
-        self._hands: list[_Hand] = []
+        self._workers: list[_RayWorker] = []
 
     def open(self) -> None:
         """Connect to the cluster, starting a local one if necessary."""
@@ -66,18 +66,18 @@ class Ray:
 
     def close(self) -> None:
         """End the remaining workers, and the local Ray if this engine started it."""
-        hands, self._hands = self._hands, []
-        for hand in hands:
-            hand.kill()
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.kill()
         if self._started:
             self._started = False
             self._ray.shutdown()
 
-    def hire(self, order: bytes, listener: Listener) -> Worker:
+    def hire(self, setup: bytes, listener: Listener) -> Worker:
         """Start one more actor."""
-        hand = _Hand(self._ray, order, listener, {"num_cpus": 1, **self._options})
-        self._hands.append(hand)
-        return hand
+        worker = _RayWorker(self._ray, setup, listener, {"num_cpus": 1, **self._options})
+        self._workers.append(worker)
+        return worker
 
     @staticmethod
     def dumps(value: Any) -> bytes:
@@ -105,13 +105,13 @@ def _on_loopback() -> Iterator[None]:
             del os.environ[_CLUSTERS]
 
 
-class _Hand:
+class _RayWorker:
     """One actor, and the thread that receives its batches."""
 
-    def __init__(self, ray: Any, order: bytes, listener: Listener, options: Any) -> None:
+    def __init__(self, ray: Any, setup: bytes, listener: Listener, options: Any) -> None:
         self._ray, self._listener = ray, listener
         kind = ray.remote(max_concurrency=4, max_restarts=0, **options)(Actor)
-        self._actor = kind.remote(order)
+        self._actor = kind.remote(setup)
         self._dead = False
         threads.start(self._hear, "appl-ray")
 
@@ -144,22 +144,22 @@ def _first_line(error: BaseException) -> str:
 class Actor:
     """A worker inside a Ray actor: ``serve`` sends batches, ``tell`` receives them."""
 
-    def __init__(self, order: bytes) -> None:
+    def __init__(self, setup: bytes) -> None:
         self._sent: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._station = Station(order, self._sent.put)
+        self._process = WorkerProcess(setup, self._sent.put)
 
     def serve(self) -> Iterator[bytes]:
         """Yield every batch that the worker sends, until it ends."""
-        threads.start(self._run, "appl-station")
+        threads.start(self._run, "appl-worker")
         while (batch := self._sent.get()) != _END:
             yield batch
 
     def _run(self) -> None:
         try:
-            self._station.run()
+            self._process.run()
         finally:
             self._sent.put(_END)
 
     def tell(self, batch: bytes) -> None:
         """Receive a batch from the driver."""
-        self._station.receive(batch)
+        self._process.receive(batch)

@@ -19,7 +19,7 @@ Answer = str | Message | BaseException
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentPart:
     """One part: its role, its content, and the calls that it answers."""
 
     voice: Voice
@@ -30,7 +30,7 @@ class Sent:
     answered_by: tuple[str, ...] | None = None
 
 
-class Answered(Pending):
+class AnsweredPart(Pending):
     """A part that the driver has already waited for: it is complete on the worker."""
 
     __slots__ = ("_answers", "_message")
@@ -62,24 +62,24 @@ def unready(tip: PromptNode | None) -> Iterator[Pending]:
         yield source
 
 
-def sent(tip: PromptNode | None) -> list[Sent]:
+def sent(tip: PromptNode | None) -> list[SentPart]:
     """The parts of the prompt up to *tip*. Every part must be complete."""
     return [each for node in (tip.since(None) if tip is not None else ()) for each in _of(node)]
 
 
-def _of(node: PromptNode) -> Iterator[Sent]:
+def _of(node: PromptNode) -> Iterator[SentPart]:
     if isinstance(node.part, PromptSlot):
         for each in moved(node.part.prompt_nodes(), node.part.voice, node.voice):
             yield from _of(each)
     elif node.lazy is None:
-        yield Sent(node.voice, node.part, node.starts, node.apart, line_of(node.site))
+        yield SentPart(node.voice, node.part, node.starts, node.apart, line_of(node.site))
     else:
         source = node.lazy.prompt_source()
         addresses = source.answered_by() if isinstance(source, Pending) else ()
         said_by = origin_of(node.lazy)
         if said_by is not None and addresses[:1] != (said_by,):
             addresses = (said_by, *(each for each in addresses if each != said_by))
-        yield Sent(
+        yield SentPart(
             node.voice, _content(node.lazy), node.starts, node.apart, line_of(node.site), addresses
         )
 
@@ -91,14 +91,14 @@ def _content(part: Lazy) -> Answer:
         return error
 
 
-def received(parts: list[Sent]) -> Prompt:
+def received(parts: list[SentPart]) -> Prompt:
     """The prompt made of *parts*."""
     prompt, voices = Prompt(), {voice: voice for voice in VOICES.values()}
     for each in parts:
         voice = voices.setdefault(each.voice, each.voice)  # they are compared by identity
         part = each.part
         if each.answered_by is not None:
-            part = Answered(each.answered_by, part)
+            part = AnsweredPart(each.answered_by, part)
         prompt.tip = PromptNode(
             prompt.tip, voice, part, starts=each.starts, apart=each.apart, site=each.site
         )

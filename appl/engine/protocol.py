@@ -42,8 +42,8 @@ class Engine(Protocol):
     def close(self) -> None:
         """End the remaining workers and release what ``open`` started."""
 
-    def hire(self, order: bytes, listener: Listener) -> Worker:
-        """Start a worker with *order*; *listener* receives what it sends."""
+    def hire(self, setup: bytes, listener: Listener) -> Worker:
+        """Start a worker with *setup*; *listener* receives what it sends."""
 
     @staticmethod
     def dumps(value: Any) -> bytes:

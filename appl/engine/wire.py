@@ -49,7 +49,7 @@ def _key(link: Messages) -> Key:
     return link.digest, link.trail
 
 
-def _told(spans: Spans) -> Spans:
+def _with_lines(spans: Spans) -> Spans:
     """*spans* with source lines in place of code objects."""
     return tuple(line_of(each) or each if isinstance(each, tuple) else each for each in spans)
 
@@ -91,7 +91,7 @@ class Packer:
         for link in reversed(fresh):
             self._known.add(_key(link))
             parent = _key(link.parent) if link.parent is not None else None
-            yield "link", _key(link), parent, link.message, _told(link.spans)
+            yield "link", _key(link), parent, link.message, _with_lines(link.spans)
 
 
 class Unpacker:

@@ -74,7 +74,7 @@ class Run:
     ``world`` decides what its programs are told from outside, and when; by default it is ``Live``.
     ``lender`` is asked for leave before each attempt, when limits are those of another process.
     ``ways`` are the ways to the backends by name, ``blueprint`` says how a run like this one is
-    made in another process (``appl.engine.station.Blueprint``).
+    made in another process (``appl.engine.worker_process.RunFactory``).
     ``sequential`` waits for every call where it stands: the naive twin of the scheduler.
     """
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from appl.backend import Backend
 from appl.engine.protocol import Listener, Worker
-from appl.engine.station import Station
+from appl.engine.worker_process import WorkerProcess
 from appl.errors import WorkerLost
 from appl.runtime.event import Instrument
 from appl.runtime.run import Run
@@ -41,21 +41,21 @@ class Threads:
         lose: Callable[[int], bool] = lambda worker: False,
     ) -> None:
         self.workers, self.at_once, self.tries, self._lose = workers, at_once, tries, lose
-        self.hired: list[Hand] = []
+        self.hired: list[ThreadWorker] = []
 
     def open(self) -> None:
         """Do nothing: threads need no preparation."""
 
     def close(self) -> None:
         """Wait for the threads of workers that were not lost; lost ones were told to stop."""
-        for hand in self.hired:
-            hand.join()
+        for worker in self.hired:
+            worker.join()
 
-    def hire(self, order: bytes, listener: Listener) -> Worker:
+    def hire(self, setup: bytes, listener: Listener) -> Worker:
         """Start one more thread."""
-        hand = Hand(len(self.hired), order, listener, self._lose)
-        self.hired.append(hand)
-        return hand
+        worker = ThreadWorker(len(self.hired), setup, listener, self._lose)
+        self.hired.append(worker)
+        return worker
 
     @staticmethod
     def dumps(value: Any) -> bytes:
@@ -63,10 +63,10 @@ class Threads:
         try:
             return pickle.dumps(value)
         except Exception:
-            return pickle.dumps(_Kept(value))
+            return pickle.dumps(_LocalValue(value))
 
 
-class _Kept:
+class _LocalValue:
     """A value that stays in this process."""
 
     def __init__(self, value: Any) -> None:
@@ -81,18 +81,18 @@ def _kept(key: int) -> Any:
     return _held[key]
 
 
-class Hand:
+class ThreadWorker:
     """One worker: a thread, which is not listened to any more once it is killed."""
 
     def __init__(
-        self, number: int, order: bytes, listener: Listener, lose: Callable[[int], bool]
+        self, number: int, setup: bytes, listener: Listener, lose: Callable[[int], bool]
     ) -> None:
         self._number, self._listener, self._lose = number, listener, lose
         self._lock = threading.RLock()
         self.lost = False
         self.sent = 0
-        self._station = Station(order, self._heard)
-        self._thread = threading.Thread(target=self._station.run, daemon=True)
+        self._process = WorkerProcess(setup, self._heard)
+        self._thread = threading.Thread(target=self._process.run, daemon=True)
         self._thread.start()
 
     def _heard(self, batch: bytes) -> None:
@@ -106,7 +106,7 @@ class Hand:
     def tell(self, batch: bytes) -> None:
         """Pass *batch* from the driver to the worker."""
         if not self.lost:
-            self._station.receive(batch)
+            self._process.receive(batch)
 
     def kill(self) -> None:
         """Drop everything the worker sends from now on; its thread ends by itself."""
@@ -115,7 +115,7 @@ class Hand:
                 return
             self.lost = True
             self._listener.lost(self, WorkerLost(f"worker {self._number} died"))
-        self._station.receive(pickle.dumps([("cancel",)]))
+        self._process.receive(pickle.dumps([("cancel",)]))
 
     def join(self) -> None:
         """Wait for the thread's end, unless the worker was lost: its end is not predictable."""
@@ -123,16 +123,16 @@ class Hand:
             self._thread.join(10)
 
 
-class Made:
+class BackendRuns:
     """Opens workers' runs in tests, with the backend that *make* returns."""
 
     def __init__(self, make: Callable[[], Backend], **options: Any) -> None:
         self._make, self._options = make, options
 
-    def open(self, lender: Lender, instruments: list[Instrument], world: World) -> Made:
+    def open(self, lender: Lender, instruments: list[Instrument], world: World) -> BackendRuns:
         """A run in *world* whose attempts *lender* permits."""
         options = {"instruments": instruments, "lender": lender, "world": world, **self._options}
-        opened = Made(self._make)
+        opened = BackendRuns(self._make)
         opened.run = Run(self._make(), **options)
         return opened
 

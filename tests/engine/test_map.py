@@ -12,7 +12,7 @@ import pytest
 import appl
 from appl import call, gen, ppl, records
 from appl import map as appl_map
-from appl.engine.station import Order
+from appl.engine.worker_process import WorkerSetup
 from appl.errors import BackendError, InvalidOption, RunError
 from appl.runtime.event import CallEnded, Delivered, ScopeEntered
 from appl.testing import Echo, Streamed, running
@@ -243,7 +243,7 @@ class Strict(Threads):
 
     @staticmethod
     def dumps(value):
-        return pickle.dumps(value) if not isinstance(value, Order) else Threads.dumps(value)
+        return pickle.dumps(value) if not isinstance(value, WorkerSetup) else Threads.dumps(value)
 
 
 def test_what_cannot_be_sent_is_refused_with_what_to_do():

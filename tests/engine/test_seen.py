@@ -13,7 +13,7 @@ from appl.control.view import About, view
 from appl.errors import CallCancelled
 from appl.runtime.run import Run
 from appl.runtime.scheduling.lending import borrowed
-from appl.testing.engine import Made, Threads
+from appl.testing.engine import BackendRuns, Threads
 from appl.tracing import Recorder, Trace, profile_data
 from appl.tracing.recording.secret import Masker
 from tests.ctl.live import Going, Watched, eventually
@@ -39,7 +39,7 @@ def going(path: Path, answers: Callable[[Any], Any] | None = None, **options: An
 
     def make() -> Run:
         run = Run(backend, instruments=[recorder], seed=5, **options)
-        run.blueprint = Made(lambda: backend, seed=5, policy=borrowed(run.policy))
+        run.blueprint = BackendRuns(lambda: backend, seed=5, policy=borrowed(run.policy))
         return run
 
     made = Going(make, program)

@@ -12,7 +12,7 @@ from appl.runtime.run import Run
 from appl.runtime.scheduling.lending import borrowed
 from appl.session import replayed
 from appl.testing import Fake, Log
-from appl.testing.engine import Made
+from appl.testing.engine import BackendRuns
 from appl.tracing import Recorder, Trace, profile_data
 from appl.tracing.reading.trace import Call
 
@@ -44,7 +44,7 @@ class World:
             recorder = Recorder(path, {"profile": profile_data(backend.profile), "seed": 5})
             watching.append(recorder)
         run = Run(backend, instruments=watching, seed=5, **self._options)
-        run.blueprint = Made(self.backend, seed=5, policy=borrowed(run.policy))
+        run.blueprint = BackendRuns(self.backend, seed=5, policy=borrowed(run.policy))
         try:
             with run:
                 yield run

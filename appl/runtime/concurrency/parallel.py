@@ -266,7 +266,7 @@ def _elsewhere(
     every = zip(items, *more, strict=False) if more else ((item,) for item in items)
     engines = importlib.import_module("appl.engine")
     return engines.mapped(
-        f, every, size, engines.named(engine),
+        f, every, size, engines.engine_of(engine),
         concurrency=concurrency, collect=collect, progress=progress,
     )  # fmt: skip
 

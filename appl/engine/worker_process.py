@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from appl.engine.known import Known, Memory
-from appl.engine.prompts import Sent, received
+from appl.engine.prompts import SentPart, received
 from appl.engine.wire import Outbox, portable
 from appl.errors import ApplError, CallCancelled, RunError
 from appl.prompt import Voice
@@ -40,7 +40,7 @@ from appl.runtime.world import World
 _SOON_S = 0.002
 
 
-class Opened(Protocol):
+class OpenRun(Protocol):
     """A run that is about to be entered, with the resources that belong to it."""
 
     run: Run
@@ -49,15 +49,15 @@ class Opened(Protocol):
         """Close backends and everything else that was opened."""
 
 
-class Blueprint(Protocol):
+class RunFactory(Protocol):
     """Opens, in another process, a run like the driver's. Can be pickled."""
 
-    def open(self, lender: Lender, instruments: list[Instrument], world: World) -> Opened:
+    def open(self, lender: Lender, instruments: list[Instrument], world: World) -> OpenRun:
         """Open the run: *lender* permits each attempt, and *instruments* observe it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class WorkerSetup:
     """The first message to a worker: the function, and where in the program it is called.
 
     ``limited`` says whether a budget limits cost and tokens (``None``: there is no budget).
@@ -65,10 +65,10 @@ class Order:
     """
 
     function: bytes
-    blueprint: Blueprint
+    blueprint: RunFactory
     caller: str
     name: str
-    prompt: list[Sent]
+    prompt: list[SentPart]
     voice: Voice
     model: str | None
     limited: tuple[bool, bool] | None
@@ -78,7 +78,7 @@ class Order:
     dumps: Callable[[Any], bytes]
 
 
-class Borrowed:
+class BorrowedPermit:
     """A permit for one attempt, granted by the driver, which has reserved *worst* for it."""
 
     def __init__(self, say: Callable[..., None], number: int, probe: bool, worst: Amounts) -> None:
@@ -94,18 +94,18 @@ class Borrowed:
         self._say("failed", self._number, portable(error), tuple(used))
 
 
-class Borrower:
+class PermitBorrower:
     """Borrows permits from the driver; runs on the I/O loop."""
 
-    def __init__(self, order: Order, out: Outbox) -> None:
-        self._out, self._by_tokens = out, order.by_tokens
+    def __init__(self, setup: WorkerSetup, out: Outbox) -> None:
+        self._out, self._by_tokens = out, setup.by_tokens
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[bool]] = {}
         self._writing: dict[int, _Barrier] = {}
         self._given_up: CallCancelled | None = None
         self.account: Account | None = None
-        if order.limited is not None:
-            cost, tokens = (0 if limited else None for limited in order.limited)
+        if setup.limited is not None:
+            cost, tokens = (0 if limited else None for limited in setup.limited)
             self.account = Account(Allowance(cost, tokens, 0))
 
     def by_tokens(self, place: str) -> bool:
@@ -122,7 +122,7 @@ class Borrower:
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
         self._out.say("permit", number, place, worst and tuple(worst), tokens, patience_s)
         try:
-            return Borrowed(self._out.say, number, await answer, worst or ONE)
+            return BorrowedPermit(self._out.say, number, await answer, worst or ONE)
         except asyncio.CancelledError:
             self._out.say("withdrawn", number)
             raise
@@ -181,34 +181,34 @@ class _Barrier:
         self._event.set()
 
 
-class _Job:
+class _RunningItem:
     """One item in progress; the owner of its ``Item``."""
 
-    def __init__(self, station: Station, index: int) -> None:
-        self._station, self._index = station, index
-        self.hub = station.hub
+    def __init__(self, process: WorkerProcess, index: int) -> None:
+        self._process, self._index = process, index
+        self.hub = process.hub
         self.pending: Pending | None = None
 
     def one_over(self, pending: Pending) -> None:
         """The item has ended with *pending*."""
-        self._station.over.append((self._index, pending))
-        self._station.stir()
+        self._process.over.append((self._index, pending))
+        self._process.wake()
 
 
-class Station:
+class WorkerProcess:
     """Works on the items it receives until the driver closes it; ``run`` is its whole life.
 
     *send* takes batches for the driver, on the I/O thread of this process.
     """
 
-    def __init__(self, order: bytes, send: Callable[[bytes], None]) -> None:
-        self._bytes, self._send = order, send
+    def __init__(self, setup: bytes, send: Callable[[bytes], None]) -> None:
+        self._bytes, self._send = setup, send
         self._inbox: deque[tuple[Any, ...]] = deque()
         self._closing = self._cancelled = False
         self._signal: First | None = None
         self.over: deque[tuple[int, Pending]] = deque()
-        self._jobs: dict[int, _Job] = {}
-        self._borrower: Borrower | None = None
+        self._jobs: dict[int, _RunningItem] = {}
+        self._borrower: PermitBorrower | None = None
         self._run: Run | None = None
 
     # -- from any thread
@@ -226,7 +226,7 @@ class Station:
                 if kind == "cancel" and self._borrower is not None:
                     io_thread().send(self._borrower.give_up)
                 self._inbox.append(message)
-                self.stir()
+                self.wake()
 
     def _end(self, address: str) -> None:
         """End the call at *address*, on the I/O loop."""
@@ -235,7 +235,7 @@ class Station:
             if holding.call.address == address:
                 holding.call.end_from_outside()
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """Wake the worker's own thread: there is something to do."""
         signal = self._signal
         if signal is not None:
@@ -246,24 +246,24 @@ class Station:
     def run(self) -> None:
         """Work until the driver closes or cancels, then report the end."""
         try:
-            order: Order = pickle.loads(self._bytes)
-            f = pickle.loads(order.function)
+            setup: WorkerSetup = pickle.loads(self._bytes)
+            f = pickle.loads(setup.function)
         except BaseException as error:
             self._send(pickle.dumps([("broken", _unreadable(error))]))
             return
-        out = Outbox(order.key, self._send, time.monotonic_ns, _soon, order.streams)
+        out = Outbox(setup.key, self._send, time.monotonic_ns, _soon, setup.streams)
         try:
-            self._serve(order, f, out)
+            self._serve(setup, f, out)
         except BaseException as error:
             out.say("broken", portable(error))
         out.say("closed")
         _flushed(out)
 
-    def _serve(self, order: Order, f: Any, out: Outbox) -> None:
-        self._order, self._f, self._out = order, f, out
-        self._borrower = borrower = Borrower(order, out)
-        self._known = Known(f"{order.caller}/{order.name}.")
-        opened = order.blueprint.open(borrower, [out], self._known)
+    def _serve(self, setup: WorkerSetup, f: Any, out: Outbox) -> None:
+        self._setup, self._f, self._out = setup, f, out
+        self._borrower = borrower = PermitBorrower(setup, out)
+        self._known = Known(f"{setup.caller}/{setup.name}.")
+        opened = setup.blueprint.open(borrower, [out], self._known)
         try:
             self._run = run = opened.run
             run.barrier = borrower.barrier
@@ -312,15 +312,15 @@ class Station:
     def _steps(self, run: Run) -> Iterator[First]:
         """Yield what to wait for, one after the other, until there is nothing more to do."""
         self.hub = strand_here().hub
-        order = self._order
-        self._caller = Frame(run, run.root, order.caller, received(order.prompt), order.voice)
-        self._caller.model = order.model
+        setup = self._setup
+        self._caller = Frame(run, run.root, setup.caller, received(setup.prompt), setup.voice)
+        self._caller.model = setup.model
         run.root.started = self._caller.started  # the run answers for what the items leave behind
         FRAME.set(self._caller)
         while True:
             self._signal = First("", self.hub)
             while self._inbox:
-                self._told(*self._inbox.popleft())
+                self._receive_message(*self._inbox.popleft())
             while self.over:
                 self._tell(*self.over.popleft())
             if self._cancelled:
@@ -329,7 +329,7 @@ class Station:
                 return
             yield self._signal
 
-    def _told(self, kind: str, *rest: Any) -> None:
+    def _receive_message(self, kind: str, *rest: Any) -> None:
         if kind == "item":
             self._begin(*rest)
         elif kind == "close":
@@ -340,8 +340,8 @@ class Station:
     def _begin(self, index: int, ordinal: int, payload: bytes, memory: Memory | None) -> None:
         if memory is not None:
             self._known.add(memory)
-        job = self._jobs[index] = _Job(self, index)
-        self._caller.counts[self._order.name] = ordinal
+        job = self._jobs[index] = _RunningItem(self, index)
+        self._caller.counts[self._setup.name] = ordinal
         try:
             job.pending = pending = start(self._f, pickle.loads(payload), {})
         except Exception as error:
@@ -367,10 +367,10 @@ class Station:
         payload: bytes | None = None
         if error is None:
             try:
-                payload = self._order.dumps(value)
+                payload = self._setup.dumps(value)
             except Exception as why:
                 error = RunError(
-                    f"{self._order.name}() returned what cannot be sent to the driver "
+                    f"{self._setup.name}() returned what cannot be sent to the driver "
                     f"({type(value).__name__}: {why}); return plain data or text"
                 )
         if error is not None:
@@ -380,7 +380,7 @@ class Station:
 
     def _error(self, error: BaseException) -> bytes:
         try:
-            payload = self._order.dumps(error)
+            payload = self._setup.dumps(error)
             pickle.loads(payload)
         except Exception:
             return pickle.dumps(portable(error))

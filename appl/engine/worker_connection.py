@@ -14,9 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from appl import threads
-from appl.engine.away import Away
 from appl.engine.known import Witness, where
 from appl.engine.protocol import Worker
+from appl.engine.remote_call import RemoteCall
 from appl.engine.wire import Unpacker, portable
 from appl.errors import RunError
 from appl.runtime.concurrency.fiber import run_on
@@ -28,17 +28,17 @@ from appl.runtime.scheduling.accounts import Amounts
 from appl.runtime.scheduling.lending import Loan
 
 if TYPE_CHECKING:
-    from appl.engine.spread import Hired, Spread
+    from appl.engine.distributed_map import DistributedMap, HiredWorker
 
 
-class Liaison:
-    """Connects *spread* to the worker that it has *hired*, and handles the worker's messages."""
+class WorkerConnection:
+    """Connects *mapping* with the worker that it has *hired*, and handles the worker's messages."""
 
-    def __init__(self, spread: Spread, hired: Hired) -> None:
-        self._spread, self._hired = spread, hired
-        self._run = spread.run_of
+    def __init__(self, mapping: DistributedMap, hired: HiredWorker) -> None:
+        self._mapping, self._hired = mapping, hired
+        self._run = mapping.run_of
         self._unpacker = Unpacker()
-        self._calls: dict[str, Away] = {}
+        self._calls: dict[str, RemoteCall] = {}
         self._loans: dict[int, Loan] = {}
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._ended = False
@@ -76,10 +76,10 @@ class Liaison:
 
     def _happened(self, event: Event) -> None:
         address = where(event)
-        within = self._spread.within
+        within = self._mapping.within
         if address.startswith(within):
             ordinal = int(address[len(within) :].partition("/")[0])
-            if not self._spread.witnesses.setdefault(ordinal, Witness()).fresh(event):
+            if not self._mapping.witnesses.setdefault(ordinal, Witness()).fresh(event):
                 return
         if isinstance(event, Warned):
             self._run.tell(f"appl: {event.message}")
@@ -89,13 +89,13 @@ class Liaison:
     def _note(self, event: Event) -> None:
         """Keep track of the calls that run on the worker."""
         if isinstance(event, CallStarted):
-            self._calls[event.request.address] = Away(event, self._end)
+            self._calls[event.request.address] = RemoteCall(event, self._end)
         elif isinstance(event, CallEnded):
             self._calls.pop(event.address, None)
         elif isinstance(event, CallDispatched | AttemptFailed) and event.address in self._calls:
             self._calls[event.address].latest = event
 
-    def _end(self, call: Away) -> None:
+    def _end(self, call: RemoteCall) -> None:
         """Have the worker end *call* from outside; the worker then reports that it has ended."""
         self._hired.tell(("end", call.address))
 
@@ -108,7 +108,7 @@ class Liaison:
 
     def _concealed(self, words: dict[str, str]) -> None:
         """Store the worker's secrets under distinct names, as other processes may use the same."""
-        known = self._spread.words
+        known = self._mapping.words
         for name, word in words.items():
             if word not in known.values():
                 same = sum(each.startswith(f"{name} of a worker") for each in known)
@@ -116,19 +116,19 @@ class Liaison:
         self._run.conceal(known)
 
     def _over(self, index: int, well: bool, payload: bytes, shown: str) -> None:
-        witness = self._spread.witnesses.pop(self._spread.first + index, None)
+        witness = self._mapping.witnesses.pop(self._mapping.first + index, None)
         for event in witness.left(time.monotonic_ns()) if witness is not None else ():
             self._run.emit(event)
-        self._tell(partial(self._spread.over, self._hired, index, _outcome(well, payload, shown)))
+        self._tell(partial(self._mapping.over, self._hired, index, _outcome(well, payload, shown)))
 
     def _failure(self, error: BaseException) -> None:
-        self._tell(partial(self._spread.failed, error))
+        self._tell(partial(self._mapping.failed, error))
 
     def _broken(self, error: BaseException) -> None:
-        self._tell(partial(self._spread.broken, self._hired, error))
+        self._tell(partial(self._mapping.broken, self._hired, error))
 
     def _tell(self, action: Callable[[], None]) -> None:
-        run_on(self._spread.hub, action)
+        run_on(self._mapping.hub, action)
 
     def _closed(self) -> None:
         self._gone(None)
@@ -143,7 +143,7 @@ class Liaison:
             loan.lost()
         self._loans.clear()
         self._calls.clear()
-        self._tell(partial(self._spread.gone, self._hired, why))
+        self._tell(partial(self._mapping.gone, self._hired, why))
 
     # -- leave for attempts
 
@@ -159,7 +159,7 @@ class Liaison:
             if self._run.gate is not None:
                 self._run.gate()
             way = self._way(place)
-            loan = await way.lend(self._spread.account, worst, tokens, patience_s)
+            loan = await way.lend(self._mapping.account, worst, tokens, patience_s)
         except Exception as error:
             self._hired.tell(("refused", number, portable(error)))
         else:
@@ -212,16 +212,16 @@ class Liaison:
 
 
 _ANSWERS: dict[str, Callable[..., None]] = {
-    "secrets": Liaison._concealed,
-    "over": Liaison._over,
-    "failure": Liaison._failure,
-    "broken": Liaison._broken,
-    "closed": Liaison._closed,
-    "permit": Liaison._asked,
-    "withdrawn": Liaison._withdrawn,
-    "answered": Liaison._answered,
-    "failed": Liaison._failed,
-    "barrier": Liaison._barrier,
+    "secrets": WorkerConnection._concealed,
+    "over": WorkerConnection._over,
+    "failure": WorkerConnection._failure,
+    "broken": WorkerConnection._broken,
+    "closed": WorkerConnection._closed,
+    "permit": WorkerConnection._asked,
+    "withdrawn": WorkerConnection._withdrawn,
+    "answered": WorkerConnection._answered,
+    "failed": WorkerConnection._failed,
+    "barrier": WorkerConnection._barrier,
 }
 
 

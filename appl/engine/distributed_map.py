@@ -17,10 +17,10 @@ from functools import partial
 from typing import Any, cast
 
 from appl.engine.known import Memory, Witness
-from appl.engine.liaison import Liaison
 from appl.engine.prompts import sent, unready
 from appl.engine.protocol import Engine, Worker
-from appl.engine.station import Blueprint, Order
+from appl.engine.worker_connection import WorkerConnection
+from appl.engine.worker_process import RunFactory, WorkerSetup
 from appl.errors import InvalidOption, WorkerLost
 from appl.runtime.concurrency.clock import First
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, strand_here, wait
@@ -42,11 +42,11 @@ def mapped(
     *, concurrency: int | None, collect: bool, progress: bool | None,
 ) -> Any:  # fmt: skip
     """Apply *f* to every item on the workers of *engine*; the value that ``map`` returns."""
-    spread = Spread(f, items, size, engine, concurrency, collect, progress)
-    return spread.arun() if in_coroutine() else spread.run()
+    mapping = DistributedMap(f, items, size, engine, concurrency, collect, progress)
+    return mapping.arun() if in_coroutine() else mapping.run()
 
 
-class Unit:
+class WorkItem:
     """One item: its index, the number in its address, and the payload that a worker receives."""
 
     __slots__ = ("alone", "index", "memory", "ordinal", "payload", "tries")
@@ -61,13 +61,13 @@ class Unit:
         return "item", self.index, self.ordinal, self.payload, self.memory
 
 
-class Hired:
+class HiredWorker:
     """A worker, by its number from 1, and the items that it works on."""
 
-    def __init__(self, spread: Spread, number: int) -> None:
+    def __init__(self, mapping: DistributedMap, number: int) -> None:
         self.number = number
-        self.units: dict[int, Unit] = {}
-        self.liaison = Liaison(spread, self)
+        self.units: dict[int, WorkItem] = {}
+        self.connection = WorkerConnection(mapping, self)
         self.worker: Worker | None = None
         self.gone = False
 
@@ -77,7 +77,7 @@ class Hired:
             self.worker.tell(pickle.dumps(messages, 5))
 
 
-class Spread:
+class DistributedMap:
     """One ``map`` over workers."""
 
     def __init__(
@@ -96,8 +96,8 @@ class Spread:
         self.account: Account | None = self._caller.account
         self.words: dict[str, str] = {}  # in place of secrets of workers, by name
         self.witnesses: dict[int, Witness] = {}  # of items that have begun; on the I/O loop
-        self._again: deque[Unit] = deque()
-        self._hired: list[Hired] = []
+        self._waiting_again: deque[WorkItem] = deque()
+        self._hired: list[HiredWorker] = []
         self._results: dict[int, Value | Error] = {}
         self._taken = itertools.count()
         self._failures: list[BaseException] = []
@@ -145,13 +145,17 @@ class Spread:
             yield from unready(self._caller.prompt.tip)
         self._engine.open()
         io_thread().send(partial(self.run_of.holders.append, self.held))
-        self._order = self._ordered()
+        self._setup = self._made_setup()
         while True:
             self._signal = First(self._caller.address, self.hub)
             self._hand_out()
             while len(self._values) in self._results:
                 self._values.append(self._value(self._results.pop(len(self._values))))
-            if self._exhausted and not self._again and not any(h.units for h in self._hired):
+            if (
+                self._exhausted
+                and not self._waiting_again
+                and not any(h.units for h in self._hired)
+            ):
                 break
             yield self._signal
         yield from self._closed()
@@ -165,22 +169,22 @@ class Spread:
             return outcome.error
         raise outcome.error
 
-    def _ordered(self) -> bytes:
+    def _made_setup(self) -> bytes:
         run = self.run_of
         if run.blueprint is None:
             raise InvalidOption(
                 "map(engine=...): this run was made by hand, so that nobody knows how to make one "
                 "like it in another process; use appl.record(), appl.run() or the process's own run"
             )
-        order = Order(
+        setup = WorkerSetup(
             self._portable(self._f, f"the function {self._name}()"),
-            cast(Blueprint, run.blueprint), self._caller.address, self._name,
+            cast(RunFactory, run.blueprint), self._caller.address, self._name,
             sent(self._caller.prompt.tip) if self._needs_prompt else [],
             self._caller.voice, self._caller.model, _limited(self.account),
             frozenset(name for name, way in run.ways.items() if way.by_tokens),
             run.streams, secrets.token_bytes(32), self._engine.dumps,
         )  # fmt: skip
-        return self._portable(order, "the prompt or the settings")
+        return self._portable(setup, "the prompt or the settings")
 
     def _portable(self, value: Any, what: str) -> bytes:
         try:
@@ -196,20 +200,20 @@ class Spread:
 
     def _hand_out(self) -> None:
         """Give items to workers that have room, first those whose worker was lost."""
-        messages: dict[Hired, list[tuple[Any, ...]]] = {}
+        messages: dict[HiredWorker, list[tuple[Any, ...]]] = {}
         while (unit := self._next()) is not None:
             hired = self._room_for(unit)
             if hired is None:
-                self._again.appendleft(unit)
+                self._waiting_again.appendleft(unit)
                 break
             hired.units[unit.index] = unit
             messages.setdefault(hired, []).append(unit.message())
         for hired, each in messages.items():
             hired.tell(*each)
 
-    def _next(self) -> Unit | None:
-        if self._again:
-            return self._again.popleft()
+    def _next(self) -> WorkItem | None:
+        if self._waiting_again:
+            return self._waiting_again.popleft()
         if self._exhausted or not self._may_begin():
             return None
         item = next(self._items, None)
@@ -223,7 +227,7 @@ class Spread:
         except InvalidOption as error:
             self._end(index, Error(error))
             return self._next()
-        return Unit(index, self.first + index, payload)
+        return WorkItem(index, self.first + index, payload)
 
     def _may_begin(self) -> bool:
         """True if one more item may start: workers have room, and *concurrency* allows it."""
@@ -231,7 +235,7 @@ class Spread:
         most = self._engine.at_once * self._engine.workers
         return at_work < min(most, self._most or most)
 
-    def _room_for(self, unit: Unit) -> Hired | None:
+    def _room_for(self, unit: WorkItem) -> HiredWorker | None:
         """The worker with the fewest items; one by itself for an item that may kill its worker."""
         present = [hired for hired in self._hired if not hired.gone]
         fewest = min(present, key=lambda hired: len(hired.units), default=None)
@@ -243,19 +247,19 @@ class Spread:
             return None
         return fewest
 
-    def _hire(self) -> Hired:
-        hired = Hired(self, len(self._hired) + 1)
-        hired.worker = self._engine.hire(self._order, hired.liaison)
+    def _hire(self) -> HiredWorker:
+        hired = HiredWorker(self, len(self._hired) + 1)
+        hired.worker = self._engine.hire(self._setup, hired.connection)
         self._hired.append(hired)
         return hired
 
     # -- what workers say, on the program's thread
 
-    def over(self, hired: Hired, index: int, outcome: Value | Error) -> None:
+    def over(self, hired: HiredWorker, index: int, outcome: Value | Error) -> None:
         """Store the outcome of item *index*."""
         if hired.units.pop(index, None) is not None:
             self._end(index, outcome)
-            self._stir()
+            self._wake()
 
     def _end(self, index: int, outcome: Value | Error) -> None:
         self._results[index] = outcome
@@ -265,7 +269,7 @@ class Spread:
         """Note an error that is not the result of an item."""
         self._failures.append(error)
 
-    def broken(self, hired: Hired, error: BaseException) -> None:
+    def broken(self, hired: HiredWorker, error: BaseException) -> None:
         """A worker cannot work at all, and neither could another one: end the map."""
         for index in list(hired.units):
             self.over(hired, index, Error(error))
@@ -274,7 +278,7 @@ class Spread:
         hired.tell(("cancel",))
         self._kill_later(hired)
 
-    def gone(self, hired: Hired, why: BaseException | None) -> None:
+    def gone(self, hired: HiredWorker, why: BaseException | None) -> None:
         """Handle a worker that has ended, in order or by being lost with its items."""
         hired.gone = True
         units, hired.units = hired.units, {}
@@ -291,7 +295,7 @@ class Spread:
             elif unit.tries < self._engine.tries:
                 unit.memory = witness.begins_again()
                 unit.alone = unit.tries + 1 == self._engine.tries
-                self._again.append(unit)
+                self._waiting_again.append(unit)
                 continue
             else:
                 why = WorkerLost(
@@ -300,12 +304,12 @@ class Spread:
             address = self._at(unit)
             self.run_of.emit(Observed(address, 0, "lost", str(why), time.monotonic_ns()))
             self._end(unit.index, Error(why))
-        self._stir()
+        self._wake()
 
-    def _at(self, unit: Unit) -> str:
+    def _at(self, unit: WorkItem) -> str:
         return f"{self.within}{unit.ordinal}"
 
-    def _stir(self) -> None:
+    def _wake(self) -> None:
         if self._signal is not None:
             self._signal.reached()
 
@@ -323,7 +327,7 @@ class Spread:
 
     def _cancel(self) -> None:
         """Stop all workers. Items that have not started keep their addresses for later calls."""
-        self._again.clear()
+        self._waiting_again.clear()
         rest = sum(1 for _ in self._items) if not self._exhausted else 0
         self._exhausted = True
         self._caller.counts[self._name] = self.first + next(self._taken) + rest
@@ -332,7 +336,7 @@ class Spread:
             hired.tell(("cancel",))
             self._kill_later(hired)
 
-    def _kill_later(self, hired: Hired) -> None:
+    def _kill_later(self, hired: HiredWorker) -> None:
         """Kill a worker that does not end by itself in time."""
         io = io_thread()
 
@@ -351,7 +355,7 @@ class Spread:
     def held(self) -> Iterator[Holding]:
         """The calls that run on workers."""
         for hired in tuple(self._hired):
-            yield from hired.liaison.held()
+            yield from hired.connection.held()
 
     def _left(self) -> None:
         if self.held in self.run_of.holders:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from appl.runtime.concurrency.pending import Outcome
 
 
-class Away:
+class RemoteCall:
     """A call that a worker has started, as *event* reports; *end* asks the worker to end it.
 
     ``latest`` is the last event about the call's attempts.
@@ -26,7 +26,7 @@ class Away:
     outcome: Outcome | None = None
     emit: Feed | None = None
 
-    def __init__(self, event: CallStarted, end: Callable[[Away], None]) -> None:
+    def __init__(self, event: CallStarted, end: Callable[[RemoteCall], None]) -> None:
         request, self._end = event.request, end
         self.address, self.model, self.priority = request.address, request.model, request.priority
         self.messages, self.file, self.line = request.messages, event.file, event.line
