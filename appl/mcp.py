@@ -108,7 +108,7 @@ class MCPServer:
         self._timeout, self._call_timeout = timeout, call_timeout
         self._identity = _identity([target] if isinstance(target, str) else ["", self.name])
         self._tools: dict[str, Tool] | None = None
-        self._link: _Link | None = None
+        self._link: _ServerConnection | None = None
         self._recorded: list[dict[str, Any]] = []  # what it offers, before it is started
         self._run: Run | None = None
         self._starting = threading.Lock()
@@ -190,14 +190,14 @@ class MCPServer:
         self._show(found)
         return found
 
-    def _connected(self) -> _Link:
+    def _connected(self) -> _ServerConnection:
         """A connection to the server, which is starting."""
-        link = _Link(self.name, _library(), self._timeout, self._call_timeout)
+        link = _ServerConnection(self.name, _library(), self._timeout, self._call_timeout)
         target = self._target
         link.open(target(link.library) if callable(target) else target)
         return link
 
-    def _reached(self) -> _Link:
+    def _reached(self) -> _ServerConnection:
         """The connection for a call; starts the server if a record gave its offer.
 
         It waits for the start, and so runs on a worker thread. Raises ``ToolServerError``.
@@ -281,7 +281,7 @@ def _stderr() -> TextIO:
     return Path(os.devnull).open("w")  # lives as long as the server
 
 
-class _Link:
+class _ServerConnection:
     """The connection to one server, which lives in a task of the I/O loop."""
 
     def __init__(self, name: str, library: Any, timeout: float, call_timeout: float | None) -> None:

@@ -59,7 +59,7 @@ _TUNED = re.compile(r"^(ft:[^:]+):.*$")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PriceRow:
     """The table's entry for one model.
 
     ``context`` and ``max_output`` are in tokens, ``None`` if unknown. ``source`` is an address, or
@@ -86,7 +86,7 @@ class Seller:
         return None if row is None else row.price
 
 
-def row_of(name: str) -> Row | None:
+def row_of(name: str) -> PriceRow | None:
     """The row of the model *name*, by the rule above; ``None`` if it has none."""
     name = name.removeprefix("litellm/")
     seller, _, model = name.partition("/")
@@ -137,7 +137,7 @@ def _table() -> Mapping[str, Any]:
 
 
 @cache
-def _found(seller: str, model: str) -> Row | None:
+def _found(seller: str, model: str) -> PriceRow | None:
     rows = _table()["models"]
     for name in _spellings(model):
         about = rows.get(f"{seller}/{name}")
@@ -153,12 +153,12 @@ def _spellings(model: str) -> Iterator[str]:
     yield _SNAPSHOT.sub("", model)
 
 
-def _row(name: str, about: Mapping[str, Any]) -> Row:
+def _row(name: str, about: Mapping[str, Any]) -> PriceRow:
     beyond = about.get("beyond")
     long = None if beyond is None else _price(beyond)
     price = replace(_price(about), over=about.get("over"), beyond=long)
     context, most = about.get("context"), about.get("max_output")
-    return Row(name, price, context, most, about["source"], date())
+    return PriceRow(name, price, context, most, about["source"], date())
 
 
 def _price(about: Mapping[str, Any]) -> Price:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from appl.cli import exits
-from appl.cli.commands import LazyGroup, Options, appl_command, need_command, told
+from appl.cli.commands import LazyGroup, Options, appl_command, need_command, usage_lines
 from appl.cli.terminal import interrupted_stream, out, say
 from appl.version import version
 
@@ -82,6 +82,6 @@ def invoked(words: list[str]) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.UsageError as error:
-        say("\n".join(told(error)))
+        say("\n".join(usage_lines(error)))
         return exits.USAGE
     return int(code)

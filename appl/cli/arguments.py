@@ -84,7 +84,7 @@ def wants_help(words: Sequence[str]) -> bool:
     return not {"--help", "-h"}.isdisjoint(words)
 
 
-def _parsed(made: Program, words: Sequence[str]) -> dict[str, Any]:
+def _parsed(made: FunctionCommand, words: Sequence[str]) -> dict[str, Any]:
     """The values of all parameters of *made*. Raises ``UsageError``."""
     try:
         context = made.make_context(made.name, list(words))
@@ -104,7 +104,7 @@ def _unnamed(word: str, parameters: Parameters) -> str:
     return f"give arguments by name, as --name value; got {word!r}{example}"
 
 
-def _unknown(made: Program, word: str) -> str:
+def _unknown(made: FunctionCommand, word: str) -> str:
     flags = [_flag(name) for name in made.parameters]
     every = [*flags, *(name for param in made.params for name in param.opts)]
     takes = f"it takes {', '.join(flags)}" if flags else "it takes none"
@@ -149,7 +149,7 @@ def _guess(parameter: inspect.Parameter) -> Any:
     return kind if kind in (*_SIMPLE, list, dict) else str
 
 
-class Program(Command):
+class FunctionCommand(Command):
     """A function as a command whose options are the function's parameters."""
 
     def __init__(self, function: Callable[..., Any], parameters: Parameters, **more: Any) -> None:
@@ -161,7 +161,7 @@ class Program(Command):
 
 def _command(
     function: Callable[..., Any], parameters: Parameters, common: Sequence[click.Option], prog: str
-) -> Program:
+) -> FunctionCommand:
     own = [
         made
         for name, (annotation, default) in parameters.items()
@@ -169,7 +169,7 @@ def _command(
     ]
     taken = {flag for each in own for flag in each.opts}
     others = [each for each in common if taken.isdisjoint(each.opts)]
-    return Program(function, parameters, name=prog, params=[*own, *others])
+    return FunctionCommand(function, parameters, name=prog, params=[*own, *others])
 
 
 def _options(name: str, annotation: Any, default: Any) -> Iterator[Option]:

@@ -11,17 +11,17 @@ import sys
 from typing import Any
 
 from appl.cli import parameters
-from appl.cli.commands import Options, appl_command, argument, option, several, switch
-from appl.cli.display import Plain
+from appl.cli.commands import Options, appl_command, argument, combined, option, switch
+from appl.cli.display import PlainDisplay
 from appl.cli.failure import guarded
 from appl.cli.overrides import budget, settings
-from appl.cli.run import Plan, options, perform
+from appl.cli.run import Invocation, options, perform
 from appl.cli.target import Target, UsageError
 
 _PROGRAMS = "appl.cli.questions"
 _SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed")
 
-_model_options = several(
+_model_options = combined(
     settings(_SETTINGS),
     option("--system", metavar="TEXT", help="the system message: who answers, and how"),
     budget,
@@ -67,7 +67,7 @@ def chat(given: Options) -> int:
         with contextlib.suppress(ImportError):
             importlib.import_module("readline")  # which lets input() edit lines
         every = _all_options(given, fresh=True)
-        perform(_plan("chat", _system(given), given), every, failure, Plain(quiet=True))
+        perform(_plan("chat", _system(given), given), every, failure, PlainDisplay(quiet=True))
     return failure.code
 
 
@@ -75,8 +75,10 @@ def _system(given: Options) -> list[str]:
     return [f"--system={given.system}"] if given.system else []
 
 
-def _plan(function: str, words: list[str], given: Options) -> Plan:
-    return Plan(Target(_PROGRAMS, function), words, _all_options(given, fresh=function == "chat"))
+def _plan(function: str, words: list[str], given: Options) -> Invocation:
+    return Invocation(
+        Target(_PROGRAMS, function), words, _all_options(given, fresh=function == "chat")
+    )
 
 
 def _all_options(given: Options, **more: Any) -> Options:

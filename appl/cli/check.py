@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from appl.cli import exits
-from appl.cli.commands import Choice, Options, appl_command, argument, option, switch
+from appl.cli.commands import Options, WordChoice, appl_command, argument, option, switch
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, out, say, say_next, term_safe
@@ -40,7 +40,7 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 @switch("--rules", help="list the rules and exit")
 @option(
     "--format",
-    type=Choice(("text", "github", "sarif", "json")),
+    type=WordChoice(("text", "github", "sarif", "json")),
     default="text",
     help="text: file:line:column, as editors read it; github: annotations of a workflow; "
     "sarif: for code scanning",

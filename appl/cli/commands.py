@@ -69,7 +69,7 @@ class Argument(click.Argument):
         return (self.word, self.meaning) if self.meaning else None
 
 
-class Choice(_Choice):
+class WordChoice(_Choice):
     """One of a few words; the message about a wrong one suggests the nearest."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
@@ -252,7 +252,7 @@ def argument(name: str, **more: Any) -> Callable[[F], F]:
     return lambda function: click.argument(name, cls=Argument, **more)(function)
 
 
-def several(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+def combined(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     """Combine decorators into one, which applies them as if they stood one above the other."""
 
     def decorate(function: F) -> F:
@@ -280,7 +280,7 @@ def options_of(command: click.Command) -> list[click.Option]:
 # -- wrong usage
 
 
-def told(error: click.UsageError) -> list[str]:
+def usage_lines(error: click.UsageError) -> list[str]:
     """The lines that explain what is wrong with a command line, and what to write."""
     lines = [f"appl: {_problem(error)}"]
     context = error.ctx

@@ -18,7 +18,7 @@ from click.shell_completion import (
     shell_complete,
 )
 
-from appl.cli.commands import Choice, Options, appl_command, argument
+from appl.cli.commands import Options, WordChoice, appl_command, argument
 from appl.cli.exits import OK
 from appl.cli.terminal import out
 
@@ -92,7 +92,7 @@ class Bash(BashComplete):
 @appl_command(
     "completion", example="\n".join(f"{line}  # {shell}" for shell, line in _INSTALL.items())
 )
-@argument("shell", type=Choice(_SHELLS), metavar="SHELL", help="bash, zsh or fish")
+@argument("shell", type=WordChoice(_SHELLS), metavar="SHELL", help="bash, zsh or fish")
 def command(given: Options) -> int:
     """Print a script that makes your shell complete the words after `appl`.
 

@@ -17,14 +17,14 @@ import click
 
 from appl.cli import exits, parameters
 from appl.cli.commands import (
-    Choice,
     Command,
     Group,
     Options,
+    WordChoice,
     appl_command,
     argument,
+    combined,
     option,
-    several,
     switch,
 )
 from appl.cli.failure import guarded
@@ -36,7 +36,7 @@ _EVERY_S = 1.0
 _RUN = "the beginning of a live run's name, what follows its time stamp, its process, or last"
 _AMOUNTS: dict[str, Callable[[str], float]] = {"calls": int, "tokens": int, "cost": float}
 _watch = switch("--watch", help="go on showing it, each second, until it is over")
-_run = several(  # by position, or by the option that other commands have
+_run = combined(  # by position, or by the option that other commands have
     argument("run", required=False, metavar="RUN", help=_RUN),
     option("--run", "which", metavar="RUN", hidden=True),
 )
@@ -264,7 +264,10 @@ def cancel(given: Options) -> int:
     example="appl ctl set concurrency 4\nappl ctl set budget cost=2 calls=none",
 )
 @argument(
-    "what", metavar="LIMIT", type=Choice(("concurrency", "budget")), help="concurrency or budget"
+    "what",
+    metavar="LIMIT",
+    type=WordChoice(("concurrency", "budget")),
+    help="concurrency or budget",
 )
 @argument(
     "values",

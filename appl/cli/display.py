@@ -168,7 +168,7 @@ class Display(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
 
-class Answers:
+class AnswerPrinter:
     """Prints the models' answers on stderr as they are generated, one after the other.
 
     The answer that began first is shown until it is complete, then the next one, beginning with the
@@ -178,7 +178,7 @@ class Answers:
     wants_chunks = True
 
     def __init__(self) -> None:
-        self._begun: dict[str, _Saying] = {}
+        self._begun: dict[str, _PartialAnswer] = {}
         self._lock = threading.Lock()
 
     def on_event(self, event: Event) -> None:
@@ -186,7 +186,9 @@ class Answers:
         if isinstance(event, ChunkArrived):
             if event.chunk.kind == "text":
                 with self._lock:
-                    saying = self._begun.setdefault(event.address, _Saying(event.chunk.sample))
+                    saying = self._begun.setdefault(
+                        event.address, _PartialAnswer(event.chunk.sample)
+                    )
                     saying.add(event.chunk.sample, event.chunk.text)
                     self._show()
         elif isinstance(event, CallEnded) and event.address in self._begun:
@@ -209,7 +211,7 @@ class Answers:
 
 
 @dataclass(slots=True)
-class _Saying:
+class _PartialAnswer:
     """The part of one answer, of its first sample, that is not shown yet."""
 
     sample: int
@@ -229,7 +231,7 @@ class _Saying:
         self.ended = True
 
 
-class Plain:
+class PlainDisplay:
     """Prints a line on stderr, every five seconds at most; nothing if *quiet*.
 
     With *answers*, it prints the models' answers instead.
@@ -238,7 +240,7 @@ class Plain:
     def __init__(self, quiet: bool = False, answers: bool = False) -> None:
         self.counts, self._quiet = Counts(), quiet
         self.wants_chunks = answers
-        self._answers = Answers()
+        self._answers = AnswerPrinter()
         self._next = self.counts.began + EVERY_NS
 
     def on_event(self, event: Event) -> None:
@@ -270,14 +272,14 @@ class Plain:
     def clear(self) -> None:
         """Do nothing: nothing is live here."""
 
-    def __enter__(self) -> Plain:
+    def __enter__(self) -> PlainDisplay:
         return self
 
     def __exit__(self, *error: object) -> None:
         return None
 
 
-class Live:
+class LiveDisplay:
     """One line at the bottom of the terminal, redrawn eight times a second and removed at the end.
 
     With *answers*, it has a panel above the line for each of the latest unfinished answers;
@@ -347,7 +349,7 @@ class Live:
         """Stop the live line before the program's own output."""
         self._live.stop()
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> LiveDisplay:
         self._live.start()
         return self
 
@@ -358,5 +360,5 @@ class Live:
 def display(*, quiet: bool = False, answers: bool = False) -> Display:
     """The display that fits stderr; with *answers* it shows the models' answers."""
     if quiet or not sys.stderr.isatty():
-        return Plain(quiet, answers)
-    return Live(answers=answers)
+        return PlainDisplay(quiet, answers)
+    return LiveDisplay(answers=answers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from appl.cli import parameters
-from appl.cli.commands import Choice, Options, appl_command, option, switch
+from appl.cli.commands import Options, WordChoice, appl_command, option, switch
 from appl.cli.failure import guarded
 from appl.cli.target import Target, UsageError, load, parse
 from appl.cli.terminal import as_json, out, term_safe
@@ -14,7 +14,7 @@ FORMATS = ("text", "mermaid", "dot", "json")
 
 @appl_command("graph", example="appl graph program.py:main --format mermaid")
 @parameters.target
-@option("--format", type=Choice(FORMATS), default="text", help="the form of the output")
+@option("--format", type=WordChoice(FORMATS), default="text", help="the form of the output")
 @switch("--json", help="the same as --format json")
 def command(given: Options) -> int:
     """Print the call graph of a function.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from appl.cli.commands import F, Options, option, several
+from appl.cli.commands import F, Options, combined, option
 from appl.cli.target import UsageError
 from appl.config import KEYS
 from appl.config.schedule import TABLES
@@ -23,7 +23,7 @@ budget = option("--budget", multiple=True, metavar="LIMIT=AMOUNT", help=BUDGET_H
 
 def settings(names: Iterable[str], section: str = "Options") -> Callable[[F], F]:
     """Add an option for each of the settings *names*."""
-    return several(
+    return combined(
         *(
             option(
                 "--" + name.replace("_", "-"), metavar="X", help=KEYS[name].help, section=section
@@ -33,7 +33,7 @@ def settings(names: Iterable[str], section: str = "Options") -> Callable[[F], F]
     )
 
 
-with_settings = several(settings(SETTINGS, "Settings in place of the recorded ones"), budget)
+with_settings = combined(settings(SETTINGS, "Settings in place of the recorded ones"), budget)
 
 
 def settings_of(given: Options) -> dict[str, Any]:

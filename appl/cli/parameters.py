@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from appl.cli.commands import SCRIPT_ARGUMENTS, argument, option, several, switch
+from appl.cli.commands import SCRIPT_ARGUMENTS, argument, combined, option, switch
 
 
 def late(name: str) -> Callable[..., Any]:
@@ -24,7 +24,7 @@ target = argument(
     "target", metavar=TARGET, help="the program; without a function, main",
     shell_complete=late("targets"),
 )  # fmt: skip
-target_with_arguments = several(target, argument("arguments", nargs=-1, metavar="--name value"))
+target_with_arguments = combined(target, argument("arguments", nargs=-1, metavar="--name value"))
 
 RUN = "a path, the beginning of a run's name, or last"
 """The meaning of RUN, for help texts."""
@@ -40,7 +40,7 @@ run = argument(
     shell_complete=RUNS,
 )
 runs = argument("runs", nargs=-1, required=True, metavar="RUN", help=RUN, shell_complete=RUNS)
-recorded_program = several(
+recorded_program = combined(
     switch("--trust", help="use it although it is not one of your own runs"),
     run,
     argument(

@@ -14,44 +14,44 @@ from typing import Any
 
 from appl.cli import exits
 from appl.cli.commands import Options
+from appl.cli.perturbed_process import Environment, ProcessOutcome, spawned
 from appl.cli.run import entry_of
 from appl.cli.target import parse
 from appl.cli.terminal import as_json, out, say, term_safe
-from appl.cli.trace.again import Program
-from appl.cli.trace.several import counted
-from appl.cli.worlds import Outcome, World, spawned
+from appl.cli.trace.recorded_program import RecordedProgram
+from appl.cli.trace.run_selection import counted
 
 _USAGE = ("UsageError: ", "ConfigError: ")
 _YEAR = 366 * 86400.0
 
-WORLDS: tuple[tuple[str, World, str], ...] = (
+VARIATIONS: tuple[tuple[str, Environment, str], ...] = (
     (
-        "nothing varied", World(),
+        "nothing varied", Environment(),
         "a file, a subprocess, an id() or a thread that is not waited for; appl.read and "
         "appl.observe record what a program sees of the world",
     ),
     (
-        "another hash seed", World(hashes=31337),
+        "another hash seed", Environment(hashes=31337),
         "iteration over a set, or hash(): write sorted(...) where the order gets into a prompt",
     ),
     (
-        "other random numbers", World(dice=2),
+        "other random numbers", Environment(dice=2),
         "random, secrets, uuid or os.urandom: appl.random() and appl.uuid() are recorded",
     ),
     (
-        "another clock", World(shift=_YEAR + 7 * 3600 + 61),
+        "another clock", Environment(shift=_YEAR + 7 * 3600 + 61),
         "time.time() or datetime.now(): appl.now() is recorded",
     ),
     (
-        "a frozen clock", World(frozen=True),
+        "a frozen clock", Environment(frozen=True),
         "durations by time.time() or datetime.now(): appl.now() is recorded",
     ),
     (
-        "latencies", World(lag=1, switch=1e-5),
+        "latencies", Environment(lag=1, switch=1e-5),
         "a race against a timer or a thread: appl.sleep and appl.timeout are recorded",
     ),
     (
-        "other latencies", World(lag=2, slots=1, switch=0.05),
+        "other latencies", Environment(lag=2, slots=1, switch=0.05),
         "a race against a timer or a thread: appl.sleep and appl.timeout are recorded",
     ),
 )  # fmt: skip
@@ -59,7 +59,7 @@ WORLDS: tuple[tuple[str, World, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ReplayResult:
     """The result of one replay; ``problem`` is empty if nothing differed."""
 
     varied: str
@@ -76,8 +76,8 @@ class Found:
 
 
 def audited(
-    program: Program, backend: str, seconds: float, folder: Path | None = None
-) -> Iterator[tuple[int, Found | None]]:
+    program: RecordedProgram, backend: str, seconds: float, folder: Path | None = None
+) -> Iterator[tuple[int, ReplayResult | None]]:
     """Record *program* with *backend*, then replay it in each environment.
 
     Yields the number of calls and the finding of each replay. The first item is for the recording;
@@ -85,19 +85,21 @@ def audited(
     """
     with tempfile.TemporaryDirectory() as made:
         trace = Path(made) / "recorded.trace"
-        first = spawned(program, World(), trace, record=backend, seconds=seconds, folder=folder)
+        first = spawned(
+            program, Environment(), trace, record=backend, seconds=seconds, folder=folder
+        )
         if first.error is not None:
-            yield first.calls, Found("", _said(first.error))
+            yield first.calls, ReplayResult("", _said(first.error))
             return
         yield first.calls, None
         if not trace.exists():
             return  # it asks nothing
-        for varied, world, hint in WORLDS:
+        for varied, world, hint in VARIATIONS:
             again = spawned(program, world, trace, seconds=seconds, folder=folder)
-            yield first.calls, Found(varied, _problem(first, again), hint)
+            yield first.calls, ReplayResult(varied, _problem(first, again), hint)
 
 
-def _problem(first: Outcome, again: Outcome) -> str:
+def _problem(first: ProcessOutcome, again: ProcessOutcome) -> str:
     if again.error is not None:
         return _said(again.error)
     if again.value != first.value:
@@ -118,14 +120,16 @@ def command(given: Options) -> int:
     """Audit the program and return the exit code."""
     target = parse(given.replayable)
     entry = entry_of(target, list(given.paths))
-    program = Program("cli", str(entry.file), str(entry.function), entry.argv, 0, target.written)
-    found: list[Found] = []
+    program = RecordedProgram(
+        "cli", str(entry.file), str(entry.function), entry.argv, 0, target.written
+    )
+    found: list[ReplayResult] = []
     calls = 0
     tell = (lambda line: None) if given.json else say
     tell(f"appl: recording {target.written} with {given.backend}")
     for calls, each in audited(program, given.backend, given.seconds):
         if each is None:
-            tell(f"appl: {counted(calls, 'call')} recorded; to be replayed {len(WORLDS)} times")
+            tell(f"appl: {counted(calls, 'call')} recorded; to be replayed {len(VARIATIONS)} times")
             continue
         if not each.varied:
             return _not_recorded(each, given.json)
@@ -134,7 +138,7 @@ def command(given: Options) -> int:
     return _report(calls, found, given.json)
 
 
-def _not_recorded(found: Found, as_document: bool) -> int:
+def _not_recorded(found: ReplayResult, as_document: bool) -> int:
     """Report that the recording failed and nothing can be replayed."""
     if as_document:
         out(as_json({"replayable": None, "problem": found.problem}, indent=2))
@@ -142,7 +146,7 @@ def _not_recorded(found: Found, as_document: bool) -> int:
     return exits.USAGE if found.problem.startswith(_USAGE) else exits.FAILED
 
 
-def _report(calls: int, found: list[Found], as_document: bool) -> int:
+def _report(calls: int, found: list[ReplayResult], as_document: bool) -> int:
     wrong = [each for each in found if each.problem]
     if as_document:
         data = {"replayable": not wrong, "calls": calls, "replays": [f.as_data() for f in found]}
@@ -155,6 +159,6 @@ def _report(calls: int, found: list[Found], as_document: bool) -> int:
     return exits.DIVERGED if wrong else exits.OK
 
 
-def _causes(wrong: list[Found]) -> list[Found]:
+def _causes(wrong: list[ReplayResult]) -> list[ReplayResult]:
     """The differences to report: one that occurs without variation occurs in all replays."""
-    return wrong[:1] if wrong and wrong[0].varied == WORLDS[0][0] else wrong
+    return wrong[:1] if wrong and wrong[0].varied == VARIATIONS[0][0] else wrong

@@ -46,7 +46,7 @@ _SETTINGS = (
 
 
 @dataclass(slots=True)
-class Plan:
+class Invocation:
     """A program to run: its target, the words after it, and the options known so far."""
 
     target: Target
@@ -84,7 +84,7 @@ def command(given: Options) -> int:
     words = list(given.arguments)
     peeked = peek(words, options(), f"appl run {given.target}")
     with guarded(given.json or peeked.json) as failure:
-        plan = Plan(parse(given.target), words, merged(given, peeked))
+        plan = Invocation(parse(given.target), words, merged(given, peeked))
         if wants_help(words):
             out(help_text(load(plan.target, to_call=True), options(), plan.prog))
             return failure.code
@@ -103,7 +103,9 @@ def merged(early: Options, late: Options) -> Options:
     return Options(**{**vars(early), **later})
 
 
-def perform(plan: Plan, given: Options, failure: Failure, shower: Display | None = None) -> None:
+def perform(
+    plan: Invocation, given: Options, failure: Failure, shower: Display | None = None
+) -> None:
     """Run the program of *plan*, and print its value; *given* are the options before it."""
     quiet = plan.given.quiet or plan.given.json
     shower = shower or display(quiet=quiet, answers=plan.given.stream)
@@ -116,14 +118,14 @@ def perform(plan: Plan, given: Options, failure: Failure, shower: Display | None
         with shower, to_stderr(plan.given.json):
             current = sessions.process_session()
             failure.session, failure.counts = current, shower.counts
-            speaker = Speaker(None if plan.given.json else shower)
+            speaker = ValuePrinter(None if plan.given.json else shower)
             with sessions.settled(current.recalled):
                 value = call(current.run, function, values, speaker)
             current.close()
     report(value, current, shower, plan.given)
 
 
-def _session(plan: Plan, shower: Display) -> Session:
+def _session(plan: Invocation, shower: Display) -> Session:
     given = plan.given
     told = {name: getattr(given, name) for name in _SETTINGS}
     told["trace"] = False if given.no_trace else True if given.trace_file else None
@@ -168,7 +170,7 @@ def to_stderr(wanted: bool) -> Iterator[None]:
         yield
 
 
-class Speaker:
+class ValuePrinter:
     """Collects a program's streamed value; with a *shower*, prints it as it comes.
 
     The value is then ``None``, as nothing is left to print, otherwise the whole text. The value of
@@ -202,13 +204,16 @@ class Speaker:
 
 
 def call(
-    run: Run, function: Callable[..., Any], values: dict[str, Any], speaker: Speaker | None = None
+    run: Run,
+    function: Callable[..., Any],
+    values: dict[str, Any],
+    speaker: ValuePrinter | None = None,
 ) -> Any:
     """Run *function* in *run*, wait for everything it started, and return its finished value.
 
     If it returns a stream, *speaker* reads it.
     """
-    speaker = speaker or Speaker()
+    speaker = speaker or ValuePrinter()
     inner = inspect.unwrap(function)
     if inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner):
         return asyncio.run(_acall(run, function, values, speaker))
@@ -225,7 +230,7 @@ def call(
 
 
 async def _acall(
-    run: Run, function: Callable[..., Any], values: dict[str, Any], speaker: Speaker
+    run: Run, function: Callable[..., Any], values: dict[str, Any], speaker: ValuePrinter
 ) -> Any:
     async with run:
         value = function(**values)

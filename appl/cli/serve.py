@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import click
 
 from appl.cli.commands import (
-    Choice,
     F,
     Group,
     Options,
+    WordChoice,
     appl_command,
     argument,
+    combined,
     option,
-    several,
     switch,
 )
 from appl.cli.exits import OK, USAGE
@@ -48,7 +48,7 @@ def _number(name: str, default: int, text: str, section: str, unit: str = "N") -
     return option(name, type=int, default=default, metavar=unit, help=text, section=section)
 
 
-_network = several(
+_network = combined(
     option("--host", default="127.0.0.1", section=_NETWORK, help="address to listen on"),
     _number("--port", 0, "port; 0: a free one", _NETWORK),
     option("--api-key", metavar="KEY", section=_NETWORK, help="key to ask for; 'none': no key"),
@@ -67,10 +67,10 @@ _network = several(
         help="native streams send what is new instead of all so far",
     ),
 )  # fmt: skip
-_engine = several(
+_engine = combined(
     option("--weights", metavar="DIR", section=_SIZES, help="folder of a model (default: ours)"),
     option(
-        "--cache", type=Choice(("radix", "naive")), default="radix", section=_SIZES,
+        "--cache", type=WordChoice(("radix", "naive")), default="radix", section=_SIZES,
         help="prefix cache",
     ),
     _number("--max-batch", 32, "sequences that run at once", _SIZES),

@@ -16,7 +16,7 @@ from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say, term_safe
 from appl.config import find_file
 from appl.config.files import SettingsFile
-from appl.config.trust import Request, approvals, approve, forget, requests, trusted_by
+from appl.config.trust import ApprovalRequest, approvals, approve, forget, requests, trusted_by
 
 
 @appl_command("trust", example="appl trust\nappl trust ~/work/agent --yes\nappl trust --list")
@@ -72,7 +72,7 @@ def _approve(given: Options, file: SettingsFile) -> None:
         out(as_json(_data(file, found), indent=2))
 
 
-def _show(file: SettingsFile, found: list[Request], trusted: str | None) -> None:
+def _show(file: SettingsFile, found: list[ApprovalRequest], trusted: str | None) -> None:
     shown = term_safe(str(file.path))
     if not found:
         say(f"appl: {shown} holds nothing that needs approval")
@@ -83,7 +83,7 @@ def _show(file: SettingsFile, found: list[Request], trusted: str | None) -> None
         say(f"appl: {shown} is trusted: {why.get(trusted, 'APPL_TRUST lists its folder')}")
 
 
-def _data(file: SettingsFile, found: list[Request]) -> dict[str, object]:
+def _data(file: SettingsFile, found: list[ApprovalRequest]) -> dict[str, object]:
     return {
         "file": str(file.path),
         "digest": file.digest,

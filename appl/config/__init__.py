@@ -8,14 +8,14 @@ from appl.config.aliases import Alias, followed
 from appl.config.files import find_file
 from appl.config.layers import TooLate, init, load, settle
 from appl.config.readers import Key, switch
-from appl.config.values import KEYS, Config, Secret
+from appl.config.values import KEYS, Config, SecretSetting
 
 __all__ = [
     "KEYS",
     "Alias",
     "Config",
     "Key",
-    "Secret",
+    "SecretSetting",
     "TooLate",
     "find_file",
     "followed",

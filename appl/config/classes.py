@@ -19,7 +19,7 @@ from appl.config.schedule import OF_BACKENDS
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SettingContext:
     """The context of a setting: the folder of its file, and the table of its backend."""
 
     folder: Path
@@ -28,7 +28,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class RestrictedSetting:
     """A setting that needs approval: its path of keys, its value, and the reason."""
 
     keys: tuple[str, ...]
@@ -36,7 +36,7 @@ class Need:
     why: str
 
 
-Class = Callable[[object, Place], str | None]
+Class = Callable[[object, SettingContext], str | None]
 """Returns the reason why a value needs approval, ``None`` if it needs none."""
 
 _NAME = re.compile(r"[\w .:/@+=,()*-]*")
@@ -63,7 +63,7 @@ def _parts(value: object) -> Iterator[object]:
     yield None if not waiting else _ADDRESS  # no value of a file: more than is looked at
 
 
-def text(value: object, place: Place) -> str | None:
+def text(value: object, place: SettingContext) -> str | None:
     """Text that a model or a server reads: no address and no variable of the environment."""
     for part in _parts(value):
         if part is _ADDRESS:
@@ -77,69 +77,69 @@ def text(value: object, place: Place) -> str | None:
     return None
 
 
-def name(value: object, place: Place) -> str | None:
+def name(value: object, place: SettingContext) -> str | None:
     """A name, a number, a switch, or several of them."""
     texts = (part for part in _parts(value) if isinstance(part, str))
     odd = any(not _NAME.fullmatch(part) or ".." in part for part in texts)
     return text(value, place) or ("is more than a name" if odd else None)
 
 
-def named_code(value: object, place: Place) -> str | None:
+def named_code(value: object, place: SettingContext) -> str | None:
     """The name of something installed, or ``module:attribute``."""
     return _CALLS_CODE if isinstance(value, str) and ":" in value else name(value, place)
 
 
-def code(value: object, place: Place) -> str | None:
+def code(value: object, place: SettingContext) -> str | None:
     """A setting that always names code."""
     return _CALLS_CODE
 
 
-def address(value: object, place: Place) -> str | None:
+def address(value: object, place: SettingContext) -> str | None:
     """An address that prompts and keys are sent to."""
     return "is an address that prompts, keys or records are sent to"
 
 
-def sent(value: object, place: Place) -> str | None:
+def sent(value: object, place: SettingContext) -> str | None:
     """A part of every request; it may say where the request goes and who pays."""
     return "is sent with each request as it is"
 
 
-def deletion(value: object, place: Place) -> str | None:
+def deletion(value: object, place: SettingContext) -> str | None:
     """A setting that deletes runs."""
     return "has recorded runs deleted"
 
 
-def deletion_switch(value: object, place: Place) -> str | None:
+def deletion_switch(value: object, place: SettingContext) -> str | None:
     """A setting that deletes runs unless it is off."""
     return None if str(value).strip().lower() in _OFF else deletion(value, place)
 
 
-def protection(value: object, place: Place) -> str | None:
+def protection(value: object, place: SettingContext) -> str | None:
     """A setting that keeps keys out of traces as long as it is on."""
     kept = value is True or str(value).strip().lower() in _ON
     return None if kept else "has what looks like a key recorded as it is"
 
 
-def home(value: object, place: Place) -> str | None:
+def home(value: object, place: SettingContext) -> str | None:
     """The folder in which runs are kept and deleted."""
     return "is a folder in which runs are written and deleted"
 
 
-def resumed(value: object, place: Place) -> str | None:
+def resumed(value: object, place: SettingContext) -> str | None:
     """A switch, or the name of a recorded run that answers are taken from."""
     if isinstance(value, bool) or str(value).strip().lower() in (*_OFF, *_ON):
         return None
     return "takes answers and arguments from a recorded run"
 
 
-def folder(value: object, place: Place) -> str | None:
+def folder(value: object, place: SettingContext) -> str | None:
     """A file or folder inside of the project; its links are followed."""
     if not isinstance(value, str):
         return name(value, place)
     return text(value, place) or (None if _inside(value, place) else "lies outside of the project")
 
 
-def _inside(value: str, place: Place) -> bool:
+def _inside(value: str, place: SettingContext) -> bool:
     """True if *value* is inside, seen from the project's folder and from the working directory."""
     roots = (place.folder, Path.cwd())
     try:
@@ -149,7 +149,7 @@ def _inside(value: str, place: Place) -> bool:
     return all(each.is_relative_to(place.folder) for each in found)
 
 
-def template(value: object, place: Place) -> str | None:
+def template(value: object, place: SettingContext) -> str | None:
     """A template: its text, the word ``plain``, or a file inside of the project."""
     return None if isinstance(value, str) and "{" in value else folder(value, place)
 
@@ -157,7 +157,7 @@ def template(value: object, place: Place) -> str | None:
 def key_of(variable: str) -> Class:
     """The class of a key: only the provider's own *variable* at the provider's address is free."""
 
-    def why(value: object, place: Place) -> str | None:
+    def why(value: object, place: SettingContext) -> str | None:
         if not (isinstance(value, Mapping) and set(value) == {"env"}):
             return "is a key, which decides who is asked and who pays"
         elsewhere = _ADDRESSES & {*place.table}
@@ -168,7 +168,7 @@ def key_of(variable: str) -> Class:
     return why
 
 
-def unknown(value: object, place: Place) -> str | None:
+def unknown(value: object, place: SettingContext) -> str | None:
     """A setting that nobody has classified."""
     return "is not known to be harmless"
 
@@ -248,9 +248,9 @@ BACKENDS: Mapping[str, Mapping[str, Class]] = {
 """The settings of this package's backends. Those of other backends need approval."""
 
 
-def needs(settings: Mapping[str, Any], folder: Path) -> list[Need]:
+def needs(settings: Mapping[str, Any], folder: Path) -> list[RestrictedSetting]:
     """The settings, read from a file in *folder*, that need approval."""
-    place = Place(folder)
+    place = SettingContext(folder)
     every = (
         need
         for key, value in settings.items()
@@ -259,7 +259,9 @@ def needs(settings: Mapping[str, Any], folder: Path) -> list[Need]:
     return list(every)
 
 
-def _plain(keys: tuple[str, ...], value: object, place: Place) -> Iterator[Need]:
+def _plain(
+    keys: tuple[str, ...], value: object, place: SettingContext
+) -> Iterator[RestrictedSetting]:
     table = TABLES.get(keys[-1])
     if table is not None:
         yield from _table(keys, value, table, place)
@@ -267,15 +269,17 @@ def _plain(keys: tuple[str, ...], value: object, place: Place) -> Iterator[Need]
         yield from _need(keys, value, SETTINGS.get(keys[0], unknown), place)
 
 
-def _need(keys: tuple[str, ...], value: object, kind: Class, place: Place) -> Iterator[Need]:
+def _need(
+    keys: tuple[str, ...], value: object, kind: Class, place: SettingContext
+) -> Iterator[RestrictedSetting]:
     why = kind(value, place)
     if why is not None:
-        yield Need(keys, value, why)
+        yield RestrictedSetting(keys, value, why)
 
 
 def _table(
-    keys: tuple[str, ...], value: object, classes: Mapping[str, Class], place: Place
-) -> Iterator[Need]:
+    keys: tuple[str, ...], value: object, classes: Mapping[str, Class], place: SettingContext
+) -> Iterator[RestrictedSetting]:
     if not isinstance(value, Mapping):
         yield from _need(keys, value, name, place)
         return
@@ -283,23 +287,29 @@ def _table(
         yield from _need((*keys, str(key)), each, classes.get(str(key), unknown), place)
 
 
-def _models(keys: tuple[str, ...], value: object, place: Place) -> Iterator[Need]:
+def _models(
+    keys: tuple[str, ...], value: object, place: SettingContext
+) -> Iterator[RestrictedSetting]:
     for key, each in value.items() if isinstance(value, Mapping) else ():
         yield from _table((*keys, str(key)), each, OPTIONS, place)
 
 
-def _prices(keys: tuple[str, ...], value: object, place: Place) -> Iterator[Need]:
+def _prices(
+    keys: tuple[str, ...], value: object, place: SettingContext
+) -> Iterator[RestrictedSetting]:
     yield from _need(keys, value, name, place)
 
 
-def _backends(keys: tuple[str, ...], value: object, place: Place) -> Iterator[Need]:
+def _backends(
+    keys: tuple[str, ...], value: object, place: SettingContext
+) -> Iterator[RestrictedSetting]:
     for key, table in value.items() if isinstance(value, Mapping) else ():
         yield from _backend((*keys, str(key)), table, place.folder)
 
 
-def _backend(keys: tuple[str, ...], table: object, folder: Path) -> Iterator[Need]:
+def _backend(keys: tuple[str, ...], table: object, folder: Path) -> Iterator[RestrictedSetting]:
     table = table if isinstance(table, Mapping) else {}
-    place = Place(folder, str(table.get("type", keys[-1])), table)
+    place = SettingContext(folder, str(table.get("type", keys[-1])), table)
     yield from _need(keys, keys[-1], named_code, place)
     classes = {"type": named_code, **BACKENDS.get(place.kind, {})}
     for key, value in table.items():
@@ -309,7 +319,9 @@ def _backend(keys: tuple[str, ...], table: object, folder: Path) -> Iterator[Nee
             yield from _need((*keys, str(key)), value, classes.get(str(key), unknown), place)
 
 
-_NESTED: Mapping[str, Callable[[tuple[str, ...], object, Place], Iterator[Need]]] = {
+_NESTED: Mapping[
+    str, Callable[[tuple[str, ...], object, SettingContext], Iterator[RestrictedSetting]]
+] = {
     "models": _models,
     "prices": _prices,
     "backends": _backends,

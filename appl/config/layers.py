@@ -19,9 +19,9 @@ from appl.config.files import find_file
 from appl.config.layout import SCHEDULE, TOP, check_known, of_today
 from appl.config.readers import Unshown
 from appl.config.trust import require_approval
-from appl.config.values import KEYS, Config, Secret
+from appl.config.values import KEYS, Config, SecretSetting
 from appl.errors import ConfigError
-from appl.prompt.secret import Secret as Concealed
+from appl.prompt.secret import SecretSetting as Concealed
 from appl.prompt.secret import conceal
 
 PREFIX = "APPL_"
@@ -108,9 +108,9 @@ class _Layers:
 
 
 def _setting(key: str, raw: object, origin: str) -> object:
-    """A backend's setting. A secret in it becomes a ``Secret``, and is refused in a file."""
+    """A backend's setting. A secret in it becomes a ``SecretSetting``, and is refused in a file."""
     if isinstance(raw, Mapping) and set(raw) == {"env"} and isinstance(raw["env"], str):
-        return Secret(raw["env"])
+        return SecretSetting(raw["env"])
     if isinstance(raw, Mapping):
         return {name: _setting(f"{key}.{name}", each, origin) for name, each in raw.items()}
     if isinstance(raw, Concealed):
@@ -126,7 +126,7 @@ def _setting(key: str, raw: object, origin: str) -> object:
             f'write {name} = {{env = "NAME_OF_A_VARIABLE"}}'
         )
     conceal(key, str(raw))
-    return Secret(value=str(raw))
+    return SecretSetting(value=str(raw))
 
 
 def load(

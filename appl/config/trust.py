@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from appl.config.classes import Need, needs
+from appl.config.classes import RestrictedSetting, needs
 from appl.config.files import SettingsFile
 from appl.config.layout import of_today
 from appl.config.places import line_of
@@ -33,7 +33,7 @@ _SHOWN, _LONGEST = 10, 400
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApprovalRequest:
     """A setting that needs approval, as users see it: without secrets and control characters."""
 
     place: str
@@ -62,7 +62,7 @@ def require_approval(file: SettingsFile) -> None:
     )
 
 
-def requests(file: SettingsFile) -> list[Request]:
+def requests(file: SettingsFile) -> list[ApprovalRequest]:
     """The settings in *file* that need approval."""
     settings, _ = of_today(file.table, str(file.path))
     return [_request(file, each) for each in needs(settings, file.path.parent)]
@@ -132,12 +132,12 @@ def _folders() -> list[Path]:
 # -- what users are shown
 
 
-def _request(file: SettingsFile, need: Need) -> Request:
+def _request(file: SettingsFile, need: RestrictedSetting) -> ApprovalRequest:
     before = ("tool", "appl") if file.path.name == "pyproject.toml" else ()
     suffix = file.path.suffix
     line = max(line_of(file.text, suffix, *before, *keys) for keys in _written(file, need.keys))
     place = _safe(str(file.path)) + (f":{line}" if line else "")
-    return Request(place, _safe(".".join(need.keys)), _value(need), need.why)
+    return ApprovalRequest(place, _safe(".".join(need.keys)), _value(need), need.why)
 
 
 def _written(file: SettingsFile, keys: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -150,7 +150,7 @@ def _written(file: SettingsFile, keys: tuple[str, ...]) -> list[tuple[str, ...]]
     return [keys, *(("servers", str(n), *keys[2:]) for n in at)]
 
 
-def _value(need: Need) -> str:
+def _value(need: RestrictedSetting) -> str:
     """The value without secrets, in ASCII, so that no letter looks like another one."""
     shown = ascii(_masked(need.keys[-1], need.value))
     cut = f"{shown[:_LONGEST]}… ({len(shown)} characters)"

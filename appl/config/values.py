@@ -34,7 +34,7 @@ SECRET_PARTS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")  # of an address:
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
+class SecretSetting:
     """A value that is never shown: that of the variable *env*, or one set in a program.
 
     A variable is read when a backend is made.
@@ -179,7 +179,7 @@ class Config:
 
 
 def _revealed(value: object) -> object:
-    if isinstance(value, Secret):
+    if isinstance(value, SecretSetting):
         return value.reveal()
     if isinstance(value, Mapping):
         return {name: _revealed(each) for name, each in value.items()}
@@ -188,7 +188,7 @@ def _revealed(value: object) -> object:
 
 def _shown(name: str, value: object) -> object:
     """A backend's setting without anything that is or may be secret."""
-    if isinstance(value, Secret):
+    if isinstance(value, SecretSetting):
         return str(value)
     if name == "headers" and isinstance(value, Mapping):
         return dict.fromkeys(value, _MASK)

@@ -23,7 +23,7 @@ _HINT = "`appl ctl` lists them"
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveRun:
     """A live run: its socket, and its description or the error that it gave."""
 
     path: Path
@@ -81,18 +81,18 @@ def _line(sock: socket.socket) -> bytes:
     return bytes(found)
 
 
-def live_runs(patience_s: float = 1.0) -> list[Live]:
+def live_runs(patience_s: float = 1.0) -> list[LiveRun]:
     """All live runs of this user, oldest first. Sockets of killed runs are removed."""
     found = []
     for path in folder.sockets():
         try:
-            found.append(Live(path, _described(ask(path, "run", patience_s=patience_s))))
+            found.append(LiveRun(path, _described(ask(path, "run", patience_s=patience_s))))
         except ControlError as error:
             if folder.is_socket(path) and folder.is_deserted(path):
                 with contextlib.suppress(OSError):
                     path.unlink()
             elif error.kind != "no-run":
-                found.append(Live(path, {"pid": folder.pid_of(path)}, str(error)))
+                found.append(LiveRun(path, {"pid": folder.pid_of(path)}, str(error)))
     return sorted(found, key=lambda live: (float(live.about.get("began") or 0.0), live.path))
 
 
@@ -102,7 +102,7 @@ def _described(about: Any) -> dict[str, Any]:
     return about
 
 
-def find(name: str | None = None) -> Live:
+def find(name: str | None = None) -> LiveRun:
     """The run with *name*; without one, the only live run.
 
     *name* may be the beginning of the run's name, the part of it after the time stamp, its process
@@ -125,7 +125,7 @@ def find(name: str | None = None) -> Live:
     raise ControlError(f"no live run is {name!r}{nearest(str(name), words)}; {_HINT}", "no-run")
 
 
-def _matching(name: str, runs: Iterable[Live]) -> list[Live]:
+def _matching(name: str, runs: Iterable[LiveRun]) -> list[LiveRun]:
     runs = list(runs)
     exact = [live for live in runs if name in (live.name, live.path.stem, live.about.get("trace"))]
     if exact:

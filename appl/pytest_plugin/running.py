@@ -24,8 +24,8 @@ from appl.runtime.event import CallStarted, Event
 from appl.runtime.resolve import aresolve, resolve
 from appl.runtime.run import Run
 from appl.session import Entry, Session, checked, make_session, replay_session
-from appl.session.continuing import settled
 from appl.session.rerunning import rerun_session
+from appl.session.resume import settled
 from appl.tracing import Replayer, Trace, tape
 from appl.tracing.replaying.rerunner import Rerunner
 
@@ -34,7 +34,7 @@ _OWN = ("tape", "mode", "network")
 
 
 @dataclass(slots=True)
-class Asked:
+class PromptLog:
     """An instrument that keeps the prompts of a test."""
 
     prompts: dict[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class TapedRun:
     session: Session | None = None
     trace: Trace | None = None
     done: str = ""
-    _asked: Asked = field(default_factory=Asked)
+    _asked: PromptLog = field(default_factory=PromptLog)
 
     @property
     def prompts(self) -> dict[str, str]:

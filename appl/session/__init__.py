@@ -3,15 +3,7 @@
 Invariant: nothing here happens at import.
 """
 
-from appl.session.answering import Choice, check, choose, make_backend
-from appl.session.broken import broken_off
-from appl.session.continuing import (
-    check_unchanged,
-    recorded_config,
-    resume_session,
-    resumed,
-    settled,
-)
+from appl.session.backend_setup import Choice, check, choose, make_backend
 from appl.session.entry import (
     Entry,
     changed_files,
@@ -20,6 +12,7 @@ from appl.session.entry import (
     script,
     versions,
 )
+from appl.session.interrupted_run import broken_off
 from appl.session.naming import NameableModel, nameable
 from appl.session.opening import (
     Session,
@@ -34,6 +27,13 @@ from appl.session.process import hosted, process_run, process_session
 from appl.session.recording import Recording
 from appl.session.replaying import checked, replay_session, replayed
 from appl.session.rerunning import predicted, prediction_session, rerun, rerun_session
+from appl.session.resume import (
+    check_unchanged,
+    recorded_config,
+    resume_session,
+    resumed,
+    settled,
+)
 
 __all__ = [
     "Choice",

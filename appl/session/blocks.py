@@ -18,7 +18,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-class Block(Generic[T]):
+class RunBlock(Generic[T]):
     """A context manager for a run and its surroundings, to be used once."""
 
     def __init__(self, around: AbstractContextManager[tuple[Run, T]]) -> None:
@@ -65,12 +65,12 @@ class Block(Generic[T]):
         return bool(await asyncio.to_thread(self._around.__exit__, kind, error, trace))
 
 
-def block(around: Callable[P, Iterator[tuple[Run, T]]]) -> Callable[P, Block[T]]:
+def block(around: Callable[P, Iterator[tuple[Run, T]]]) -> Callable[P, RunBlock[T]]:
     """Turn a generator of a run and the block's value into a function that makes blocks."""
     manager = contextmanager(around)
 
     @functools.wraps(around)
-    def made(*args: P.args, **options: P.kwargs) -> Block[T]:
-        return Block(manager(*args, **options))
+    def made(*args: P.args, **options: P.kwargs) -> RunBlock[T]:
+        return RunBlock(manager(*args, **options))
 
     return made

@@ -16,7 +16,7 @@ from appl.errors import BackendError, ConfigError
 from appl.runtime.answers.models import Elsewhere, Find
 from appl.runtime.run import Run
 from appl.runtime.world import Moment
-from appl.session.answering import Choice, make_backend
+from appl.session.backend_setup import Choice, make_backend
 from appl.session.naming import (
     Location,
     backends,

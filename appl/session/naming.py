@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from appl.backend import installed
-from appl.config import Config, Secret
+from appl.config import Config, SecretSetting
 from appl.errors import MissingBackendExtra, ModelNotFound
 from appl.extras import EXTRAS, absent, advice
-from appl.session.taken import EMBEDDED, TYPE, UNINSTALLED
+from appl.session.backend_settings import EMBEDDED, TYPE, UNINSTALLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ def _missing(
     unset = tuple(
         value.env
         for value in config.backends.get(backend, {}).values()
-        if isinstance(value, Secret) and value.unset
+        if isinstance(value, SecretSetting) and value.unset
     )
     if unset:
         return unset, extra

@@ -18,7 +18,7 @@ def show_trace_below_cells(run: Run, path: Path) -> None:
     """Show a collapsed line with *path* below each cell that makes calls in *run*."""
     shell = kernel_shell()
     if shell is not None:
-        shell.events.register("post_run_cell", _Line(run, path))
+        shell.events.register("post_run_cell", _TraceLine(run, path))
 
 
 def kernel_shell() -> Any:
@@ -29,7 +29,7 @@ def kernel_shell() -> Any:
 
 
 @dataclass(eq=False)
-class _Line:
+class _TraceLine:
     """Called after each cell; ``shown`` is the number of calls that earlier cells made."""
 
     run: Run

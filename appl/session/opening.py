@@ -32,7 +32,7 @@ from appl.runtime.run import Run
 from appl.runtime.scheduling import Place
 from appl.runtime.scheduling.lending import Lender, borrowed
 from appl.runtime.world import World
-from appl.session.answering import (
+from appl.session.backend_setup import (
     Choice,
     choose,
     make_backend,
@@ -40,15 +40,15 @@ from appl.session.answering import (
     models_of,
     profiles_of,
 )
+from appl.session.deferred_close import close_when_over
 from appl.session.entry import Entry, git_commit, program_digests, script, versions
 from appl.session.first_run import after_run
 from appl.session.late_backends import LateBackends, reserved
-from appl.session.lingering import linger
 from appl.session.ownership import recording_owner
 from appl.session.recording import Recording
 from appl.session.redacting import redaction_of
 from appl.session.scheduling import policy_of, traffic_of
-from appl.session.tool_memory import ToolMemory
+from appl.session.tool_memory import StoredToolMemory
 from appl.tracing import Recorder, new_path, profile_data
 from appl.tracing.recording.privacy import Redact
 from appl.tracing.replaying.recall import Recall
@@ -82,7 +82,7 @@ class Session:
     parent: Mapping[str, Any] | None = None
     late: LateBackends | None = None
     _closed: bool = field(default=False, repr=False)
-    _door: Any = field(default=None, repr=False)
+    _control_server: Any = field(default=None, repr=False)
 
     @property
     def path(self) -> Path | None:
@@ -109,27 +109,27 @@ class Session:
         calls = "1 call" if sums.calls == 1 else f"{sums.calls} calls"
         return f"appl: {calls}, cost {total(sums.cost, sums.cost_unknown)}"
 
-    def attend(self, say: Tell, recorder: Recorder | None) -> None:
+    def start_control(self, say: Tell, recorder: Recorder | None) -> None:
         """Start the control server if the settings say so; by default, if the run is recorded."""
         config = self.config
         if config.ctl and (config.trace or config.origin("ctl") != "default"):
-            attending = importlib.import_module("appl.session.attending")
-            self._door = attending.open_door(self, say, recorder)
+            control_server = importlib.import_module("appl.session.control_server")
+            self._control_server = control_server.start_server(self, say, recorder)
 
     def end(self) -> None:
         """Call :meth:`close` now, or once the stream that the run returned has ended."""
         if self.run.over:
             self.close()
         else:
-            linger(self)
+            close_when_over(self)
 
     def close(self) -> None:
         """Close trace and backends after the run has ended."""
         if self._closed:
             return
         self._closed = True
-        if self._door is not None:
-            self._door.close()
+        if self._control_server is not None:
+            self._control_server.close()
         try:
             if self.recording is not None:
                 self.recording.close()
@@ -139,8 +139,8 @@ class Session:
                 _aclose(backend)
         self._tell_lost()
         if self.config.otel is not None and self.path is not None:
-            telling = importlib.import_module("appl.session.telling")
-            telling.send_spans(self.path, self.config.otel, self.config.home, self.run.tell)
+            span_export = importlib.import_module("appl.session.span_export")
+            span_export.send_spans(self.path, self.config.otel, self.config.home, self.run.tell)
         if self.config.gc and self.path is not None:
             importlib.import_module("appl.tracing.keeping.automatic_removal").tidy(self.config)
 
@@ -197,7 +197,7 @@ def make_session(
     if isinstance(world, Recall):
         watching.append(world)
     if config.stream and not any(map(wants_chunks, watching)):
-        watching.append(importlib.import_module("appl.cli.display").Answers())
+        watching.append(importlib.import_module("appl.cli.display").AnswerPrinter())
     if config.trace:
         watching.append(cast(Instrument, recording))
     policy = policy_of(config, choice.backend)
@@ -221,7 +221,7 @@ def make_session(
     run.open_place = late.open
     run.follow_routes()
     run.tell = say
-    run.tool_memory = ToolMemory(config.home) if lender is None else None
+    run.tool_memory = StoredToolMemory(config.home) if lender is None else None
     run.blueprint = Blueprint(config, seed)
     redact = redact or redaction_of(config)
     session = Session(
@@ -281,7 +281,7 @@ def _begin(
             "`appl config` shows how to choose"
         )
     if not session.config.trace:
-        session.attend(say, None)
+        session.start_control(say, None)
         return None
     try:
         recorder = _recorder(session, path, say) if make is None else make(session)
@@ -290,7 +290,7 @@ def _begin(
             raise
         say(f"appl: {error}; the run goes on unrecorded")
         return None
-    session.attend(say, recorder)
+    session.start_control(say, recorder)
     if "IPython" in sys.modules:
         notebook = importlib.import_module("appl.session.notebook")
         notebook.show_trace_below_cells(session.run, recorder.path)

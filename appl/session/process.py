@@ -20,12 +20,12 @@ from appl import tracebacks
 from appl.errors import ConfigError
 from appl.runtime.concurrency.fiber import rest_if_daemon
 from appl.runtime.run import Run
-from appl.session.continuing import resume_session
+from appl.session.deferred_close import at_exit, join_users_threads
 from appl.session.entry import script
-from appl.session.lingering import at_exit, join_users_threads
 from appl.session.notebook import kernel_shell
 from appl.session.opening import Session, make_session, shown, tell
 from appl.session.ownership import require_own
+from appl.session.resume import resume_session
 from appl.tracing import Trace, resolve
 from appl.tracing.replaying.resumer import Resumer
 

@@ -17,7 +17,7 @@ from appl.runtime.answers.models import Find, Models, models_from
 from appl.runtime.event import Instrument
 from appl.runtime.run import Run
 from appl.runtime.scheduling.policy import Policy
-from appl.session.answering import Choice
+from appl.session.backend_setup import Choice
 from appl.session.blocks import block
 from appl.session.entry import script
 from appl.session.late_backends import recorded_find, reserved

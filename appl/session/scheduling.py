@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from appl.backend import Profile
-from appl.config import Config, Secret
+from appl.config import Config, SecretSetting
 from appl.config.schedule import OF_BACKENDS, PRICES, TABLES
 from appl.price import Price
 from appl.runtime.concurrency.loop_thread import io_thread
@@ -23,7 +23,7 @@ from appl.runtime.scheduling.policy import (
     Policy,
     Retries,
 )
-from appl.session.taken import EMBEDDED, TYPE
+from appl.session.backend_settings import EMBEDDED, TYPE
 
 _shared: dict[tuple[object, ...], Traffic] = {}
 os.register_at_fork(after_in_child=_shared.clear)
@@ -67,7 +67,9 @@ def traffic_of(config: Config, backend: str, profile: Profile, policy: Policy) -
     limits = (profile.concurrency, config.concurrency, policy.limits.concurrency)
     most = min((each for each in limits if each is not None), default=None)
     table = config.backends.get(backend, {})
-    keys = [hash(each) for each in table.values() if isinstance(each, Secret)]  # repr hides them
+    keys = [
+        hash(each) for each in table.values() if isinstance(each, SecretSetting)
+    ]  # repr hides them
     settings = repr((sorted(table.items()), keys))
     key = (id(io_thread()), backend, settings, most, repr(policy))
     return _shared.setdefault(key, Traffic(policy, profile.name, most))

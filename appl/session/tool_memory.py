@@ -18,7 +18,7 @@ _SERVERS = 100
 """The number of servers that a project remembers, the latest ones."""
 
 
-class ToolMemory:
+class StoredToolMemory:
     """The tools of the project whose runs lie in *home*."""
 
     def __init__(self, home: Path) -> None:

@@ -165,7 +165,7 @@ class FaultServer:
         self.answered: Counter[str] = Counter()
         self.injected: Counter[str] = Counter()
         self.deaths = self.connections = 0
-        self._links: set[_Link] = set()
+        self._links: set[_FaultyConnection] = set()
         self._loop = asyncio.new_event_loop()
         self._server: asyncio.Server | None = None
         self._port = 0
@@ -205,7 +205,7 @@ class FaultServer:
     async def _listen(self) -> None:
         if self._server is None:
             self._server = await self._loop.create_server(
-                lambda: _Link(self), "127.0.0.1", self._port, backlog=4096
+                lambda: _FaultyConnection(self), "127.0.0.1", self._port, backlog=4096
             )
             self._port = self._server.sockets[0].getsockname()[1]
 
@@ -222,7 +222,12 @@ class FaultServer:
         self._loop.call_later(self._outage_s, lambda: self._loop.create_task(self._listen()))
 
     def _asked(
-        self, link: _Link, method: str, path: str, headers: Mapping[str, str], body: bytes
+        self,
+        link: _FaultyConnection,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
     ) -> None:
         if method == "GET" or path in ("/abort_request", "/tokenize"):
             link.send(_json(self._facts(path)), "whole")
@@ -390,7 +395,7 @@ def _native(server: FaultServer, ask: Ask, text: str, ended: bool) -> dict[str, 
 # -- how it is sent
 
 
-class _Link(asyncio.Protocol):
+class _FaultyConnection(asyncio.Protocol):
     """One connection: requests come one after the other, each with its length."""
 
     def __init__(self, server: FaultServer) -> None:

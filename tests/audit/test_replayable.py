@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from appl import cli
-from appl.cli.replayable import WORLDS
-from appl.cli.trace.again import Program
-from appl.cli.worlds import Outcome, World, spawned
+from appl.cli.perturbed_process import Environment, ProcessOutcome, spawned
+from appl.cli.replayable import VARIATIONS
+from appl.cli.trace.recorded_program import RecordedProgram
 
 PROGRAM = """
 import datetime, random, threading, time, uuid
@@ -71,19 +71,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def program(folder: Path, function: str) -> Program:
-    return Program("cli", str(folder / "program.py"), function, (), 0, "")
+def program(folder: Path, function: str) -> RecordedProgram:
+    return RecordedProgram("cli", str(folder / "program.py"), function, (), 0, "")
 
 
-def again(folder: Path, function: str, world: World) -> tuple[Outcome, Outcome]:
+def again(folder: Path, function: str, world: Environment) -> tuple[ProcessOutcome, ProcessOutcome]:
     """What *function* does when it is recorded, and when it is replayed in *world*."""
     trace, one = folder / "a.trace", program(folder, function)
-    first = spawned(one, World(), trace, record="appl.testing:Echo", folder=folder)
+    first = spawned(one, Environment(), trace, record="appl.testing:Echo", folder=folder)
     assert first.error is None, first.error
     return first, spawned(one, world, trace, folder=folder)
 
 
-NAMED = {name: world for name, world, _ in WORLDS}
+NAMED = {name: world for name, world, _ in VARIATIONS}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_what_was_not_declared_diverges_in_its_world(
 
 @pytest.mark.parametrize("function", ["ids", "dice", "day"])
 def test_with_nothing_varied_the_world_holds_still(folder: Path, function: str) -> None:
-    first, found = again(folder, function, World())
+    first, found = again(folder, function, Environment())
     assert (found.error, found.value, found.calls) == (None, first.value, 1)
 
 
@@ -124,7 +124,7 @@ def test_a_program_that_declares_what_it_sees_is_the_same_in_every_world(
     assert cli.main([*words, "--json", "--", "--name", "Eve"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["replayable"] and told["calls"] == 2
-    assert [each["varied"] for each in told["replays"]] == [name for name, _, _ in WORLDS]
+    assert [each["varied"] for each in told["replays"]] == [name for name, _, _ in VARIATIONS]
 
 
 def test_only_the_backend_of_the_audit_answers_whatever_the_settings_say(folder: Path) -> None:
@@ -132,7 +132,7 @@ def test_only_the_backend_of_the_audit_answers_whatever_the_settings_say(folder:
         'model = "openai/gpt-4o"\notel = "http://127.0.0.1:9"\n'
         '[models]\nlarge = "openai/o1"\nown = ["openai/a", "litellm/b"]\n'
     )
-    first, found = again(folder, "named", World())
+    first, found = again(folder, "named", Environment())
     assert (first.calls, found.value) == (2, first.value)
 
 
@@ -143,9 +143,9 @@ def test_a_file_that_changes_is_found_as_what_no_world_holds_still(
     state.write_text("one")
     one = program(folder, "where")
     trace = folder / "a.trace"
-    spawned(one, World(), trace, record="appl.testing:Echo", folder=folder)
+    spawned(one, Environment(), trace, record="appl.testing:Echo", folder=folder)
     state.write_text("two")
-    found = spawned(one, World(), trace, folder=folder)
+    found = spawned(one, Environment(), trace, folder=folder)
     assert found.diverged
 
 

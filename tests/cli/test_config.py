@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from appl import config
-from appl.config import Secret, find_file, load
+from appl.config import SecretSetting, find_file, load
 from appl.errors import ConfigError
 from appl.session import check
 
@@ -66,7 +66,7 @@ def test_a_secret_in_a_file_is_refused_and_one_by_reference_is_not_shown(tmp_pat
     with pytest.raises(ConfigError, match="looks like a secret"):
         settings(tmp_path, '[backends.x]\napi_key = "sk-123"')
     found = settings(tmp_path, '[backends.x]\napi_key = {env = "X_KEY"}\nkv_tokens = 12')
-    assert found.backends["x"]["api_key"] == Secret("X_KEY")
+    assert found.backends["x"]["api_key"] == SecretSetting("X_KEY")
     assert ("backends.x.api_key", "$X_KEY", str(tmp_path / "appl.toml")) in list(found.shown())
     with pytest.raises(ConfigError, match="X_KEY is not set"):
         found.settings_of("x")

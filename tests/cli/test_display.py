@@ -7,7 +7,7 @@ from rich.console import Console
 
 from appl import Generation, gen, ppl
 from appl.backend import Request, Response, Sample, Sampling, Usage
-from appl.cli.display import EVERY_NS, Counts, Live, Plain
+from appl.cli.display import EVERY_NS, Counts, LiveDisplay, PlainDisplay
 from appl.errors import BackendError
 from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, CallStarted
 from appl.runtime.run import Run
@@ -81,7 +81,7 @@ def test_calls_in_the_queue_are_not_shown_as_running() -> None:
         f"{question}"
         return gen()
 
-    plain = Plain(quiet=True)
+    plain = PlainDisplay(quiet=True)
     backend = Looking(plain.counts)
     with Run(backend, instruments=[plain], policy=Policy(clock=backend.clock)):
         assert [str(each) for each in [ask(str(number)) for number in range(5)]] == ["yes"] * 5
@@ -98,7 +98,7 @@ def test_unknown_usage_is_not_zero() -> None:
 
 
 def test_plain_lines_come_at_most_every_five_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    plain = Plain()
+    plain = PlainDisplay()
     began = plain.counts.began
     for step in range(11):
         plain.on_event(started(f"/{step}", began + step * EVERY_NS // 2))
@@ -107,7 +107,7 @@ def test_plain_lines_come_at_most_every_five_seconds(capsys: pytest.CaptureFixtu
 
 def test_the_live_display_draws_on_a_terminal_and_leaves_nothing() -> None:
     screen = io.StringIO()
-    live = Live(Console(file=screen, force_terminal=True, width=100))
+    live = LiveDisplay(Console(file=screen, force_terminal=True, width=100))
     with live:
         live.on_event(started("/a.0/gen.0"))
         live._live.refresh()

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from appl.backend import Usage
-from appl.cli.display import EVERY_NS, Plain
+from appl.cli.display import EVERY_NS, PlainDisplay
 from appl.cli.trace.show import _sums
 from appl.errors import BackendError
 from appl.runtime.event import CallDispatched, CallEnded
@@ -211,7 +211,7 @@ def test_verify_counts_the_calls_that_a_resumed_run_began_again(project: Project
 
 
 def test_a_run_without_answers_in_tokens_tells_of_no_speed() -> None:
-    plain = Plain()
+    plain = PlainDisplay()
     plain.on_event(started("/a"))
     plain.on_event(ended("/a", 1, Usage(10, 0, 4)))
     assert plain.counts.line() == "1 done, 4 of 10 prompt tokens cached, cost unknown"
@@ -220,7 +220,7 @@ def test_a_run_without_answers_in_tokens_tells_of_no_speed() -> None:
 def test_a_line_waits_for_the_call_that_takes_the_place_of_one_that_ended(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    plain = Plain()
+    plain = PlainDisplay()
     later = plain.counts.began + EVERY_NS
     for address in ("/a", "/b"):
         plain.on_event(started(address))

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from appl.backend import Chunk, Request, Response, Sample, Sampling
-from appl.cli.display import Answers, Live, Plain
+from appl.cli.display import AnswerPrinter, LiveDisplay, PlainDisplay
 from appl.cli.terminal import TermSafe, term_safe
 from appl.errors import BackendError
 from appl.runtime.event import CallEnded, CallStarted, ChunkArrived
@@ -58,7 +58,7 @@ def ended(address: str, text: str | None = None) -> CallEnded:
 
 
 def test_answers_are_shown_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
-    answers = Answers()
+    answers = AnswerPrinter()
     for event in (
         started("/a"), started("/b"), started("/c"), chunk("/b", "b1 "), chunk("/a", "a1 "),
         chunk("/b", "hm", kind="reasoning"), chunk("/b", "no", sample=1),
@@ -77,17 +77,17 @@ def test_answers_are_shown_one_after_the_other(capsys: pytest.CaptureFixture[str
 
 
 def test_what_was_not_streamed_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    answers = Answers()
+    answers = AnswerPrinter()
     answers.on_event(started("/a"))
     answers.on_event(ended("/a"))
-    plain = Plain(answers=False)
+    plain = PlainDisplay(answers=False)
     plain.on_event(chunk("/a", "x"))
     assert capsys.readouterr().err == ""
 
 
 def test_on_a_terminal_answers_stand_in_panels() -> None:
     screen = io.StringIO()
-    live = Live(
+    live = LiveDisplay(
         Console(file=screen, force_terminal=True, width=50, color_system=None), answers=True
     )
     with live:

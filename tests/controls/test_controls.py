@@ -304,19 +304,19 @@ CONTROLS = {
         "trust/test_runs.py::test_a_link_is_not_a_run_of_ones_own",
     ),
     "commands use any run": Control(
-        "cli/trace/again.py",
+        "cli/trace/recorded_program.py",
         "        require_own(path, given.trust, ",
         "        require_own(path, True, ",
         "trust/test_runs.py::test_no_command_starts_the_program_of_a_forged_run[unsigned]",
     ),
     "a module is started from any folder": Control(
-        "cli/trace/again.py",
+        "cli/trace/recorded_program.py",
         "    if not Path(file).is_absolute() and folder != str(Path.cwd()):\n",
         "    if not file:\n",
         "trust/test_runs.py::test_a_module_is_not_started_from_another_folder",
     ),
     "the same command goes on with any run": Control(
-        "session/broken.py",
+        "session/interrupted_run.py",
         "if _goes_on(trace) and _is_own(path, say) else None",
         "if _goes_on(trace) else None",
         "trust/test_runs.py::test_the_same_command_goes_on_with_no_forged_run[unsigned]",
@@ -328,7 +328,7 @@ CONTROLS = {
         "trust/test_runs.py::test_a_script_resumes_no_forged_run",
     ),
     "a program goes on with any run": Control(
-        "session/continuing.py",
+        "session/resume.py",
         "    require_own(path, trust, ",
         "    require_own(path, True, ",
         "trust/test_runs.py::test_a_program_that_opens_a_forged_run_says_that_it_trusts_it",

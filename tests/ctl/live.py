@@ -132,7 +132,7 @@ class Recorded(Going):
 
     @property
     def socket(self) -> Path:
-        path = self.session._door.path
+        path = self.session._control_server.path
         assert path is not None
         return path
 

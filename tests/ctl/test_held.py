@@ -14,7 +14,7 @@ from appl.control import words
 from appl.errors import ControlError
 from appl.runtime.run import Run
 from appl.session import replayed
-from appl.session.continuing import resume_session
+from appl.session.resume import resume_session
 from appl.tracing import Trace
 from appl.tracing.replaying.rerunner import Rerunner
 from appl.tracing.replaying.resumer import Resumer
@@ -78,7 +78,7 @@ def resumed(path: Path) -> Iterator[tuple[Recorded, Steps]]:
     resumer.program = program
     made = Recorded(lambda: resume_session(resumer, say=lambda line: None), program)
     try:
-        eventually(lambda: made.session._door.path and len(shown(made)) == 2)
+        eventually(lambda: made.session._control_server.path and len(shown(made)) == 2)
         yield made, program
     finally:
         program.may_go_on.set()

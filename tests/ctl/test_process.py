@@ -387,6 +387,6 @@ def test_what_answers_is_imported_when_somebody_asks(other: Any, tmp_path: Path)
     run.has(A, B)
     run.release(A, B, C)
     imported = run.end()[1]
-    assert "'appl.control.door'" in imported
-    assert "'appl.control.acts'" not in imported
+    assert "'appl.control.server'" in imported
+    assert "'appl.control.requests'" not in imported
     assert "'appl.control.view'" not in imported

@@ -12,7 +12,7 @@ import pytest
 
 from appl.backend import Request, Response, Sample, Sampling, Usage
 from appl.cli import main
-from appl.cli.display import Answers, Plain
+from appl.cli.display import AnswerPrinter, PlainDisplay
 from appl.errors import BackendError
 from appl.prompt import Message, Messages, ToolCall
 from appl.runtime.event import (
@@ -118,7 +118,7 @@ def test_a_command_prints_no_escape(words: list[str], run: str, tmp_path: Path) 
     assert _UNSAFE.findall(said) == []
 
 
-@pytest.mark.parametrize("shower", [Plain, Answers])
+@pytest.mark.parametrize("shower", [PlainDisplay, AnswerPrinter])
 def test_a_display_of_progress_prints_no_escape(shower: type) -> None:
     out = io.StringIO()
     request = Request(ADDRESS, 0, ALL, Messages.of([Message("user", ALL)]), Sampling())

@@ -17,7 +17,7 @@ import pytest
 
 from appl import price_table
 from appl.backend import Usage
-from appl.price_table import Row, Seller, row_of, seller_at
+from appl.price_table import PriceRow, Seller, row_of, seller_at
 
 ROOT = Path(__file__).parents[2]
 TABLE: dict[str, Any] = json.loads((ROOT / "appl" / "prices.json").read_text("utf-8"))
@@ -125,7 +125,7 @@ def test_rows_say_what_litellm_says() -> None:
 )
 def test_a_name_finds_its_row(name: str, row: str) -> None:
     found = row_of(name)
-    assert isinstance(found, Row) and found.name == row
+    assert isinstance(found, PriceRow) and found.name == row
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from appl import gen, ppl
 from appl.config import load
 from appl.errors import BackendRefused, ConfigError
 from appl.session import check, open_run, replayed
-from appl.session.answering import choose, make_backend
+from appl.session.backend_setup import choose, make_backend
 from appl.testing.faults import FAULTS, Fault, FaultServer
 from appl.tracing import Trace
 

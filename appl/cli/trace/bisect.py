@@ -18,10 +18,10 @@ from typing import Any
 from appl.cli import exits, parameters
 from appl.cli.commands import Options, appl_command, option
 from appl.cli.failure import guarded
+from appl.cli.perturbed_process import Environment, ProcessOutcome, spawned
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say, term_safe
-from appl.cli.trace.again import Program, opened
-from appl.cli.worlds import Outcome, World, spawned
+from appl.cli.trace.recorded_program import RecordedProgram, opened
 from appl.tracing import Trace
 
 _SHORT = 10
@@ -144,7 +144,7 @@ class Trial:
     repository: Repository
     tree: Path
     trace: Trace
-    program: Program
+    program: RecordedProgram
     seconds: float
     tell: Any
     tested: dict[str, str] = field(default_factory=dict)
@@ -160,7 +160,7 @@ class Trial:
             here = Path.cwd().resolve()
             folder = self.tree / here.relative_to(root) if here.is_relative_to(root) else self.tree
             outcome = spawned(
-                program, World(real=True), self.trace.path.resolve(), seconds=self.seconds,
+                program, Environment(real=True), self.trace.path.resolve(), seconds=self.seconds,
                 folder=folder if folder.is_dir() else self.tree, moved=(root, self.tree),
             )  # fmt: skip
             self.tested[commit] = self._judged(commit, outcome)
@@ -168,7 +168,7 @@ class Trial:
             self.tell(f"appl: {self.tested[commit]:7} {commit[:_SHORT]} {subject}")
         return self.tested[commit]
 
-    def _judged(self, commit: str, outcome: Outcome) -> str:
+    def _judged(self, commit: str, outcome: ProcessOutcome) -> str:
         error = outcome.error
         then = self.trace.error
         if error is None or (then is not None and error["type"] == type(then).__name__):

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from appl.cli import parameters
-from appl.cli.commands import Choice, Options, appl_command, option, switch
+from appl.cli.commands import Options, WordChoice, appl_command, option, switch
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, columns, out, term_safe
-from appl.cli.trace.named import run_path
 from appl.cli.trace.places import place
+from appl.cli.trace.run_names import run_path
 from appl.tracing import Call
 from appl.tracing.reading.passes import Passes
 
@@ -31,7 +31,9 @@ _OCCURRENCE = re.compile(r"\.\d+(?=/|\Z)")
 
 @appl_command("cost", example="appl trace cost last --by scope")
 @parameters.run
-@option("--by", type=Choice(("model", "scope", "line")), default="model", help="what to sum up by")
+@option(
+    "--by", type=WordChoice(("model", "scope", "line")), default="model", help="what to sum up by"
+)
 @switch("--all", help="print every row, not the largest")
 @parameters.as_json
 def command(given: Options) -> int:

@@ -13,8 +13,8 @@ from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, switch
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, columns, out, term_safe
-from appl.cli.trace.named import run_path
 from appl.cli.trace.places import place, seconds
+from appl.cli.trace.run_names import run_path
 from appl.tracing import Trace
 from appl.tracing.reading.passes import Passes
 

@@ -15,9 +15,9 @@ from appl.cli.failure import guarded
 from appl.cli.parameters import LAST, RUN
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, term_safe
-from appl.cli.trace.named import run_path
 from appl.cli.trace.places import place
-from appl.cli.trace.several import counted
+from appl.cli.trace.run_names import run_path
+from appl.cli.trace.run_selection import counted
 from appl.tracing import Trace
 from appl.tracing.reading.passes import Passes
 

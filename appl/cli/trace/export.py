@@ -22,7 +22,7 @@ from appl.cli.failure import guarded, not_taken, not_written, taken
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, say
 from appl.cli.terminal import out as print_out
-from appl.cli.trace.named import run_path
+from appl.cli.trace.run_names import run_path
 from appl.config import load as load_config
 from appl.tracing import Trace
 

@@ -19,12 +19,12 @@ from typing import Any
 from appl import session as sessions
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option, switch
-from appl.cli.display import Plain
+from appl.cli.display import PlainDisplay
 from appl.cli.failure import guarded
 from appl.cli.run import to_stderr
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say
-from appl.cli.trace.again import Program, opened
+from appl.cli.trace.recorded_program import RecordedProgram, opened
 from appl.session import shown
 from appl.tracing import Replayer, Trace, tape
 from appl.tracing.recording.secret import Masker
@@ -59,7 +59,7 @@ def command(given: Options) -> int:
             sessions.checked(replayer),
         ):
             value = program.run(
-                lambda: sessions.replay_session(replayer, instruments=[Plain(quiet=True)])
+                lambda: sessions.replay_session(replayer, instruments=[PlainDisplay(quiet=True)])
             )
         text = "\n".join(_lines(program, test, file, trace, value)) + "\n"
         tape.save(trace, path)
@@ -92,7 +92,7 @@ def _need_text(trace: Trace) -> None:
         )
 
 
-def _name(program: Program) -> str:
+def _name(program: RecordedProgram) -> str:
     word = Path(program.file).stem if program.function in ("main", "None") else program.function
     return "test_" + re.sub(r"\W+", "_", word)
 
@@ -105,7 +105,9 @@ def _check(file: Path, path: Path, force: bool) -> None:
             raise UsageError(f"{each} is there already; give -o another name, or --force")
 
 
-def _lines(program: Program, test: str, file: Path, trace: Trace, value: Any) -> Iterator[str]:
+def _lines(
+    program: RecordedProgram, test: str, file: Path, trace: Trace, value: Any
+) -> Iterator[str]:
     """The source of the test."""
     function, arguments = program.bound() if program.kind == "cli" else (None, {})
     wrong = [name for name, each in arguments.items() if not _is_literal(each)]
@@ -149,7 +151,7 @@ def _lines(program: Program, test: str, file: Path, trace: Trace, value: Any) ->
         yield "    )"
 
 
-def _imports(program: Program, file: Path) -> Iterator[str]:
+def _imports(program: RecordedProgram, file: Path) -> Iterator[str]:
     """The lines that import the program's function."""
     top = program.function.partition(".")[0]
     if program.kind == "script":
@@ -173,7 +175,7 @@ def _imports(program: Program, file: Path) -> Iterator[str]:
     yield f"from {source.stem} import {top}  # noqa: E402"
 
 
-def _path(program: Program, file: Path) -> str:
+def _path(program: RecordedProgram, file: Path) -> str:
     where = os.path.relpath(Path(program.file).resolve(), file.resolve().parent)
     return f"str(Path(__file__).parent / {where!r})"
 

@@ -16,14 +16,14 @@ from typing import Any
 
 from appl import session as sessions
 from appl.cli import exits, parameters
-from appl.cli.commands import Choice, Options, appl_command, option, switch
-from appl.cli.display import Plain
+from appl.cli.commands import Options, WordChoice, appl_command, option, switch
+from appl.cli.display import PlainDisplay
 from appl.cli.failure import describe, guarded
 from appl.cli.run import to_stderr
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, say, term_safe
-from appl.cli.trace.again import Program, opened
-from appl.cli.trace.several import counted
+from appl.cli.trace.recorded_program import RecordedProgram, opened
+from appl.cli.trace.run_selection import counted
 from appl.errors import ApplError, nearest
 from appl.runtime.scheduling.policy import Policy
 from appl.testing.clock import VirtualClock
@@ -36,7 +36,7 @@ _REPLAYS = ("usual causes", "next:", "same:", "nearest")  # what is said of repl
 
 
 @dataclass(slots=True)
-class Finding:
+class FuzzFinding:
     """The finding of one seed. ``kind`` is ``order``, ``fault`` or ``unhandled``.
 
     ``unhandled`` is a lasting fault that ends the program with that very error.
@@ -68,7 +68,7 @@ class Finding:
 @option("--seed", type=int, metavar="S", help="this seed alone")
 @option(
     "--fault",
-    type=Choice(tuple(FAULTS)),
+    type=WordChoice(tuple(FAULTS)),
     metavar="KIND",
     help=f"no seeds, but this fault, once and at each attempt: {', '.join(FAULTS)}",
 )
@@ -92,7 +92,7 @@ def command(given: Options) -> int:
         tell(f"appl: {counted(len(plans), 'run')} of {counted(len(trace.calls), 'call')}, 0 tokens")
         with _quiet():
             expected = _expected(trace, program)
-        findings: dict[tuple[str, ...], Finding] = {}
+        findings: dict[tuple[str, ...], FuzzFinding] = {}
         unclear = 0
         for number, each_plan in enumerate(plans, 1):
             with _quiet():
@@ -124,13 +124,13 @@ def _plans(trace: Trace, given: Options) -> list[Plan]:
     return [Plan(0, given.fault, call, lasting) for call in calls for lasting in (False, True)]
 
 
-def _key(found: Finding) -> tuple[str, ...]:
+def _key(found: FuzzFinding) -> tuple[str, ...]:
     """The identity of a finding: an order by its prompt, a lasting fault by its kind."""
     where = found.address if found.kind != "unhandled" else ""
     return found.kind, where, found.plan.fault or "", "" if where else found.text.split(" at ")[0]
 
 
-def _report(findings: list[Finding], unclear: int, given: Options) -> int:
+def _report(findings: list[FuzzFinding], unclear: int, given: Options) -> int:
     counting = [each for each in findings if given.strict or each.kind != "unhandled"]
     if given.json:
         data = {"findings": [each.as_data() for each in findings], "unclear": unclear}
@@ -150,7 +150,7 @@ def _report(findings: list[Finding], unclear: int, given: Options) -> int:
     return exits.FAILED if counting else exits.OK
 
 
-def _seeds(found: Finding) -> str:
+def _seeds(found: FuzzFinding) -> str:
     some = ", ".join(map(str, found.seeds[:_TOLD])) + ("…" if found.seeds[_TOLD:] else "")
     return f"{'seed' if len(found.seeds) == 1 else 'seeds'} {some}"
 
@@ -166,14 +166,16 @@ def _quiet() -> Iterator[None]:
         sys.path[:] = path
 
 
-def _expected(trace: Trace, program: Program) -> str:
+def _expected(trace: Trace, program: RecordedProgram) -> str:
     """The value of the run as it was recorded. Raises ``DivergenceError``."""
     replayer = Replayer(trace)
     with sessions.checked(replayer):
         return as_json(program.run(lambda: sessions.replay_session(replayer)))
 
 
-def _tried(trace: Trace, program: Program, plan: Plan, expected: str) -> Iterator[Finding]:
+def _tried(
+    trace: Trace, program: RecordedProgram, plan: Plan, expected: str
+) -> Iterator[FuzzFinding]:
     clock = VirtualClock()
     fuzzer = Fuzzer(trace, plan, clock)
     policy = Policy(clock=clock)
@@ -182,14 +184,14 @@ def _tried(trace: Trace, program: Program, plan: Plan, expected: str) -> Iterato
         value = as_json(
             program.run(
                 lambda: sessions.replay_session(
-                    fuzzer, instruments=[Plain(quiet=True)], policy=policy
+                    fuzzer, instruments=[PlainDisplay(quiet=True)], policy=policy
                 )
             )
         )
     except Exception as found:
         error = found
     if fuzzer.unknown or isinstance(error, NoAnswer):
-        yield Finding(plan, "unclear", "")
+        yield FuzzFinding(plan, "unclear", "")
     elif plan.fault is None:
         yield from _of_order(plan, fuzzer, value, expected, error)
     else:
@@ -198,28 +200,30 @@ def _tried(trace: Trace, program: Program, plan: Plan, expected: str) -> Iterato
 
 def _of_order(
     plan: Plan, fuzzer: Fuzzer, value: str | None, expected: str, error: Exception | None
-) -> Iterator[Finding]:
+) -> Iterator[FuzzFinding]:
     for address, text in list(fuzzer.changed.items())[:1]:  # the others may follow from it
         lines = [line for line in text.splitlines()[1:] if not line.strip().startswith(_REPLAYS)]
         said = f"the prompt of {address} depended on the order"
-        yield Finding(plan, "order", said, address, "\n".join(lines).lstrip())
+        yield FuzzFinding(plan, "order", said, address, "\n".join(lines).lstrip())
     if error is not None:
-        yield Finding(plan, "order", f"the program failed: {_said(error)}", details=_where(error))
+        yield FuzzFinding(
+            plan, "order", f"the program failed: {_said(error)}", details=_where(error)
+        )
     elif value != expected and not fuzzer.changed:
         text = f"the value depended on the order: {one_line(value or '', 60)}"
-        yield Finding(plan, "order", text)
+        yield FuzzFinding(plan, "order", text)
 
 
 def _of_fault(
     plan: Plan, value: str | None, expected: str, error: Exception | None
-) -> Iterator[Finding]:
+) -> Iterator[FuzzFinding]:
     if error is not None:
         own = plan.lasting or plan.fault == "garbled"
         kind = "unhandled" if own and _is_ours(error) else "fault"
         text = f"{plan.told}, ends the program: {_said(error)}"
-        yield Finding(plan, kind, text, plan.address, _where(error))
+        yield FuzzFinding(plan, kind, text, plan.address, _where(error))
     elif value != expected and not plan.lasting and plan.fault != "garbled":
-        yield Finding(plan, "fault", f"{plan.told}, changed the value", plan.address)
+        yield FuzzFinding(plan, "fault", f"{plan.told}, changed the value", plan.address)
 
 
 def _is_ours(error: BaseException) -> bool:

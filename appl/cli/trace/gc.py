@@ -15,7 +15,7 @@ from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, out, say
-from appl.cli.trace.several import bytes_shown, counted, run_paths
+from appl.cli.trace.run_selection import bytes_shown, counted, run_paths
 from appl.config import load
 from appl.errors import TraceError
 from appl.tracing.keeping import automatic_removal, index, keep_marks, run_filter

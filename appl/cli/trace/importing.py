@@ -11,7 +11,7 @@ from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, argument, switch
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, out, say
-from appl.cli.trace.named import need_trace
+from appl.cli.trace.run_names import need_trace
 from appl.config import load
 from appl.session.ownership import new_owner
 from appl.tracing.keeping.run_import import take_in

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from appl.cli import parameters
-from appl.cli.commands import Choice, Options, appl_command, argument, option, switch
+from appl.cli.commands import Options, WordChoice, appl_command, argument, option, switch
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, one_line, out, say
-from appl.cli.trace.several import bytes_shown
+from appl.cli.trace.run_selection import bytes_shown
 from appl.config import load
 from appl.price import total
 from appl.tracing.keeping import index
@@ -29,14 +29,14 @@ T = TypeVar("T")
 @argument("words", nargs=-1, metavar="WORD", help="a part of a name")
 @option("-n", "n", type=int, default=20, metavar="N", help="at most N runs; 0: all")
 @option("--program", metavar="NAME", help="of this program; * stands for anything")
-@option("--state", multiple=True, type=Choice(STATES), help="how it ended; may be repeated")
+@option("--state", multiple=True, type=WordChoice(STATES), help="how it ended; may be repeated")
 @option("--since", metavar="TIME", help="began then or later")
 @option("--until", metavar="TIME", help="began before")
 @option("--model", metavar="NAME", help="asked a model with this in its name")
 @switch("--failed", help="failed, crashed, or a call in it failed")
 @option("--min-cost", type=float, metavar="X", help="spent at least so much")
 @option("--min-calls", type=int, metavar="N", help="made at least so many calls")
-@option("--sort", type=Choice(ORDERS), default="began", help="the order of the list")
+@option("--sort", type=WordChoice(ORDERS), default="began", help="the order of the list")
 @switch("--reverse", help="oldest or smallest first")
 @parameters.as_json
 def command(given: Options) -> int:

@@ -12,11 +12,11 @@ from typing import Any
 from appl import session as sessions
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command
-from appl.cli.display import Plain
+from appl.cli.display import PlainDisplay
 from appl.cli.failure import guarded
 from appl.cli.run import to_stderr
 from appl.cli.terminal import as_json, out, say, show
-from appl.cli.trace.again import opened
+from appl.cli.trace.recorded_program import opened
 from appl.session import program_digests
 from appl.tracing import Replayer, Trace
 
@@ -34,7 +34,7 @@ def command(given: Options) -> int:
     with guarded(given.json) as failure:
         trace, program = opened(given)
         _note_changes(trace)
-        shower = Plain(quiet=True)
+        shower = PlainDisplay(quiet=True)
         replayer = Replayer(trace)
         with to_stderr(given.json), sessions.checked(replayer):
             value = program.run(lambda: sessions.replay_session(replayer, instruments=[shower]))
@@ -56,7 +56,7 @@ def _note_changes(trace: Trace) -> None:
         say(f"appl: changed since the recording: {names}")
 
 
-def _report(value: Any, trace: Trace, shower: Plain, as_document: bool) -> None:
+def _report(value: Any, trace: Trace, shower: PlainDisplay, as_document: bool) -> None:
     replayed = shower.counts.started
     if as_document:
         run = {"replayed": replayed, "live": 0, "tokens_paid": 0, "trace": str(trace.path)}

@@ -19,7 +19,7 @@ from appl.cli.overrides import pairs, settings_of, with_settings
 from appl.cli.run import to_stderr
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, say, show
-from appl.cli.trace import again
+from appl.cli.trace import recorded_program
 from appl.errors import InvalidOption
 from appl.session import Session
 from appl.tracing import Trace
@@ -70,7 +70,7 @@ def command(given: Options) -> int:
     script are not recorded; give them after --.
     """
     with guarded(given.json) as failure:
-        trace, program = again.opened(given)
+        trace, program = recorded_program.opened(given)
         if not given.edited and not given.json:
             _note_changes(trace)
         options = {
@@ -104,7 +104,9 @@ def _note_changes(trace: Trace) -> None:
         say(f"appl: changed since {trace.path.stem}: {names}")
 
 
-def _predict(predictor: Predictor, program: again.Program, given: Options) -> None:
+def _predict(
+    predictor: Predictor, program: recorded_program.RecordedProgram, given: Options
+) -> None:
     error: Exception | None = None
     try:
         with to_stderr(True):
@@ -121,7 +123,9 @@ def _predict(predictor: Predictor, program: again.Program, given: Options) -> No
         out("\n".join(one_line(line, _WIDTH) for line in found.lines()))
 
 
-def _rerun(rerunner: Rerunner, program: again.Program, given: Options, failure: Failure) -> None:
+def _rerun(
+    rerunner: Rerunner, program: recorded_program.RecordedProgram, given: Options, failure: Failure
+) -> None:
     shower = display(quiet=given.quiet or given.json)
     path = Path(given.trace_file) if given.trace_file else None
     if path is not None and path.exists():
@@ -152,7 +156,7 @@ def _rerun(rerunner: Rerunner, program: again.Program, given: Options, failure: 
 
 def _opened(
     rerunner: Rerunner,
-    program: again.Program,
+    program: recorded_program.RecordedProgram,
     given: Options,
     shower: Display,
     path: Path | None,

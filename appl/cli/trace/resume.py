@@ -15,7 +15,7 @@ from appl.cli.failure import Failure, guarded
 from appl.cli.overrides import pairs, settings_of, with_settings
 from appl.cli.run import to_stderr
 from appl.cli.terminal import as_json, out, say, show
-from appl.cli.trace import again
+from appl.cli.trace import recorded_program
 from appl.session import Session
 from appl.tracing.replaying.resumer import Resumer
 
@@ -48,7 +48,7 @@ def command(given: Options) -> int:
     """
     with guarded(given.json) as failure:
         overrides = settings_of(given)
-        trace, program = again.opened(given)
+        trace, program = recorded_program.opened(given)
         assume = pairs(given.assume, "--assume", "CALL=TEXT")
         resumer = Resumer(trace, edited=given.edited, rerun=given.rerun, assume=assume)
         shower = display(quiet=given.quiet or given.json)

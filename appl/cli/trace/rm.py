@@ -13,7 +13,7 @@ from appl.cli.commands import Options, appl_command
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, say
 from appl.cli.terminal import out as print_out
-from appl.cli.trace.several import confirmed, counted, run_paths
+from appl.cli.trace.run_selection import confirmed, counted, run_paths
 from appl.config import load
 from appl.tracing.keeping import index, side_files
 

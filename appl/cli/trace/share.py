@@ -12,8 +12,8 @@ from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, out, say
-from appl.cli.trace.named import run_path
-from appl.cli.trace.several import bytes_shown, counted
+from appl.cli.trace.run_names import run_path
+from appl.cli.trace.run_selection import bytes_shown, counted
 from appl.config import load
 from appl.session.redacting import function_named
 from appl.tracing.keeping.shared_copy import share

@@ -19,9 +19,9 @@ from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, say_next, term_safe
 from appl.cli.trace import document, tree
-from appl.cli.trace.named import run_path
 from appl.cli.trace.places import place, seconds
-from appl.cli.trace.several import counted
+from appl.cli.trace.run_names import run_path
+from appl.cli.trace.run_selection import counted
 from appl.config import load
 from appl.errors import nearest
 from appl.prompt import Message

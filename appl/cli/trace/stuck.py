@@ -14,9 +14,9 @@ from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, switch
 from appl.cli.failure import guarded
 from appl.cli.terminal import as_json, one_line, out, term_safe
-from appl.cli.trace.named import run_path
 from appl.cli.trace.places import place, seconds
-from appl.cli.trace.several import counted
+from appl.cli.trace.run_names import run_path
+from appl.cli.trace.run_selection import counted
 from appl.tracing import Call, ToolUse
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from appl.cli.failure import guarded
 from appl.cli.parameters import LAST, RUN
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, one_line, out, say, term_safe
-from appl.cli.trace.named import run_path
-from appl.cli.trace.several import bytes_shown, counted, run_paths
+from appl.cli.trace.run_names import run_path
+from appl.cli.trace.run_selection import bytes_shown, counted, run_paths
 from appl.config import load
 from appl.errors import TraceError
 from appl.session.ownership import is_own, owner

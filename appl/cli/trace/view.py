@@ -23,7 +23,7 @@ from appl.cli.commands import Options, appl_command, option, switch
 from appl.cli.failure import guarded, not_taken
 from appl.cli.target import UsageError
 from appl.cli.terminal import out, say
-from appl.cli.trace.named import run_path
+from appl.cli.trace.run_names import run_path
 
 _EPILOG = """\
 Keys in the viewer: 1 to 9 choose a view, / searches, j and k go from call to call, ? lists all.

@@ -15,8 +15,8 @@ from appl.cli.commands import Options, appl_command, option
 from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, out, term_safe
-from appl.cli.trace.named import run_path
 from appl.cli.trace.places import seconds
+from appl.cli.trace.run_names import run_path
 from appl.errors import InvalidOption, nearest
 from appl.price import Price
 from appl.tracing import Call, Trace

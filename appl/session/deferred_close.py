@@ -74,7 +74,7 @@ def _waits_for_main(thread: threading.Thread) -> bool:
     return False
 
 
-def linger(session: Session) -> None:
+def close_when_over(session: Session) -> None:
     """Close *session* when its run is over."""
     global _registered
     with _lock:

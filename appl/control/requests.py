@@ -24,7 +24,7 @@ _AMOUNTS = ("calls", "tokens", "cost")
 Request = dict[str, Any]
 
 
-class Acts:
+class RequestHandler:
     """Answers the requests of clients about *run*."""
 
     def __init__(self, run: Run, about: About) -> None:

@@ -21,8 +21,8 @@ from appl.cli.arguments import bind
 from appl.cli.commands import Options
 from appl.cli.run import call, options
 from appl.cli.target import Target, UsageError, load, parse
-from appl.cli.trace.named import run_path
-from appl.cli.trace.several import counted
+from appl.cli.trace.run_names import run_path
+from appl.cli.trace.run_selection import counted
 from appl.config import load as load_config
 from appl.errors import UntrustedTrace
 from appl.session import Session
@@ -31,7 +31,7 @@ from appl.tracing import Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class RecordedProgram:
     """The program that a trace records: a function with its command line, or a script.
 
     ``words`` are the arguments of a script, which are not recorded.
@@ -84,7 +84,7 @@ class Program:
             sys.argv = before
 
 
-def opened(given: Options) -> tuple[Trace, Program]:
+def opened(given: Options) -> tuple[Trace, RecordedProgram]:
     """The run that the command names, and its program. Raises ``UsageError``.
 
     Every command that starts a recorded program, or uses recorded answers, opens the run here.
@@ -100,7 +100,7 @@ def opened(given: Options) -> tuple[Trace, Program]:
     return trace, recorded(trace, _entry(trace, program, given.trust), given.script_arguments)
 
 
-def recorded(trace: Trace, entry: dict[str, Any], words: Iterable[str]) -> Program:
+def recorded(trace: Trace, entry: dict[str, Any], words: Iterable[str]) -> RecordedProgram:
     """The program of *trace*, which *entry* names."""
     kind, file = entry.get("kind"), entry.get("file")
     if kind not in ("cli", "script") or not isinstance(file, str):
@@ -111,7 +111,7 @@ def recorded(trace: Trace, entry: dict[str, Any], words: Iterable[str]) -> Progr
         )
     argv = tuple(str(word) for word in entry.get("argv") or ())
     argc = entry.get("argc") or 0
-    found = Program(
+    found = RecordedProgram(
         kind, file, str(entry.get("function")), argv, argc, trace.path.name, tuple(words)
     )
     if kind == "script":
@@ -119,7 +119,7 @@ def recorded(trace: Trace, entry: dict[str, Any], words: Iterable[str]) -> Progr
     return found
 
 
-def _check_script(program: Program) -> None:
+def _check_script(program: RecordedProgram) -> None:
     if program.argc and not program.words:
         raise UsageError(
             f"{program.file} was started with {counted(program.argc, 'argument')}; arguments of a "

@@ -23,15 +23,15 @@ from appl.errors import ControlError
 from appl.runtime.concurrency.loop_thread import io_thread
 
 Answer = Callable[[dict[str, Any]], Any]
-MOST_VISITORS = 8
+MOST_CLIENTS = 8
 IDLE_S = 60.0
 _AT_ONCE = 65_536
 _QUEUE = 64
 _REST_S = 1.0
-_doors: WeakSet[Door] = WeakSet()
+_servers: WeakSet[ControlServer] = WeakSet()
 
 
-class Door:
+class ControlServer:
     """Listens for clients of a run; *answer* makes the replies and is called on the I/O loop.
 
     A client that says nothing for *idle* seconds is disconnected. If there are too many clients,
@@ -43,7 +43,7 @@ class Door:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._visitors: OrderedDict[_Visitor, None] = OrderedDict()
+        self._clients: OrderedDict[_ClientConnection, None] = OrderedDict()
         self._closed = False
         self._pid = os.getpid()
         self.path: Path | None = None
@@ -59,8 +59,8 @@ class Door:
             if not self._closed:
                 self._socket, self.path = listening, path
                 self._loop = io_thread().loop
-                _doors.add(self)
-                io_thread().send(lambda: self._attend(listening))
+                _servers.add(self)
+                io_thread().send(lambda: self._listen_on(listening))
                 return
         listening.close()
         path.unlink(missing_ok=True)
@@ -75,55 +75,55 @@ class Door:
         if path is not None and listening is not None:
             with contextlib.suppress(OSError):
                 path.unlink()
-            io_thread().send(lambda: self._leave(listening))
+            io_thread().send(lambda: self._close_all(listening))
 
     # -- on the I/O loop
 
-    def _attend(self, listening: socket.socket) -> None:
+    def _listen_on(self, listening: socket.socket) -> None:
         if listening.fileno() >= 0 and self._loop is not None:
-            self._loop.add_reader(listening.fileno(), self._welcome, listening)
+            self._loop.add_reader(listening.fileno(), self._accept, listening)
 
-    def _leave(self, listening: socket.socket) -> None:
+    def _close_all(self, listening: socket.socket) -> None:
         if self._loop is not None and listening.fileno() >= 0:
             self._loop.remove_reader(listening.fileno())
         listening.close()
-        for visitor in tuple(self._visitors):
-            visitor.leave()
+        for client in tuple(self._clients):
+            client.leave()
 
-    def _welcome(self, listening: socket.socket) -> None:
+    def _accept(self, listening: socket.socket) -> None:
         for _ in range(_QUEUE):
             try:
-                visiting, _address = listening.accept()
+                accepted, _address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError:  # no more files may be opened: later, perhaps
-                self._rest(listening)
+                self._pause_accepting(listening)
                 return
-            self._let_in(visiting)
+            self._admit(accepted)
 
-    def _rest(self, listening: socket.socket) -> None:
+    def _pause_accepting(self, listening: socket.socket) -> None:
         """Accept no connections for a while."""
         assert self._loop is not None
         self._loop.remove_reader(listening.fileno())
-        self._loop.call_later(_REST_S, self._attend, listening)
+        self._loop.call_later(_REST_S, self._listen_on, listening)
 
-    def _let_in(self, visiting: socket.socket) -> None:
-        if not is_mine(visiting):
-            visiting.close()
+    def _admit(self, accepted: socket.socket) -> None:
+        if not is_mine(accepted):
+            accepted.close()
             return
-        visiting.setblocking(False)
-        if len(self._visitors) >= MOST_VISITORS:
-            next(iter(self._visitors)).leave()
+        accepted.setblocking(False)
+        if len(self._clients) >= MOST_CLIENTS:
+            next(iter(self._clients)).leave()
         assert self._loop is not None
-        self._visitors[_Visitor(self, visiting, self._loop)] = None
+        self._clients[_ClientConnection(self, accepted, self._loop)] = None
 
-    def heard(self, visitor: _Visitor) -> None:
-        """Note that *visitor* was active."""
-        self._visitors.move_to_end(visitor)
+    def heard(self, client: _ClientConnection) -> None:
+        """Note that *client* was active."""
+        self._clients.move_to_end(client)
 
-    def left(self, visitor: _Visitor) -> None:
-        """Forget *visitor*, whose connection is closed."""
-        self._visitors.pop(visitor, None)
+    def left(self, client: _ClientConnection) -> None:
+        """Forget *client*, whose connection is closed."""
+        self._clients.pop(client, None)
 
     def reply(self, line: bytes) -> bytes:
         """The reply to the request *line*."""
@@ -142,20 +142,22 @@ class Door:
         self._lock = threading.Lock()
         if self._socket is not None:
             self._socket.close()
-        for visitor in self._visitors:
-            visitor.socket.close()
+        for client in self._clients:
+            client.socket.close()
 
 
-class _Visitor:
+class _ClientConnection:
     """One connection: reads a request, writes its reply, and only then reads on."""
 
     __slots__ = ("_door", "_in", "_last", "_loop", "_out", "_timer", "socket")
 
-    def __init__(self, door: Door, sock: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
-        self._door, self.socket, self._loop = door, sock, loop
+    def __init__(
+        self, server: ControlServer, sock: socket.socket, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._server, self.socket, self._loop = server, sock, loop
         self._in, self._out = bytearray(), b""
         self._last = False
-        self._timer = loop.call_later(door.idle, self.leave)
+        self._timer = loop.call_later(server.idle, self.leave)
         loop.add_reader(sock.fileno(), self._read)
 
     def leave(self) -> None:
@@ -166,7 +168,7 @@ class _Visitor:
             self._loop.remove_reader(number)
             self._loop.remove_writer(number)
             self.socket.close()
-        self._door.left(self)
+        self._server.left(self)
 
     def _read(self) -> None:
         try:
@@ -193,10 +195,10 @@ class _Visitor:
         else:
             line = bytes(self._in[:end])
             del self._in[: end + 1]
-            self._out = self._door.reply(line)
-        self._door.heard(self)
+            self._out = self._server.reply(line)
+        self._server.heard(self)
         self._timer.cancel()
-        self._timer = self._loop.call_later(self._door.idle, self.leave)
+        self._timer = self._loop.call_later(self._server.idle, self.leave)
         self._loop.remove_reader(self.socket.fileno())
         self._loop.add_writer(self.socket.fileno(), self._write)
 
@@ -239,8 +241,8 @@ def _listen(path: Path) -> socket.socket:
 
 
 def _forget() -> None:
-    for door in tuple(_doors):
-        door.forget()
+    for server in tuple(_servers):
+        server.forget()
 
 
 os.register_at_fork(after_in_child=_forget)

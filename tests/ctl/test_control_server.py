@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from appl.control import folder, peer, protocol
 from appl.control.client import ask, find, live_runs
-from appl.control.door import MOST_VISITORS, Door
+from appl.control.server import MOST_CLIENTS, ControlServer
 from appl.errors import ControlError
 
 from . import programs
@@ -26,13 +26,13 @@ from .live import Recorded, environment, eventually, on_loop, recorded
 
 
 @contextmanager
-def opened(answer: Any = None, **options: Any) -> Iterator[Door]:
-    door = Door(answer or (lambda request: request), **options)
-    door.open()
+def opened(answer: Any = None, **options: Any) -> Iterator[ControlServer]:
+    server = ControlServer(answer or (lambda request: request), **options)
+    server.open()
     try:
-        yield door
+        yield server
     finally:
-        door.close()
+        server.close()
 
 
 def connected(path: Path | None) -> socket.socket:
@@ -65,11 +65,11 @@ def held(path: Path) -> Iterator[Recorded]:
 
 
 def test_only_this_user_may_enter_the_folder_and_open_the_socket(home: Path) -> None:
-    with opened() as door:
-        assert door.path is not None and door.path.parent == home / "appl"
-        assert stat.S_IMODE(door.path.parent.lstat().st_mode) == 0o700
-        assert stat.S_IMODE(door.path.lstat().st_mode) == 0o600
-        assert stat.S_ISSOCK(door.path.lstat().st_mode)
+    with opened() as server:
+        assert server.path is not None and server.path.parent == home / "appl"
+        assert stat.S_IMODE(server.path.parent.lstat().st_mode) == 0o700
+        assert stat.S_IMODE(server.path.lstat().st_mode) == 0o600
+        assert stat.S_ISSOCK(server.path.lstat().st_mode)
 
 
 def test_the_kernel_says_who_is_at_the_other_end() -> None:
@@ -81,9 +81,9 @@ def test_the_kernel_says_who_is_at_the_other_end() -> None:
 
 def test_a_folder_that_others_may_enter_is_shut(home: Path) -> None:
     (home / "appl").mkdir(mode=0o755)
-    with opened() as door:
-        assert door.path is not None
-        assert stat.S_IMODE(door.path.parent.lstat().st_mode) == 0o700
+    with opened() as server:
+        assert server.path is not None
+        assert stat.S_IMODE(server.path.parent.lstat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("what", ["link", "file"])
@@ -94,17 +94,17 @@ def test_a_folder_that_is_none_is_not_used(home: Path, what: str) -> None:
         (home / "appl").symlink_to(elsewhere)
     else:
         (home / "appl").write_text("")
-    with environment(APPL_CTL_DIR=None), opened() as door:
-        assert door.path is not None and door.path.parent != home / "appl"
+    with environment(APPL_CTL_DIR=None), opened() as server:
+        assert server.path is not None and server.path.parent != home / "appl"
     assert not list(elsewhere.iterdir())
     assert not folder.is_safe(home / "appl")
 
 
 def test_a_link_to_a_socket_is_not_followed(home: Path) -> None:
-    with opened() as door:
-        assert door.path is not None
-        link = door.path.with_name("1-1.sock")
-        link.symlink_to(door.path)
+    with opened() as server:
+        assert server.path is not None
+        link = server.path.with_name("1-1.sock")
+        link.symlink_to(server.path)
         assert link not in list(folder.sockets())
         with pytest.raises(ControlError, match="no socket of yours"):
             ask(link, "run")
@@ -112,21 +112,21 @@ def test_a_link_to_a_socket_is_not_followed(home: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_a_socket_of_somebody_else_is_not_connected_with(home: Path) -> None:
-    with opened() as door:
-        assert door.path is not None
-        os.chown(door.path, 12345, 12345)
+    with opened() as server:
+        assert server.path is not None
+        os.chown(server.path, 12345, 12345)
         assert list(folder.sockets()) == []
         with pytest.raises(ControlError, match="no socket of yours"):
-            ask(door.path, "run")
+            ask(server.path, "run")
 
 
 def test_a_folder_whose_name_is_too_long_is_passed_over(home: Path) -> None:
     long = home / ("x" * 90)
     long.mkdir()
-    with environment(XDG_RUNTIME_DIR=str(long), APPL_CTL_DIR=None), opened() as door:
-        assert door.path is not None and long not in door.path.parents
-        assert len(os.fsencode(door.path)) <= folder.LONGEST_PATH
-        assert ask(door.path, "any") == {"v": 1, "do": "any"}
+    with environment(XDG_RUNTIME_DIR=str(long), APPL_CTL_DIR=None), opened() as server:
+        assert server.path is not None and long not in server.path.parents
+        assert len(os.fsencode(server.path)) <= folder.LONGEST_PATH
+        assert ask(server.path, "any") == {"v": 1, "do": "any"}
 
 
 # -- what strangers send
@@ -152,7 +152,7 @@ GARBAGE = [
 
 @pytest.mark.parametrize("sent", GARBAGE, ids=range(len(GARBAGE)))
 def test_garbage_gets_an_error_and_the_next_request_an_answer(sent: bytes) -> None:
-    with opened() as door, connected(door.path) as sock:
+    with opened() as server, connected(server.path) as sock:
         sock.sendall(sent)
         assert line_of(sock)["error"]["kind"] in ("bad-request", "version")
         sock.sendall(protocol.request("ok"))
@@ -178,7 +178,7 @@ def test_no_bytes_raise_anything_else(data: bytes) -> None:
     )
 )  # fmt: skip
 def test_any_request_gets_an_answer_or_a_typed_error(fields: dict[str, Any]) -> None:
-    from appl.control.acts import Acts
+    from appl.control.requests import RequestHandler
     from appl.control.view import About
     from appl.runtime.run import Run
     from appl.testing import Instant
@@ -186,23 +186,23 @@ def test_any_request_gets_an_answer_or_a_typed_error(fields: dict[str, Any]) -> 
 
     run = Run(Instant())
     run.tell = lambda line: None
-    acts = Acts(run, About("run", "program", None, Masker()))
-    door = Door(acts.answer)
+    handler = RequestHandler(run, About("run", "program", None, Masker()))
+    server = ControlServer(handler.answer)
     line = json.dumps({"v": 1, "do": "show", **fields}).encode()
-    reply = json.loads(on_loop(lambda: door.reply(line)))
+    reply = json.loads(on_loop(lambda: server.reply(line)))
     assert "ok" in reply or reply["error"]["kind"] != "internal"
     run.close()
 
 
 def test_a_line_that_is_too_long_ends_the_connection() -> None:
-    with opened() as door, connected(door.path) as sock:
+    with opened() as server, connected(server.path) as sock:
         sock.sendall(b"x" * (protocol.LONGEST_REQUEST + 1))
         assert line_of(sock)["error"]["kind"] == "too-long"
         assert line_of(sock) is None
 
 
 def test_many_requests_in_one_go_are_answered_in_order() -> None:
-    with opened() as door, connected(door.path) as sock:
+    with opened() as server, connected(server.path) as sock:
         sock.sendall(b"".join(protocol.request("n", n=n) for n in range(100)))
         with sock.makefile("rb") as lines:
             assert [json.loads(next(lines))["ok"]["n"] for _ in range(100)] == list(range(100))
@@ -215,7 +215,7 @@ def test_who_does_not_read_takes_no_memory_and_holds_nobody_up() -> None:
         asked.append(request)
         return "x" * 1_000_000
 
-    with opened(answer) as door, connected(door.path) as deaf, connected(door.path) as other:
+    with opened(answer) as server, connected(server.path) as deaf, connected(server.path) as other:
         deaf.sendall(protocol.request("a") * 50)
         other.sendall(protocol.request("b"))
         assert len(line_of(other)["ok"]) == 1_000_000
@@ -223,35 +223,35 @@ def test_who_does_not_read_takes_no_memory_and_holds_nobody_up() -> None:
 
 
 def test_a_reply_that_is_too_long_is_refused() -> None:
-    with opened(lambda request: "x" * (protocol.LONGEST_REPLY + 1)) as door:
-        assert door.path is not None
+    with opened(lambda request: "x" * (protocol.LONGEST_REPLY + 1)) as server:
+        assert server.path is not None
         with pytest.raises(ControlError, match="too long"):
-            ask(door.path, "run")
+            ask(server.path, "run")
 
 
 def test_an_error_of_ours_says_no_more_than_its_type() -> None:
     def answer(request: Any) -> Any:
         raise KeyError("a secret")
 
-    with opened(answer) as door:
-        assert door.path is not None
+    with opened(answer) as server:
+        assert server.path is not None
         with pytest.raises(ControlError) as raised:
-            ask(door.path, "run")
+            ask(server.path, "run")
         assert str(raised.value) == "the run cannot answer: KeyError"
 
 
 def test_who_says_nothing_is_sent_away() -> None:
-    with opened(idle=0.01) as door, connected(door.path) as sock:
+    with opened(idle=0.01) as server, connected(server.path) as sock:
         sock.sendall(b'{"v": 1,')
         assert sock.recv(100) == b""
 
 
 def test_of_too_many_the_one_who_was_silent_longest_has_to_go() -> None:
-    with opened() as door:
-        first = connected(door.path)
+    with opened() as server:
+        first = connected(server.path)
         first.sendall(protocol.request("here"))
         assert line_of(first)
-        others = [connected(door.path) for _ in range(MOST_VISITORS)]
+        others = [connected(server.path) for _ in range(MOST_CLIENTS)]
         assert first.recv(100) == b""
         for sock in others:
             sock.sendall(protocol.request("here"))
@@ -262,13 +262,13 @@ def test_of_too_many_the_one_who_was_silent_longest_has_to_go() -> None:
 
 
 def test_who_leaves_in_the_middle_disturbs_nobody() -> None:
-    with opened(lambda request: "x" * 1_000_000) as door:
+    with opened(lambda request: "x" * 1_000_000) as server:
         for _ in range(50):
-            with connected(door.path) as sock:
+            with connected(server.path) as sock:
                 sock.sendall(protocol.request("a") + b'{"v"')
                 sock.recv(10)
-        assert door.path is not None
-        assert len(ask(door.path, "b")) == 1_000_000
+        assert server.path is not None
+        assert len(ask(server.path, "b")) == 1_000_000
 
 
 def test_a_run_goes_on_while_strangers_do_their_worst(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_a_run_that_makes_no_call_has_none(tmp_path: Path, home: Path) -> None:
 def test_which_runs_can_be_reached(tmp_path: Path, given: dict[str, Any], reachable: bool) -> None:
     with recorded(lambda: str(programs.answer("a")), tmp_path / "run.trace", **given) as made:
         made.backend.has("/answer.0/gen.0")
-        assert (made.session._door is not None) is reachable
+        assert (made.session._control_server is not None) is reachable
         assert bool(live_runs()) is reachable
         made.backend.release("/answer.0/gen.0")
         made.over()
@@ -330,15 +330,15 @@ def test_two_runs_of_a_process_are_two_entries(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_has_left_is_removed(home: Path) -> None:
-    with opened() as door:
-        assert door.path is not None
-        left = door.path.with_name("4194304-1.sock")  # no process has this number
+    with opened() as server:
+        assert server.path is not None
+        left = server.path.with_name("4194304-1.sock")  # no process has this number
         dead = socket.socket(socket.AF_UNIX)
         dead.bind(str(left))
         dead.close()
         with opened():
             assert not left.exists()
-        assert door.path.exists()
+        assert server.path.exists()
 
 
 def test_what_nobody_answers_at_is_removed_by_who_looks(home: Path) -> None:
@@ -366,12 +366,12 @@ def test_a_forked_child_has_no_part_in_it(tmp_path: Path) -> None:
     with held(tmp_path / "run.trace") as made, connected(made.socket) as sock:
         sock.sendall(protocol.request("run"))
         assert line_of(sock)
-        numbers = [made.session._door._socket.fileno()]
-        numbers += [visitor.socket.fileno() for visitor in made.session._door._visitors]
+        numbers = [made.session._control_server._socket.fileno()]
+        numbers += [visitor.socket.fileno() for visitor in made.session._control_server._clients]
         child = os.fork()
         if not child:
             shut = all(_is_shut(number) for number in numbers)
-            made.session._door.close()
+            made.session._control_server.close()
             os._exit(0 if shut and made.socket.exists() else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert made.socket.exists()
@@ -406,10 +406,10 @@ def test_where_there_is_no_place_for_a_socket_the_run_goes_on(
 
 
 def test_a_door_that_was_closed_does_not_open() -> None:
-    door = Door(lambda request: request)
-    door.close()
-    door.open()
-    assert door.path is None
+    server = ControlServer(lambda request: request)
+    server.close()
+    server.open()
+    assert server.path is None
     assert list(folder.sockets()) == []
 
 
@@ -459,13 +459,13 @@ def test_a_run_that_is_recorded_without_texts_shows_none(tmp_path: Path) -> None
     with held(tmp_path / "run.trace") as made:
         import dataclasses
 
-        from appl.control.acts import Acts
+        from appl.control.requests import RequestHandler
         from appl.control.view import About
         from appl.tracing.recording.secret import Masker
 
         about = dataclasses.replace(About("run", "p", None, Masker()), content=False)
-        acts = Acts(made.run, about)
-        found = made.look(lambda run: acts.answer({"do": "show", "content": True}))
+        handler = RequestHandler(made.run, about)
+        found = made.look(lambda run: handler.answer({"do": "show", "content": True}))
         assert found["content"] == "redacted"
         assert "prompt" not in found["calls"][0]
 

@@ -11,7 +11,7 @@ import importlib
 import time
 from typing import TYPE_CHECKING, Any
 
-from appl.control.door import Door
+from appl.control.server import ControlServer
 from appl.errors import ControlError
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.tracing.recording.secret import Masker
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from appl.tracing import Recorder
 
 
-def open_door(session: Session, say: Tell, recorder: Recorder | None) -> Door:
+def start_server(session: Session, say: Tell, recorder: Recorder | None) -> ControlServer:
     """Start, on the I/O loop, the server of *session*'s run; the caller may close it.
 
     If it cannot start, *say* gets a line, provided that the user asked for it.
@@ -29,21 +29,21 @@ def open_door(session: Session, say: Tell, recorder: Recorder | None) -> Door:
     began = time.time()
 
     @functools.cache
-    def acts() -> Any:
+    def handler() -> Any:
         about = _about(session, recorder, began)
-        return importlib.import_module("appl.control.acts").Acts(session.run, about)
+        return importlib.import_module("appl.control.requests").RequestHandler(session.run, about)
 
-    door = Door(lambda request: acts().answer(request))
+    server = ControlServer(lambda request: handler().answer(request))
 
     def opens() -> None:
         try:
-            door.open()
+            server.open()
         except (ControlError, OSError) as error:
             if session.config.origin("ctl") != "default":
                 say(f"appl: `appl ctl` cannot reach this run: {error}")
 
     io_thread().send(opens)
-    return door
+    return server
 
 
 def _about(session: Session, recorder: Recorder | None, began: float) -> Any:

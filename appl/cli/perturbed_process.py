@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from appl import session as sessions
-from appl.cli.display import Plain
+from appl.cli.display import PlainDisplay
 from appl.cli.failure import describe
 from appl.cli.run import to_stderr
 from appl.cli.terminal import as_json
-from appl.cli.trace.again import Program
+from appl.cli.trace.recorded_program import RecordedProgram
 from appl.config import Alias
 from appl.config import load as load_config
 from appl.errors import TraceError
@@ -42,7 +42,7 @@ _LONGEST_LAG_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Environment:
     """The environment of a program, as far as the program did not declare it.
 
     ``hashes`` is the seed of hashes, ``dice`` that of random numbers. The clock is ``shift``
@@ -62,7 +62,7 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProcessOutcome:
     """The outcome of the process: the value as JSON text, or an error as data."""
 
     value: str | None
@@ -72,9 +72,9 @@ class Outcome:
 
 
 def spawned(
-    program: Program, world: World, trace: Path, *, record: str | None = None, seconds: float = 120,
-    folder: Path | None = None, moved: tuple[Path, Path] | None = None,
-) -> Outcome:  # fmt: skip
+    program: RecordedProgram, world: Environment, trace: Path, *, record: str | None = None,
+    seconds: float = 120, folder: Path | None = None, moved: tuple[Path, Path] | None = None,
+) -> ProcessOutcome:  # fmt: skip
     """Run *program* in *world*: answered from *trace*, or by the backend *record* into *trace*.
 
     It runs in *folder*. Modules below the first folder of *moved* are imported from below the
@@ -87,7 +87,7 @@ def spawned(
             "record": record, "result": str(result),
             "moved": [str(each) for each in moved or ()],
         }  # fmt: skip
-        command = [sys.executable, "-m", "appl.cli.worlds", json.dumps(order)]
+        command = [sys.executable, "-m", "appl.cli.perturbed_process", json.dumps(order)]
         environment = {
             **os.environ,
             "PYTHONHASHSEED": str(world.hashes),
@@ -105,7 +105,7 @@ def spawned(
         if not result.exists():
             said = done.stderr.decode("utf-8", "replace")[-2000:]
             return _lost("ProcessDied", f"its process ended with {done.returncode}: {said}")
-        return Outcome(**json.loads(result.read_text("utf-8")))
+        return ProcessOutcome(**json.loads(result.read_text("utf-8")))
 
 
 def _own_path() -> list[str]:
@@ -115,15 +115,15 @@ def _own_path() -> list[str]:
     return [*found, *(str(Path(each).resolve()) for each in told.split(os.pathsep) if each)]
 
 
-def _lost(kind: str, message: str) -> Outcome:
-    return Outcome(None, {"type": kind, "message": message, "notes": [], "traceback": []}, 0)
+def _lost(kind: str, message: str) -> ProcessOutcome:
+    return ProcessOutcome(None, {"type": kind, "message": message, "notes": [], "traceback": []}, 0)
 
 
 # -- inside the process
 
 
 @contextlib.contextmanager
-def entered(world: World) -> Iterator[None]:
+def perturbed(world: Environment) -> Iterator[None]:
     """Change this whole process to *world*."""
     sys.setswitchinterval(world.switch)
     if not world.real:
@@ -150,7 +150,7 @@ def _urandom(seed: int) -> Callable[[int], bytes]:
     return drawn
 
 
-def _set_clock(world: World) -> None:
+def _set_clock(world: Environment) -> None:
     began, start = time.monotonic(), _EPOCH + world.shift
 
     def now() -> float:
@@ -198,18 +198,18 @@ class Lagging(Replayer):
 def _done(order: dict[str, Any]) -> dict[str, Any]:
     told = order["program"]
     told |= {"argv": tuple(told["argv"]), "words": tuple(told["words"])}
-    program = Program(**told)
-    counted, path = Plain(quiet=True), Path(order["trace"])
+    program = RecordedProgram(**told)
+    counted, path = PlainDisplay(quiet=True), Path(order["trace"])
     if order["moved"]:
         _move(*map(Path, order["moved"]))
     value: Any = None
     error: BaseException | None = None
     try:
-        with to_stderr(True), entered(World(**order["world"])):
+        with to_stderr(True), perturbed(Environment(**order["world"])):
             if order["record"] is not None:
                 value = program.run(lambda: _recording(program, order["record"], path, counted))
             else:
-                value = _replayed(program, path, World(**order["world"]), counted)
+                value = _replayed(program, path, Environment(**order["world"]), counted)
     except BaseException as found:
         error = found
     return {
@@ -233,7 +233,9 @@ def _backends() -> list[str]:
     return [str(Path(each).parent) for each in (found and found.submodule_search_locations) or ()]
 
 
-def _recording(program: Program, backend: str, path: Path, counted: Plain) -> Session:
+def _recording(
+    program: RecordedProgram, backend: str, path: Path, counted: PlainDisplay
+) -> Session:
     """A session in which only *backend* answers, whatever models the settings name."""
     config = load_config()
     config = replace(
@@ -247,7 +249,9 @@ def _recording(program: Program, backend: str, path: Path, counted: Plain) -> Se
     return session
 
 
-def _replayed(program: Program, path: Path, world: World, counted: Plain) -> Any:
+def _replayed(
+    program: RecordedProgram, path: Path, world: Environment, counted: PlainDisplay
+) -> Any:
     replayer = Lagging(Trace.open(path, home=load_config().home), world.lag)
     policy = Policy(limits=Limits(concurrency=world.slots))
     with sessions.checked(replayer):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
 from appl.backend import installed, named
-from appl.config import Secret
+from appl.config import SecretSetting
 from appl.errors import ConfigError, nearest
 
 EMBEDDED = "embedded"
@@ -120,7 +120,7 @@ def _kinds(factory: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _check_value(where: str, value: Any, kind: Any) -> None:
-    if not isinstance(value, Secret) and not _fits(value, kind):
+    if not isinstance(value, SecretSetting) and not _fits(value, kind):
         wanted = kind.__name__ if isinstance(kind, type) else _MODULE.sub("", str(kind))
         raise ConfigError(f"{where} must be {wanted}, got {value!r:.80}")
 

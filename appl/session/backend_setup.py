@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from appl.backend import Backend, Profile, installed, load
-from appl.config import Config, Secret, followed
+from appl.config import Config, SecretSetting, followed
 from appl.errors import (
     BackendError,
     BackendNotFound,
@@ -23,8 +23,7 @@ from appl.errors import (
 )
 from appl.runtime.answers.models import Find, Model, Models, similar, written_elsewhere
 from appl.runtime.answers.options import check_defaults
-from appl.session.naming import backends, check_reachable, locate
-from appl.session.taken import (
+from appl.session.backend_settings import (
     EMBEDDED,
     TYPE,
     UNINSTALLED,
@@ -32,6 +31,7 @@ from appl.session.taken import (
     check_settings,
     takes_name,
 )
+from appl.session.naming import backends, check_reachable, locate
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ async def _close(backends: Iterable[Backend | Exception]) -> None:
 def _missing_secret(table: Mapping[str, Any]) -> str | None:
     try:
         for value in table.values():
-            if isinstance(value, Secret):
+            if isinstance(value, SecretSetting):
                 value.reveal()
     except ConfigError as error:
         return str(error)
