@@ -64,7 +64,7 @@ class Decoration:
     new_ctx_func: Callable[[], PromptContext] | None = None
 
 
-class Program(Body):
+class DecoratedFunction(Body):
     """A decorated function: its rebuilt body, and the begin and end of its calls."""
 
     def __init__(self, f: FunctionType, told: Decoration) -> None:
@@ -236,7 +236,7 @@ _CONVERSIONS = frozenset(
 """Methods whose results Python itself uses: a future would be of the wrong type."""
 
 
-def _sync(program: Program) -> Callable[..., Any]:
+def _sync(program: DecoratedFunction) -> Callable[..., Any]:
     conversion = program.name in _CONVERSIONS
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -250,7 +250,7 @@ def _sync(program: Program) -> Callable[..., Any]:
     return wrapper
 
 
-def _async(program: Program) -> Callable[..., Any]:
+def _async(program: DecoratedFunction) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         manner = program.asked(kwargs)
         if program.told.parallel and _in_body():
@@ -264,7 +264,7 @@ def _async(program: Program) -> Callable[..., Any]:
     return marked(wrapper)
 
 
-def _generator(program: Program) -> Callable[..., Any]:
+def _generator(program: DecoratedFunction) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         frame, turn = program.enter(args, program.asked(kwargs))
         made = program.generate(frame, turn, program.body(*args, **kwargs))
@@ -273,7 +273,7 @@ def _generator(program: Program) -> Callable[..., Any]:
     return wrapper
 
 
-def _asyncgen(program: Program) -> Callable[..., Any]:
+def _asyncgen(program: DecoratedFunction) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         frame, turn = program.enter(args, program.asked(kwargs))
         made = program.agenerate(frame, turn, program.body(*args, **kwargs))
@@ -368,14 +368,14 @@ def _check_told(*, model: Any, parallel: Any, auto_prime: Any, new_ctx_func: Any
 def _decorate(f: Any, told: Decoration) -> Any:
     if isinstance(f, staticmethod | classmethod):
         return type(f)(_decorate(f.__func__, told))
-    program = Program(require_function(f), told)
+    program = DecoratedFunction(require_function(f), told)
     wrapper, twin = _wrapper(f, program), _wrapper(f, program)
     wrapper.render = functools.partial(render, twin)  # not itself: it would never be freed
     program.code = wrapper.__code__
     return wrapper
 
 
-def _wrapper(f: Any, program: Program) -> Any:
+def _wrapper(f: Any, program: DecoratedFunction) -> Any:
     wrapper: Any = functools.wraps(f)(_WRAPPERS[program.kind](program))
     wrapper.__appl__ = program
     return wrapper
@@ -388,7 +388,7 @@ def reset_context(func: Callable[..., Any]) -> None:
     class (``Agent.chat``) that of all its objects.
     """
     program = program_of(func)
-    if not isinstance(program, Program):
+    if not isinstance(program, DecoratedFunction):
         name = getattr(func, "__qualname__", repr(func))
         raise InvalidOption(f"reset_context({name}): it takes a @ppl function or method")
     current().states.forget(program, getattr(func, "__self__", None))

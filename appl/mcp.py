@@ -291,6 +291,7 @@ class _ServerConnection:
         self._loop = self._io.loop
         self.offered: ThreadFuture[list[dict[str, Any]]] = ThreadFuture()
         self._client: Any = None
+        # Made here on any thread, but used on the I/O loop only.
         self._closing = asyncio.Event()
         self._limit: asyncio.Timeout | None = None
         self._serving: ThreadFuture[None] | None = None
@@ -318,8 +319,11 @@ class _ServerConnection:
             self._limit.reschedule(self._loop.time())  # nobody waits for its start any more
 
     async def _serve(self, target: Any) -> None:
+        # A server may answer at any time, so the I/O loop must keep running on a thread of its own.
         self._io.workers += 1
         try:
+            # The client is opened, used and closed in this one task: its library binds it to the
+            # task that opened it. Calls from other tasks go through self._client meanwhile.
             async with asyncio.timeout(self._timeout) as limit:
                 self._limit = limit
                 async with self.library.Client(target) as client:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from appl.function import Program as PromptFunc
+from appl.function import DecoratedFunction as PromptFunc
 from appl.prompt import AIMessage as AIMessage
 from appl.prompt import Audio as Audio
 from appl.prompt import BracketedDefinition as BracketedDefinition

@@ -21,7 +21,7 @@ from appl.config.readers import Unshown
 from appl.config.trust import require_approval
 from appl.config.values import KEYS, Config, SecretSetting
 from appl.errors import ConfigError
-from appl.prompt.secret import SecretSetting as Concealed
+from appl.prompt.secret import Secret as Concealed
 from appl.prompt.secret import conceal
 
 PREFIX = "APPL_"

@@ -63,6 +63,7 @@ def _connect(sock: socket.socket, path: Path, end: float) -> None:
     while True:
         try:
             return sock.connect(str(path))
+        # The run's queue of connections is full: it accepts them when its loop gets to it.
         except BlockingIOError:
             if time.monotonic() > end:
                 raise TimeoutError from None

@@ -52,6 +52,9 @@ class ControlServer:
 
     def open(self) -> None:
         """Start to listen. Raises ``ControlError`` or ``OSError`` if that is impossible."""
+        # This runs on the I/O loop, or on any thread in tests; close() may come first or meanwhile.
+        # Whoever gets the lock first decides: either the socket is stored, and close() removes it,
+        # or it is discarded below.
         folder.sweep()
         path = folder.own_folder() / folder.new_name()
         listening = _listen(path)
@@ -68,6 +71,7 @@ class ControlServer:
     def close(self) -> None:
         """Disconnect all clients and remove the file; only the first call has an effect."""
         with self._lock:
+            # A forked child must not remove the file of its parent, which still listens.
             if self._closed or os.getpid() != self._pid:
                 return
             self._closed = True
@@ -75,6 +79,8 @@ class ControlServer:
         if path is not None and listening is not None:
             with contextlib.suppress(OSError):
                 path.unlink()
+            # The loop watches the sockets, so they are closed on the loop, after their readers are
+            # removed: a number of a closed socket may belong to another file a moment later.
             io_thread().send(lambda: self._close_all(listening))
 
     # -- on the I/O loop
@@ -149,7 +155,7 @@ class ControlServer:
 class _ClientConnection:
     """One connection: reads a request, writes its reply, and only then reads on."""
 
-    __slots__ = ("_door", "_in", "_last", "_loop", "_out", "_timer", "socket")
+    __slots__ = ("_in", "_last", "_loop", "_out", "_server", "_timer", "socket")
 
     def __init__(
         self, server: ControlServer, sock: socket.socket, loop: asyncio.AbstractEventLoop
@@ -225,6 +231,8 @@ class _ClientConnection:
 def _listen(path: Path) -> socket.socket:
     """A listening socket at *path*. The file gets its name only once the socket listens."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    # The socket is made under another name and renamed once it listens. Thus a socket with its
+    # final name at which nobody listens is surely a leftover, and may be removed by anybody.
     begun = path.with_name(f".{path.name.removesuffix('.sock')}")
     try:
         made.setblocking(False)

@@ -110,6 +110,7 @@ class _RayWorker:
 
     def __init__(self, ray: Any, setup: bytes, listener: Listener, options: Any) -> None:
         self._ray, self._listener = ray, listener
+        # serve() occupies one of the actor's threads as long as it lives, so tell() needs others.
         kind = ray.remote(max_concurrency=4, max_restarts=0, **options)(Actor)
         self._actor = kind.remote(setup)
         self._dead = False
@@ -117,6 +118,8 @@ class _RayWorker:
 
     def _hear(self) -> None:
         try:
+            # This thread blocks in Ray until the next batch. The loop ends when the actor closes;
+            # if its process dies, Ray raises, and the batches before that were heard.
             for reference in self._actor.serve.options(num_returns="streaming").remote():
                 self._listener.heard(self, self._ray.get(reference))
         except Exception as error:
@@ -158,6 +161,8 @@ class Actor:
         try:
             self._process.run()
         finally:
+            # serve() runs in another thread of the actor and ends with this mark, after the last
+            # batch.
             self._sent.put(_END)
 
     def tell(self, batch: bytes) -> None:

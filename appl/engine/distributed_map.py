@@ -144,6 +144,7 @@ class DistributedMap:
         if self._needs_prompt:
             yield from unready(self._caller.prompt.tip)
         self._engine.open()
+        # The I/O loop reads the run's holders, so only the I/O loop changes them.
         io_thread().send(partial(self.run_of.holders.append, self.held))
         self._setup = self._made_setup()
         while True:
@@ -344,6 +345,7 @@ class DistributedMap:
             if not hired.gone and hired.worker is not None:
                 hired.worker.kill()
 
+        # call_later is not safe on another thread: the loop schedules the timer itself.
         io.send(lambda: _void(io.loop.call_later(_CLOSING_S, kill)))
 
     def _leave(self) -> None:

@@ -225,6 +225,8 @@ class Outbox:
         self._add(message)
 
     def _add(self, item: Event | Message) -> None:
+        # Any thread may add; only the I/O thread flushes. The item is appended first: if a flush is
+        # just beginning, it takes the item, and the extra flush below finds nothing to send.
         self._waiting.append(item)
         if not self._called:
             self._called = True
@@ -232,6 +234,7 @@ class Outbox:
 
     def flush(self) -> None:
         """Send the waiting messages."""
+        # Reset before the queue is emptied: an item added meanwhile schedules another flush.
         self._called = False
         batch: list[Message] = []
         while self._waiting:
@@ -247,6 +250,7 @@ class Outbox:
     def _post(self, batch: list[Message]) -> None:
         if not batch:
             return
+        # The driver must know the words before the batch in which they stand for secrets.
         if news := self._disguise.news():
             self._send(_pickled([("secrets", news)]))
         self._send(self._disguise.hide(_pickled([("sent", self._now()), *batch])))

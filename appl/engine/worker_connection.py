@@ -47,6 +47,8 @@ class WorkerConnection:
 
     def heard(self, worker: Worker, batch: bytes) -> None:
         """Receive a batch."""
+        # Taken on the engine's thread, before the batch waits for the I/O loop: the offset of the
+        # clocks is estimated from it.
         here = time.monotonic_ns()
         messages = pickle.loads(batch)
         io_thread().send(partial(self._take, messages, here))
@@ -61,6 +63,7 @@ class WorkerConnection:
         for message in messages:
             try:
                 self._one(message, here)
+            # One bad message must not stop the others: their items would never end.
             except Exception as error:  # the program waits for what would be lost here
                 self._broken(error)
 
@@ -128,6 +131,7 @@ class WorkerConnection:
         self._tell(partial(self._mapping.broken, self._hired, error))
 
     def _tell(self, action: Callable[[], None]) -> None:
+        # Items and results belong to the program's own thread: it runs the action on its hub.
         run_on(self._mapping.hub, action)
 
     def _closed(self) -> None:
@@ -137,12 +141,16 @@ class WorkerConnection:
         if self._ended:
             return
         self._ended = True
+        # Nobody waits for these permits any more. What the worker used is not known, so each loan
+        # counts as lost: its reservation is treated as spent.
         for task in self._asking.values():
             task.cancel()
         for loan in self._loans.values():
             loan.lost()
         self._loans.clear()
         self._calls.clear()
+        # Last, so that the program's thread hands the items out again only after all events of the
+        # lost worker are recorded.
         self._tell(partial(self._mapping.gone, self._hired, why))
 
     # -- leave for attempts
@@ -163,6 +171,7 @@ class WorkerConnection:
         except Exception as error:
             self._hired.tell(("refused", number, portable(error)))
         else:
+            # The worker may have ended while this coroutine waited: give the permit back unused.
             if self._ended:
                 loan.back(Amounts())
                 return

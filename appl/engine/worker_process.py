@@ -119,11 +119,14 @@ class PermitBorrower:
         if self._given_up is not None:
             raise self._given_up
         number = next(self._numbers)
+        # The future is stored before the request is sent, so a reply that comes at once finds it.
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
         self._out.say("permit", number, place, worst and tuple(worst), tokens, patience_s)
         try:
             return BorrowedPermit(self._out.say, number, await answer, worst or ONE)
         except asyncio.CancelledError:
+            # The driver may be granting this permit just now: it must take the reservation back, or
+            # the budget would stay short.
             self._out.say("withdrawn", number)
             raise
         finally:
@@ -144,6 +147,9 @@ class PermitBorrower:
     def barrier(self) -> None:
         """Wait until the driver has everything on disk that was reported so far."""
         number, written = next(self._numbers), _Barrier()
+        # The entry is stored before the request is sent. If give_up() ran before this line, the
+        # check below ends the wait; if it runs later, it finds the entry. Without both, this thread
+        # would wait for ever.
         self._writing[number] = written
         if self._given_up is not None:
             self.written(number, self._given_up)
@@ -217,14 +223,20 @@ class WorkerProcess:
         """Receive *batch* from the driver."""
         for message in pickle.loads(batch):
             kind, *rest = message
+            # Batches come on the engine's own thread. Replies about permits belong to futures of
+            # the I/O loop; everything else is for the worker's own thread, which takes it from the
+            # inbox.
             if kind in ("granted", "refused", "written"):
                 assert self._borrower is not None
                 io_thread().send(partial(getattr(self._borrower, kind), *rest))
             elif kind == "end":
                 io_thread().send(partial(self._end, *rest))
             else:
+                # First end the waits for permits and disk, as the driver will not reply any more;
+                # then the worker's own thread can see the cancellation.
                 if kind == "cancel" and self._borrower is not None:
                     io_thread().send(self._borrower.give_up)
+                # Append before waking: see _steps for the order on the other side.
                 self._inbox.append(message)
                 self.wake()
 
@@ -237,6 +249,7 @@ class WorkerProcess:
 
     def wake(self) -> None:
         """Wake the worker's own thread: there is something to do."""
+        # Read once: the worker's own thread may replace the signal at any moment.
         signal = self._signal
         if signal is not None:
             signal.reached()
@@ -256,6 +269,8 @@ class WorkerProcess:
             self._serve(setup, f, out)
         except BaseException as error:
             out.say("broken", portable(error))
+        # The last message, after every event of the run; the driver counts the worker as ended by
+        # it.
         out.say("closed")
         _flushed(out)
 
@@ -318,6 +333,8 @@ class WorkerProcess:
         run.root.started = self._caller.started  # the run answers for what the items leave behind
         FRAME.set(self._caller)
         while True:
+            # A new signal first, then the queues: whatever is added after this line wakes the new
+            # signal, so nothing is overlooked between emptying a queue and waiting.
             self._signal = First("", self.hub)
             while self._inbox:
                 self._receive_message(*self._inbox.popleft())

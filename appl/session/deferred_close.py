@@ -32,6 +32,9 @@ _LOOK_S = 0.05
 
 def at_exit(action: Callable[[], None]) -> None:
     """Call *action* when the main thread has ended, while threads can still be used."""
+    # Callbacks registered with threading run in reverse order. Importing this module registers the
+    # end of its executors; importing it first makes that end come after ours, so that the I/O loop
+    # may still use executors while runs close.
     importlib.import_module("concurrent.futures.thread")  # its own end must come after ours
     if threads.REFUSES:
         threads.reserve()
@@ -84,9 +87,13 @@ def close_when_over(session: Session) -> None:
             at_exit(_end_all)
 
     def over() -> None:
+        # The run ends on the I/O loop, for which closing a session waits: on the loop itself it
+        # would wait for ever.
         closing = threads.start(lambda: _close(session), "appl-closing")
         _closing[:] = [*(each for each in _closing if each.is_alive()), closing]
 
+    # The callback is set before the check: if the run ends in between, it is closed twice, and
+    # _close lets only the first one through.
     session.run.on_over = over
     if session.run.over:
         _close(session)
@@ -102,6 +109,9 @@ def _close(session: Session) -> None:
 def _end_all() -> None:
     """Close every session that is still open: at exit nobody reads any more."""
     for session in list(_open.values()):
+        # This cancels the answer and ends the run, so over() may start a thread that closes the
+        # session, too; _close lets only one of them through, and the loop below waits for the
+        # other.
         session.run.abandon(_LONGEST_S)
         _close(session)
     for thread in _closing:  # the process stays until every trace is closed

@@ -157,6 +157,7 @@ def _aclose(backend: Backend) -> None:
     io = io_thread()
     if io.on_loop():
         return
+    # A backend belongs to the I/O loop, so it is closed there, and this thread waits a few seconds.
     closing = asyncio.run_coroutine_threadsafe(backend.aclose(), io.loop)
     with contextlib.suppress(TimeoutError):
         closing.result(_CLOSING_S)

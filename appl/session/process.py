@@ -53,7 +53,10 @@ def process_session() -> Session:
             _process = _script_session()
             settings.settle(_refusing(_process.run, _users_place()))
             _process.run.on_late = rest_if_daemon
+            # The run is closed after the main thread has ended but before Python stops the threads
+            # that close it.
             at_exit(_close_process)
+            # A child that went on with this run would write into its parent's trace.
             os.register_at_fork(after_in_child=_forget)
         return _process
 
@@ -202,6 +205,9 @@ def _die(error: BaseException) -> None:
     tell("appl: what the program started did not end well:")
     tracebacks.trim(error)
     traceback.print_exception(error)
+    # os._exit below skips everything that Python does at its end, and a SystemExit raised this late
+    # would not change the exit code. So the same steps are done here, in Python's order: executors,
+    # other threads, atexit functions, open streams.
     importlib.import_module("concurrent.futures.thread")._python_exit()  # or its threads never end
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.current_thread():

@@ -46,12 +46,16 @@ class Recording:
         if self._opened:
             return
         self.recorder = self._open()
+        # Only after the recorder exists: gate() reads this flag without the lock. If opening
+        # raises, the flag stays false, and the next call tries again.
         self._opened = True
         early, self._early = self._early, []
         if self.recorder is not None:
             self.recorder.conceal(self._secrets)
             for event in early:
                 self.recorder.on_event(event)
+        # The last step, still under the lock: events of other threads wait in _keep until the early
+        # ones are written, so the order is kept.
         self.on_event = self.recorder.on_event if self.recorder is not None else _ignore
 
     def _keep(self, event: Event) -> None:

@@ -96,6 +96,8 @@ class ThreadWorker:
         self._thread.start()
 
     def _heard(self, batch: bytes) -> None:
+        # The lock orders batches and the death of the worker: nothing is heard after `lost`. It is
+        # reentrant, as `lose` may kill the worker from here.
         with self._lock:
             if not self.lost:
                 self.sent += 1
