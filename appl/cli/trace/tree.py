@@ -25,20 +25,20 @@ Row = tuple[str, ...]
 
 
 @dataclass(slots=True)
-class _Node:
+class _TreeNode:
     """A part of an address, with the parts below it; ``call`` is the call at this very address."""
 
     call: Call | ToolUse | None = None
-    below: dict[str, _Node] = field(default_factory=dict)
+    below: dict[str, _TreeNode] = field(default_factory=dict)
 
 
 def lines(found: Summary, outcome: Outcome) -> list[str]:
     """The rows of *found* as a tree; *outcome* describes the outcome of a call."""
-    root = _Node()
+    root = _TreeNode()
     for call in found.rows:
         node = root
         for part in call.address.strip("/").split("/"):
-            node = node.below.setdefault(part, _Node())
+            node = node.below.setdefault(part, _TreeNode())
         node.call = call
     rows = list(_rows(found, root, "", 0, outcome))
     if not rows:
@@ -47,7 +47,9 @@ def lines(found: Summary, outcome: Outcome) -> list[str]:
     return columns(_without_empty([head, *rows]))
 
 
-def _rows(found: Summary, root: _Node, path: str, depth: int, outcome: Outcome) -> Iterator[Row]:
+def _rows(
+    found: Summary, root: _TreeNode, path: str, depth: int, outcome: Outcome
+) -> Iterator[Row]:
     todo = [(path, depth, iter(root.below.items()))]
     while todo:
         path, depth, below = todo[-1]
@@ -64,7 +66,7 @@ def _rows(found: Summary, root: _Node, path: str, depth: int, outcome: Outcome) 
         todo.append((address, depth + 1, iter(child.below.items())))
 
 
-def _row(found: Summary, node: _Node, address: str, label: str, outcome: Outcome) -> Row:
+def _row(found: Summary, node: _TreeNode, address: str, label: str, outcome: Outcome) -> Row:
     call = node.call
     if isinstance(call, Call):
         return label, _took(call), *_used(call), place(call.where) or "-", outcome(call)
