@@ -386,6 +386,10 @@ class Run:
         """True if nobody will move by himself, as far as can be known; if not, look again soon."""
         return self.quiet is None or self.quiet.in_vain(final, patience_s)
 
+    def idle_for(self, seconds: float) -> bool:
+        """Whether nothing has happened for *seconds*; else one looks again soon."""
+        return self.quiet is None or self.quiet.idle_for(seconds)
+
     def recalled(self, call: Call, response: Response, requests: int) -> None:
         """Tell caches and budgets that *call* gets a recorded answer."""
         self.scheduler.recall(call, response, requests)

@@ -90,6 +90,9 @@ class Programs(Protocol):
     def in_vain(self, final: bool, patience_s: float) -> bool:
         """True if nobody will move by himself, as far as can be known; if not, look again soon."""
 
+    def idle_for(self, seconds: float) -> bool:
+        """Whether nothing has happened for *seconds*; else one looks again soon."""
+
     def recalled(self, call: Call, response: Response, requests: int) -> None:
         """Tell caches and budgets that *call* gets a recorded answer."""
 

@@ -83,13 +83,9 @@ class Found:
 
 
 def chosen(first: int, last: int) -> list[int]:
-    """The programs to replay: of those with own threads, which wait for rest, one in twelve.
-
-    None that leaves programs behind: whether their calls had begun is a matter of time.
-    """
-    programs = [Mixed(seed) for seed in range(first, last + 1)]
-    whole = [each for each in programs if "orphans" not in each.features]
-    return [each.seed for each in whole if each.seed % SPARED == 0 or not each.has_threads]
+    """The programs to replay: of those with own threads, which wait for rest, one in twelve."""
+    programs = (Mixed(seed) for seed in range(first, last + 1))
+    return [each.seed for each in programs if each.seed % SPARED == 0 or not each.has_threads]
 
 
 def against_plain(first: int, last: int, folder: Path | None = None) -> Found:
@@ -159,7 +155,7 @@ def _gone_on(program: Mixed, folder: Path) -> str | None:
 class Swift(Rerunner):
     """Waits less for programs that may still move: too early, it would reuse less."""
 
-    patience_s = 0.03
+    patience_s, live_patience_s = 0.03, 0.3
 
 
 def edited_and_rerun(folder: Path, seeds: list[int], rerunner: type[Rerunner] = Swift) -> Found:

@@ -57,13 +57,9 @@ EDITS: dict[str, Callable[[random.Random, Blocks, Blocks], Blocks]] = {
 
 
 def edited(program: Mixed) -> tuple[str, Mixed]:
-    """The name of an edit, and *program* after it.
-
-    One with a time limit is run again as it is: no record says when the limit of another question
-    strikes.
-    """
+    """The name of an edit, and *program* after it."""
     dice = random.Random(f"edit {program.seed}")
-    name = dice.choice(list(EDITS)) if "limits" not in program.features else "nothing"
+    name = dice.choice(list(EDITS))
     other = _alike(program)
     return name, program.with_blocks(EDITS[name](dice, program.blocks, other.blocks))
 
@@ -71,6 +67,6 @@ def edited(program: Mixed) -> tuple[str, Mixed]:
 def _alike(program: Mixed) -> Mixed:
     """Another program whose blocks may stand in *program*."""
     seed = program.seed + 1_000_000
-    while (other := Mixed(seed)).style != program.style or {"limits", "uncaught"} & other.features:
+    while (other := Mixed(seed)).style != program.style or "uncaught" in other.features:
         seed += 1
     return other

@@ -15,8 +15,9 @@ from appl import gen, ppl
 from appl.backend import Emit, Request, Response
 from appl.errors import CallCancelled
 from appl.runtime.concurrency.loop_thread import io_thread
+from appl.runtime.event import CallEnded, CallStarted, RunEnded
 from appl.runtime.run import Run
-from appl.testing import Echo, running
+from appl.testing import Echo, Log, running
 from appl.tracing import Recorder, Replayer, Trace
 
 ended: list[str] = []
@@ -57,6 +58,10 @@ def until_nothing_is_under_way() -> None:
     io.send(look)
     io.recall()
     assert over.wait(60), io.workers
+
+
+def void(_: object) -> None:
+    """Nothing, for what is of no interest."""
 
 
 def in_thread(work: Callable[[], Any]) -> None:
@@ -146,6 +151,19 @@ def test_a_thread_that_ends_while_the_run_waits_leaves_nobody_waiting() -> None:
         thread.start()
     thread.join()
     assert len(told) == 1 and "its thread ended before it did" in told[0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_calls_of_a_left_program_begin_and_end_before_the_run_does(form: str) -> None:
+    over, log = threading.Event(), Log()
+    with Run(Silent(), instruments=[log], gate=lambda: void(over.wait(0.2))) as run:
+        run.tell = void  # the gate holds the call back until the run is over, if that comes first
+        FORMS[form]()
+    over.set()
+    until_nothing_is_under_way()
+    kinds = [type(event) for event in log.events]
+    assert kinds[-1] is RunEnded
+    assert kinds.count(CallStarted) == kinds.count(CallEnded) == 1
 
 
 def test_a_program_that_is_waited_for_in_its_thread_is_not_touched() -> None:

@@ -106,6 +106,9 @@ class Alone:
     def in_vain(self, final: bool, patience_s: float) -> bool:
         return True
 
+    def idle_for(self, seconds: float) -> bool:
+        return True
+
     def recalled(self, call: Any, response: Response, requests: int) -> None:
         pass
 

@@ -101,7 +101,11 @@ class Quiet:
             # Earlier deliveries did not wait for blocked threads (``_stands_still``). Before the
             # world gives up they get the time that was not given to them then.
             patience_s += self._spared * GRACE
-        left = patience_s - self._idleness.seconds()
+        return self.idle_for(patience_s)
+
+    def idle_for(self, seconds: float) -> bool:
+        """Whether nothing has happened for *seconds*; else one looks again soon."""
+        left = seconds - self._idleness.seconds()
         if left <= 0:
             return True
         io_thread().loop.call_later(min(left, _GLANCE), self.soon)

@@ -192,18 +192,21 @@ class Task(Pending):
         return hub is not None and not self.done and not hub.alive()
 
     def end_if_left(self) -> None:
+        """Cancel it with what it has started, which ends, and is recorded, before the run does."""
         if not self.is_left():
             return
         hub = cast(Hub, self.place)
         ended = "event loop" if hub.loop is not None else "thread"
         what = self._tell_left(ended)
-        cancel_all(self.unfinished())
+        started = self.unfinished()
+        cancel_all(started)
         # A greenlet can be resumed only on the thread where it was made. On another thread the
         # ``finally`` blocks of this program cannot run any more.
         if self.strand is not None and hub.thread is threading.current_thread():
             self._stop(self.strand)
             hub.step_once_more()  # so that its ``finally`` blocks run
         self.looked = True
+        self.children = self.children or owed(started)
         self.settle(Error(CallCancelled(what)))
 
     def unfinished(self) -> list[Pending]:

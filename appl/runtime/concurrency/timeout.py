@@ -33,7 +33,7 @@ class timeout:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = clock.seconds("timeout(seconds)", seconds)
-        self._over = False
+        self._over = self._struck = False
         self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> timeout:
@@ -109,8 +109,9 @@ class timeout:
     def _ring(self, strike: Callable[[], object]) -> None:
         """On the program's own thread: its time is up, which a replay must know."""
         # Left in time while the strike was on its way: then it has not happened, and the record
-        # has nothing of it.
-        if not self._over:
+        # has nothing of it. A rerun may have two strikes on their way, a recorded one and a live.
+        if not (self._over or self._struck):
+            self._struck = True
             run, at = self._frame.run, time.monotonic_ns()
             run.emit(Observed(self._frame.address, self._ordinal, "deadline", True, at))
             strike()

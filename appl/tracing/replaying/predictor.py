@@ -223,6 +223,9 @@ class Predictor(Rerunner):
 
     # -- the world
 
+    def _arm(self) -> None:
+        """Time does not count."""
+
     def turn(self, moment: Moment, go: Go) -> bool:
         if super().turn(moment, go):
             return True

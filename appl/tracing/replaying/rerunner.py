@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from appl.backend import Request, Response, Sample, Usage
 from appl.errors import DivergenceError
 from appl.runtime.event import CallEnded, Event, Observed, Source, ToolEnded, ToolStarted
-from appl.runtime.world import Go, Live, Moment
+from appl.runtime.world import Go, Live, Moment, Tell
 from appl.tracing.reading.tooluse import End, within
 from appl.tracing.reading.trace import Call, Observation, Trace
 from appl.tracing.replaying.amending import Amendments, matches
 from appl.tracing.replaying.causes import ANEW, CANCELLED, cause_of
 from appl.tracing.replaying.recall import Recall
 from appl.tracing.replaying.replayer import answers
-from appl.tracing.replaying.sequencer import DELIVERED, key_of
+from appl.tracing.replaying.sequencer import DELIVERED, Key, key_of
 from appl.tracing.replaying.tally import Tally
 
 if TYPE_CHECKING:
@@ -96,9 +96,12 @@ class Rerunner(Recall):
     *pins* are answers by address, or pattern of addresses; *sets* options by ``CALL.option``, where
     CALL is an address or a pattern and ``model`` an option too; what *anew* names is asked whatever
     was recorded. A failure is asked again, unless *keep_failures*. ``report`` says what happened.
+    ``live_patience_s`` is how many seconds live calls are waited for, while nothing else happens,
+    before calls whose place in the record is not certain are answered or asked.
     """
 
     patience_s = 0.25
+    live_patience_s = 10.0
     in_order = False
 
     def __init__(
@@ -118,6 +121,9 @@ class Rerunner(Recall):
         self.report = RerunReport(tally=self.tally)
         self._strays: list[tuple[Asked, Go, str]] = []
         self._strikes: list[tuple[int, int, Go]] = []  # of times that were up then
+        self._unarmed: list[tuple[Key, Go]] = []  # what begins these times live
+        self._timed_live: set[Key] = set()
+        self._slow: set[str] = set()  # live calls and tools that are not waited for any more
         self._tools_waiting: dict[str, Go] = {}  # cancelled then, and not yet now
         self._in_time: dict[str, tuple[int, Go]] = {}
         self._running: set[str] = set()  # live calls and tools
@@ -270,14 +276,28 @@ class Rerunner(Recall):
 
     def idle(self, final: bool = True) -> bool:
         """Let go what is recorded; then look for strays elsewhere; then ask what is left."""
+        self._arm()
         if self._strike() or self.release() or self._begin_timers():
             return True
-        if self._running or not (self._strays or self._waiting or self._tools_waiting):
+        if not (self._strays or self._waiting or self._tools_waiting):
             return False
         if not (final or self.still(final)):
             return False
+        if self._shift(self._is_free) or self._move(self._is_free):
+            return True
+        if self._waits_for_live():
+            return False
         self.moves()
-        return self._shift() or self._move() or self._ask_the_rest()
+        return self._shift() or self._move() or self._ask_strays() or self._ask_the_rest()
+
+    def _waits_for_live(self) -> bool:
+        """Whether live calls may still end soon: what they answer may decide who owns a record."""
+        if not self._running - self._slow:
+            return False
+        if not self.programs.idle_for(self.live_patience_s):
+            return True
+        self._slow |= self._running
+        return False
 
     def _begin_timers(self) -> bool:
         with self._lock:
@@ -286,7 +306,11 @@ class Rerunner(Recall):
             action()
         return bool(actions)
 
-    def _shift(self) -> bool:
+    def _is_free(self, record: Call) -> bool:
+        """Whether nobody can own *record* by its place: another question was asked there."""
+        return record.address in self._changed
+
+    def _shift(self, may_take: Callable[[Call], bool] = lambda _: True) -> bool:
         """Answer strays from their own frames, each from the first record that is left there."""
         self._strays = [each for each in self._strays if each[0].outcome is None]
         self._strays.sort(key=lambda each: natural(each[0].address))
@@ -295,21 +319,23 @@ class Rerunner(Recall):
             assert call.request is not None
             frame = call.address.rpartition("/")[0]
             mine = [c for c in self._twins(call.request) if c.address.rpartition("/")[0] == frame]
-            if mine:
-                self._give_other(call, min(mine, key=lambda each: each.ordinal), "shifted")
+            first = min(mine, key=lambda each: each.ordinal, default=None)
+            if first is not None and may_take(first):
+                self._give_other(call, first, "shifted")
             else:
                 left.append((call, go, cause))
         found, self._strays = len(left) < len(self._strays), left
         return found
 
-    def _move(self) -> bool:
+    def _move(self, may_take: Callable[[Call], bool] = lambda _: True) -> bool:
         """Answer the first stray that has its content anywhere: the record that began first."""
         for index, (call, _, _) in enumerate(self._strays):
             assert call.request is not None
             twins = self._twins(call.request)
-            if twins:
+            first = min(twins, key=lambda each: each.position, default=None)
+            if first is not None and may_take(first):
                 del self._strays[index]
-                self._give_other(call, min(twins, key=lambda each: each.position), "moved")
+                self._give_other(call, first, "moved")
                 return True
         return False
 
@@ -317,11 +343,14 @@ class Rerunner(Recall):
         self._count(kind)
         self.give(call, found, kind)
 
-    def _ask_the_rest(self) -> bool:
+    def _ask_strays(self) -> bool:
         strays, self._strays = self._strays, []
-        waiting, self._waiting = self._waiting, {}
         for call, go, cause in strays:
             self.ask(call, go, cause)
+        return bool(strays)
+
+    def _ask_the_rest(self) -> bool:
+        waiting, self._waiting = self._waiting, {}
         for call, go in waiting.values():
             self._read_on(call)
             self.ask(call, go, CANCELLED)
@@ -329,7 +358,7 @@ class Rerunner(Recall):
         for address, action in tools.items():
             self._running.add(address)
             action()
-        return bool(strays or waiting or tools)
+        return bool(waiting or tools)
 
     def _read_on(self, call: Asked) -> None:
         """*call* is not cancelled as it was then: what its program has read by now stands.
@@ -385,28 +414,51 @@ class Rerunner(Recall):
         self.park((position, DELIVERED), lambda: (go if address in self.claimed else action)())
         return True
 
+    def _timed(self, moment: Moment, tell: Tell, live: Go) -> None:
+        """A time that was up then is up again, or live where something live takes longer."""
+        seen = self._seen.get(key_of(moment))
+        if seen is not None and moment.kind in _STRIKES and not self._was_in_time(seen):
+            with self._lock:
+                self._put_strike(seen.position, lambda: tell(None))
+                self._unarmed.append((key_of(moment), live))
+            self.look_soon()
+        else:
+            super()._timed(moment, tell, live)
+
+    def _put_strike(self, position: int, go: Go) -> None:
+        heapq.heappush(self._strikes, (position, next(self._arrivals), go))
+
     def turn(self, moment: Moment, go: Go) -> bool:
         seen = self._seen.get(key_of(moment))
-        if seen is None:
-            return False
-        if self._was_in_time(seen):  # whether it is now depends on what is asked now
+        if seen is not None and self._was_in_time(seen):  # now that depends on what is asked now
             self._in_time[moment.address] = seen.position, go
             return False
-        if moment.kind in _STRIKES:
-            with self._lock:
-                heapq.heappush(self._strikes, (seen.position, next(self._arrivals), go))
-            self.look_soon()
-            return True
         return super().turn(moment, go)
 
     def _was_in_time(self, seen: Observation) -> bool:
         """Whether what was waited for came in time."""
         return seen.kind == "timeout" and seen.value is False
 
+    def _arm(self) -> None:
+        """Begin the times that may be up otherwise than then: something live is waited for."""
+        with self._lock:
+            every, self._unarmed = self._unarmed, []
+        for key, live in every:
+            if self._running or self._is_new(key[0]):
+                self._timed_live.add(key)
+                live()
+            else:
+                self._unarmed.append((key, live))
+
+    def _is_new(self, address: str) -> bool:
+        """Whether what is waited for at *address* asks something else than it did then."""
+        below = f"{address}/"
+        return any(at == address or at.startswith(below) for at in self._changed)
+
     def _strike(self) -> bool:
         """Tell that a time is up, as it was then, unless something is still on its way."""
         with self._lock:
-            due = bool(self._strikes) and not self._running
+            due = bool(self._strikes) and not self._running and not self._strays
             if due and self._parked and self._parked[0][0][0] < self._strikes[0][0]:
                 due = False
             go = heapq.heappop(self._strikes)[2] if due else None
@@ -416,13 +468,19 @@ class Rerunner(Recall):
 
     def see(self, moment: Moment, live: Callable[[], Any]) -> Any:
         seen = self._seen.get(key_of(moment))
-        if seen is not None and self._was_in_time(seen) and moment.address not in self.claimed:
+        if seen is not None and self._is_open(moment, seen):
             return Live.see(self, moment, live)
         value = super().see(moment, live)
         if seen is not None:  # the new trace says it too
             at = time.monotonic_ns()
             self.programs.emit(Observed(moment.address, moment.ordinal, moment.kind, value, at))
         return value
+
+    def _is_open(self, moment: Moment, seen: Observation) -> bool:
+        """Whether it is not as it was *seen* then, but as it is now, if a time is up."""
+        if key_of(moment) in self._timed_live:
+            return True
+        return self._was_in_time(seen) and moment.address not in self.claimed
 
     def tool(self, address: str, name: str, arguments: str, at_once: bool, end: End) -> bool:
         """Give *end* the recorded result of the same call at the same place; else the tool runs."""
