@@ -12,7 +12,6 @@ from collections import ChainMap, Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
-from typing import Any
 
 from appl.compiler.bindings import Survey
 from appl.compiler.names import UNKNOWN, Names, is_ppl, origin, outer_names, program_of
@@ -133,7 +132,7 @@ class Callees:
         return "program" if is_program(found) else "unknown" if may_ask(found) else "plain"
 
 
-def _published(value: Any) -> str | None:
+def _published(value: object) -> str | None:
     """The kind of an object that appl publishes; a subclass has the kind of its nearest base."""
     if isinstance(value, type):
         return next(filter(None, map(_BY_ORIGIN.get, map(origin, value.__mro__))), None)
@@ -153,30 +152,30 @@ class _Package(ModuleType):
         return Published(name)
 
 
-def is_program(value: Any) -> bool:
+def is_program(value: object) -> bool:
     """True if *value* is a prompt function, as ``@ppl`` makes them."""
     if isinstance(value, Published):
         return value.is_program
     return program_of(value) is not None
 
 
-def _ctx_of(program: Any) -> str:
+def _ctx_of(program: object) -> str:
     return str(getattr(program_of(program), "ctx", ""))
 
 
-def may_ask(value: Any) -> bool:
-    """Whether a function that is no prompt function may ask a model."""
+def may_ask(value: object) -> bool:
+    """True if a function that is no prompt function may ask a model."""
     return may_reach(value, lambda each: is_program(each) or _published(each) in ASKING)
 
 
-def lasting_names(f: FunctionType) -> Mapping[str, Any]:
+def lasting_names(f: FunctionType) -> Mapping[str, object]:
     """The names that *f* sees from outside, without keeping alive what its cells hold."""
     outer = outer_names(f)
     cells = {name: _stand_in(outer[name]) for name in f.__code__.co_freevars}
     return ChainMap(cells, f.__globals__)
 
 
-def _stand_in(value: Any) -> Any:
+def _stand_in(value: object) -> object:
     if is_program(value):
         return Published(getattr(value, "__name__", ""), program=True, ctx=_ctx_of(value))
     if name := origin(value):
@@ -190,7 +189,7 @@ def _plain() -> None:
     """Stands for a function that asks no model, and does not keep it alive."""
 
 
-def static_names(module: Module) -> dict[str, Any]:
+def static_names(module: Module) -> dict[str, object]:
     """A file's imports from appl and its prompt functions, by name, found without running it."""
     found = _imports(module.tree)
     names = Names(Survey(), found)
@@ -226,8 +225,8 @@ def constant_options(decorator: ast.expr) -> dict[str, object]:
     return {name: node.value for name, node in given.items() if isinstance(node, ast.Constant)}
 
 
-def _imports(tree: ast.Module) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _imports(tree: ast.Module) -> dict[str, object]:
+    found: dict[str, object] = {}
     for node in tree.body:
         if isinstance(node, ast.Import):
             for alias in node.names:

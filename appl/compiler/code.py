@@ -11,7 +11,6 @@ import inspect
 import warnings
 from collections.abc import Iterable
 from types import CodeType, FunctionType
-from typing import Any
 
 from appl.compiler.interactive_source import FUTURES
 from appl.compiler.ir import HOOK_NAMES, PLACEHOLDER, Hooks
@@ -54,7 +53,7 @@ def place(code: CodeType, hooks: Hooks) -> CodeType:
     The hooks become its last constant even where nothing uses them: by that, compiled code is
     recognised. Classes and ``@ppl`` functions inside it are compiled by themselves.
     """
-    constants: list[Any] = []
+    constants: list[object] = []
     for constant in code.co_consts:
         if isinstance(constant, str) and constant == PLACEHOLDER:
             constants.append(hooks)
@@ -117,7 +116,7 @@ def _bare(node: Def) -> Def:
     Code begins at the line of the first decorator, so a constant keeps that line.
     """
     args = node.args
-    changes: dict[str, Any] = {
+    changes: dict[str, object] = {
         name: [_unannotated(arg) for arg in getattr(args, name)]
         for name in ("posonlyargs", "args", "kwonlyargs")
     }
@@ -125,7 +124,7 @@ def _bare(node: Def) -> Def:
         changes[name] = (arg := getattr(args, name)) and _unannotated(arg)
     changes |= {"defaults": [], "kw_defaults": [None] * len(args.kwonlyargs)}
     holders = [at(each, ast.Constant(value=None)) for each in node.decorator_list[:1]]
-    types: dict[str, Any] = {"type_params": []} if hasattr(node, "type_params") else {}
+    types: dict[str, object] = {"type_params": []} if hasattr(node, "type_params") else {}
     return copied(node, args=copied(args, **changes), returns=None, decorator_list=holders, **types)
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from appl.compiler.ir import OPS, Graph, GraphRegion, Node
+from appl.compiler.nodes import Placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Draft:
 
     op: str
     label: str
-    place: Any
+    place: Placed
     region: int
     parts: tuple[str | None, ...] = ()
     role: str = ""
@@ -89,13 +89,13 @@ class Sketch:
     def __init__(self, line: int) -> None:
         self.drafts: list[Draft] = []
         self.regions = [GraphRegion(0, "body", "", line, None)]
-        self._ids: dict[Any, int] = {}
+        self._ids: dict[tuple[object, ...], int] = {}
         self._orders = itertools.count()
 
     def node(
         self,
         op: str,
-        place: Any,
+        place: Placed,
         label: str,
         region: int,
         inputs: Iterable[int],
@@ -115,7 +115,7 @@ class Sketch:
         draft.prompt |= set(prompt)
         return number
 
-    def region(self, kind: str, place: Any, label: str, parent: int) -> int:
+    def region(self, kind: str, place: Placed, label: str, parent: int) -> int:
         """The id of the region of *kind* at *place*."""
         key = id(place), kind
         number = self._ids.setdefault(key, len(self.regions))

@@ -17,7 +17,7 @@ from appl.compiler.flow import NOTHING, FlowState, Provenance, Sketch
 from appl.compiler.ir import Graph, verify
 from appl.compiler.lower import docstring_of
 from appl.compiler.names import is_ppl
-from appl.compiler.nodes import TEMPLATES
+from appl.compiler.nodes import TEMPLATES, Placed
 from appl.compiler.source import Def, FunctionSource
 
 _OWN = frozenset(
@@ -75,7 +75,7 @@ class _Builder:
     def node(
         self,
         op: str,
-        place: Any,
+        place: Placed,
         label: str,
         value: Provenance,
         prompted: bool = False,
@@ -161,7 +161,7 @@ class _Builder:
     def _add(
         self,
         op: str,
-        place: Any,
+        place: Placed,
         label: str,
         value: Provenance,
         part: int = 0,
@@ -261,7 +261,9 @@ class _Builder:
             self._repeat(node, lambda: self.used(node.test, "condition"))
         self.block(node.orelse)
 
-    def _repeat(self, node: ast.For | ast.AsyncFor | ast.While, begin: Callable[[], Any]) -> None:
+    def _repeat(
+        self, node: ast.For | ast.AsyncFor | ast.While, begin: Callable[[], object]
+    ) -> None:
         """Go through the body twice, so that what one round leaves reaches the next."""
         before = self.state.copy()
         waited = before.waited
@@ -350,7 +352,7 @@ class _Builder:
         self.functions[node.name] = returned[0] if returned else NOTHING, tips
 
     @contextmanager
-    def _called_later(self, node: Any, label: str) -> Iterator[list[Provenance]]:
+    def _called_later(self, node: Def | ast.Lambda, label: str) -> Iterator[list[Provenance]]:
         """The body of a nested function, which starts from what is there when it is made."""
         state, outer, self.state = self.state, self.returned, self.state.copy()
         self.state.prompt, self.returned = frozenset(), []
@@ -385,7 +387,7 @@ class _Builder:
         value = self.value(node)
         return self.wait(value, node, why) if value.direct else value
 
-    def wait(self, value: Provenance, place: Any, why: str) -> Provenance:
+    def wait(self, value: Provenance, place: Placed, why: str) -> Provenance:
         """*value* after a wait, if it may not exist yet."""
         late = frozenset(
             each for each in value.ids - self.state.waited if self.sketch.is_future(each)
@@ -461,7 +463,9 @@ class _Builder:
         number = self.node("yield", node, _code(node.value) if node.value else "", value)
         return Provenance(frozenset({number}))
 
-    def _comprehension(self, node: Any) -> Provenance:
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+    ) -> Provenance:
         names = dict(self.state.names)
         with ExitStack() as regions:
             for generator in node.generators:
@@ -554,7 +558,7 @@ class _Builder:
         return Provenance(passed.ids | {number}).held()
 
     @contextmanager
-    def inside(self, kind: str, place: Any, label: str) -> Iterator[None]:
+    def inside(self, kind: str, place: Placed, label: str) -> Iterator[None]:
         outer = self.region
         self.region = self.sketch.region(kind, place, label[:_WIDTH], outer)
         yield

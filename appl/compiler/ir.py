@@ -10,7 +10,7 @@ import html
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from appl.compiler import graph_formats
 
@@ -46,72 +46,78 @@ class Hooks(Protocol):
     def said(self, value: object, /) -> None:
         """The value of a statement that is a call: prompt text if it is that, else ignored."""
 
-    def prep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+    def prep(
+        self, f: Callable[..., object], /, *args: object, **kwargs: object
+    ) -> Callable[[], object]:
         """``f(*args, **kwargs)`` made ready: waits for what *f* needs finished.
 
         The user's code calls the result, so that no frame stands between caller and callee.
         """
 
-    def wait(self, value: Any, /) -> Any:
+    def wait(self, value: object, /) -> object:
         """The finished value, resolved as ``prep`` resolves an argument: also in containers."""
 
-    def items(self, generator: Generator[Any, None, None] | AsyncGenerator[Any, None], /) -> Any:
+    def items(
+        self, generator: Generator[object, None, None] | AsyncGenerator[object, None], /
+    ) -> object:
         """A generator expression that is an argument: ``prep`` passes it on.
 
         A callee that takes futures gets the generator itself, any other one that waits for
         each element.
         """
 
-    def region(self, catches: bool, /) -> AbstractContextManager[Any]:
+    def region(self, catches: bool, /) -> AbstractContextManager[object]:
         """Stands around the body of a ``try``; leaving it waits for the calls started inside.
 
         ``catches``: there are handlers, so each statement waits for the answers of its calls.
         """
 
-    def kept(self, value: Any = None, /) -> Any:
+    def kept(self, value: object = None, /) -> object:
         """*value* itself, after the calls of this statement are answered; raises their errors.
 
         It waits only in a body whose exceptions a handler may catch.
         """
 
-    def gprep(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+    def gprep(
+        self, f: Callable[..., object], /, *args: object, **kwargs: object
+    ) -> Callable[[], object]:
         """``prep`` in such a body: plain code is called when the calls before it are answered."""
 
-    def scope(self, manager: Any, /) -> Any:
+    def scope(self, manager: object, /) -> object:
         """Stands around a ``with`` item: one of ours stays, any other gets a region inside."""
 
     def aprep(
-        self, f: Callable[..., Any], /, *args: Any, **kwargs: Any
-    ) -> Awaitable[Callable[[], Any]]:
+        self, f: Callable[..., object], /, *args: object, **kwargs: object
+    ) -> Awaitable[Callable[[], object]]:
         """``prep`` in an ``async def``: waits without blocking the loop."""
 
-    def await_(self, value: Any, /) -> Awaitable[Any]:
+    def await_(self, value: object, /) -> Awaitable[object]:
         """The finished value if *value* itself is a future; containers are not searched."""
 
-    def await_all(self, value: Any, /) -> Awaitable[Any]:
+    def await_all(self, value: object, /) -> Awaitable[object]:
         """``wait`` in an ``async def``: the finished value, also in containers."""
 
-    def abase(self, value: Any, name: str, /) -> Awaitable[Any]:
+    def abase(self, value: object, name: str, /) -> Awaitable[object]:
         """The object whose attribute *name* is read.
 
         A future stays itself for its own attributes that do not wait, else it is finished first.
         """
 
-    def aregion(self, catches: bool, /) -> AbstractAsyncContextManager[Any]:
+    def aregion(self, catches: bool, /) -> AbstractAsyncContextManager[object]:
         """``region`` in an ``async def``."""
 
-    def akept(self, value: Any = None, /) -> Awaitable[Any]:
+    def akept(self, value: object = None, /) -> Awaitable[object]:
         """``kept`` in an ``async def``."""
 
     def agprep(
-        self, f: Callable[..., Any], /, *args: Any, **kwargs: Any
-    ) -> Awaitable[Callable[[], Any]]:
+        self, f: Callable[..., object], /, *args: object, **kwargs: object
+    ) -> Awaitable[Callable[[], object]]:
         """``gprep`` in an ``async def``."""
 
-    def ascope(self, manager: Any, /) -> AbstractAsyncContextManager[Any]:
+    def ascope(self, manager: object, /) -> AbstractAsyncContextManager[object]:
         """``scope`` for an item of ``async with``."""
 
-    def mixed(self, manager: Any, /) -> AbstractAsyncContextManager[Any]:
+    def mixed(self, manager: object, /) -> AbstractAsyncContextManager[object]:
         """``scope`` for an item of a plain ``with`` in an ``async def``.
 
         Enters and leaves the synchronous *manager* and waits for its region asynchronously.
@@ -227,7 +233,7 @@ class Graph:
         """The graph in the language of Graphviz."""
         return graph_formats.dot(self)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The graph as plain dictionaries and lists, for JSON."""
         return asdict(self)
 

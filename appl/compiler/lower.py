@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 from appl.compiler.dedent import cleaned, is_triple_quoted, parts_of, text_of
 from appl.compiler.ir import PLACEHOLDER
 from appl.compiler.names import Names, is_ppl
-from appl.compiler.nodes import LEAVES, TEMPLATES, at, constant, copied
+from appl.compiler.nodes import LEAVES, TEMPLATES, Placed, at, constant, copied
 from appl.compiler.plain_values import PlainValues
 from appl.compiler.source import Def, FunctionSource, SourceFile
 
@@ -151,7 +151,7 @@ class _Lowering:
             return self._awaited("akept", lowered)
         return self._hook("kept", lowered, lowered)
 
-    def _settled(self, place: ast.AST) -> ast.stmt:
+    def _settled(self, place: ast.stmt) -> ast.stmt:
         """A statement that waits for the calls of the statement before it, at *place*."""
         word = copied(place, end_lineno=None, end_col_offset=None)
         hook: ast.expr = self._hook("akept" if self.awaits else "kept", word)
@@ -499,7 +499,7 @@ class _Lowering:
     def _tell(self, hook: str, place: ast.expr, *args: ast.expr) -> ast.Expr:
         return at(place, ast.Expr(value=self._hook(hook, place, *args)))
 
-    def _hook(self, hook: str, place: ast.AST, *args: ast.expr) -> ast.Call:
+    def _hook(self, hook: str, place: Placed, *args: ast.expr) -> ast.Call:
         hooks = constant(PLACEHOLDER, place)
         method = at(place, ast.Attribute(value=hooks, attr=hook, ctx=ast.Load()))
         return at(place, ast.Call(func=method, args=list(args), keywords=[]))

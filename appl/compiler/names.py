@@ -9,7 +9,7 @@ import ast
 import builtins
 from collections import ChainMap
 from collections.abc import Mapping
-from types import FunctionType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any, Final, final
 
 from appl.compiler.bindings import Survey
@@ -30,10 +30,10 @@ class Names:
     A name that it binds once, to another name, stands for the same object.
     """
 
-    def __init__(self, survey: Survey, outer: Mapping[str, Any]) -> None:
+    def __init__(self, survey: Survey, outer: Mapping[str, object]) -> None:
         self._bound, self._aliases, self._outer = survey.bound, survey.aliases, outer
 
-    def object_of(self, node: ast.expr) -> Any:
+    def object_of(self, node: ast.expr) -> object:
         """The object of a global or closed-over name, or of a module's attribute."""
         node = self.meaning(node)
         if isinstance(node, ast.Name):
@@ -57,18 +57,18 @@ class Names:
         """True if *name* means Python's own builtin."""
         return self._named(name) is getattr(builtins, name, None)
 
-    def _named(self, name: str) -> Any:
+    def _named(self, name: str) -> object:
         if name in self._bound:
             return UNKNOWN
         found = self._outer.get(name, UNKNOWN)
         return getattr(builtins, name, UNKNOWN) if found is UNKNOWN else found
 
     def is_open(self, name: str) -> bool:
-        """Whether *name* stands for an object that only the running program has."""
+        """True if *name* stands for an object that only the running program has."""
         return name in self._bound or self._outer.get(name) is UNKNOWN
 
 
-def program_of(f: Any) -> Any:
+def program_of(f: object) -> Any:
     """The program behind a prompt function or method; ``None`` for anything else.
 
     ``functools.wraps`` copies the mark of a prompt function to a wrapper around it, but not its
@@ -79,7 +79,7 @@ def program_of(f: Any) -> Any:
     return program if own else None
 
 
-def outer_names(f: FunctionType) -> Mapping[str, Any]:
+def outer_names(f: FunctionType) -> Mapping[str, object]:
     """The names that *f* sees from outside: its cells, then its globals."""
     cells = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
     return ChainMap({name: _content(cell) for name, cell in cells}, f.__globals__)
@@ -92,7 +92,7 @@ def module_member(module: ModuleType, name: str) -> Any:
     return vars(module).get(name, UNKNOWN)
 
 
-def origin(value: Any) -> str:
+def origin(value: object) -> str:
     """``"ppl"``, ``"gen"``, …: the name under which appl publishes *value*, or an empty string."""
     module = getattr(value, "__module__", None)
     if isinstance(module, str) and module.partition(".")[0] == "appl":
@@ -111,7 +111,7 @@ def is_ppl(decorator: ast.expr, names: Names) -> bool:
     return getattr(decorator, "attr", getattr(decorator, "id", None)) == "ppl"
 
 
-def _content(cell: Any) -> Any:
+def _content(cell: CellType) -> object:
     try:
         return cell.cell_contents
     except ValueError:  # bound later

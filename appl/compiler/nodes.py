@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 _SYNTAX = (ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop)
 
@@ -18,21 +18,24 @@ LEAVES: frozenset[type] = frozenset(
     + [kind for base in _SYNTAX for kind in base.__subclasses__()]
 )  # what a walk need not enter: the values of fields that hold no other node
 
+Placed = ast.stmt | ast.expr | ast.excepthandler | ast.pattern | ast.arg | ast.keyword
+"""Nodes that have a position in the source."""
+
 TEMPLATES: tuple[type[ast.expr], ...] = (
     ast.JoinedStr,
     *([ast.TemplateStr] if hasattr(ast, "TemplateStr") else []),
 )  # strings with holes
 
 
-def at(place: Any, node: _N) -> _N:
+def at(place: Placed, node: _N) -> _N:
     """The new *node* with the position of *place*."""
-    new = cast(Any, node)
+    new = cast(Placed, node)
     new.lineno, new.col_offset = place.lineno, place.col_offset
     new.end_lineno, new.end_col_offset = place.end_lineno, place.end_col_offset
     return node
 
 
-def copied(node: _N, **changes: Any) -> _N:
+def copied(node: _N, **changes: object) -> _N:
     """A node like *node* but for *changes*; its other children are shared with it."""
     new = type(node).__new__(type(node))
     new.__dict__.update(node.__dict__)
@@ -40,7 +43,7 @@ def copied(node: _N, **changes: Any) -> _N:
     return new
 
 
-def constant(value: str | bool, place: ast.AST) -> ast.Constant:
+def constant(value: str | bool, place: Placed) -> ast.Constant:
     """A constant at *place*."""
     return at(place, ast.Constant(value=value))
 

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from appl.compiler import code as coding
 from appl.compiler.bindings import survey
@@ -27,10 +27,11 @@ from appl.compiler.lower import Lowered, docstring_of, lower
 from appl.compiler.names import Names, is_ppl, outer_names, program_of
 from appl.compiler.plain_values import PlainValues
 from appl.compiler.refusals import fence, require_function
-from appl.compiler.source import FunctionSource, find, parse, peers
+from appl.compiler.source import FunctionSource, find, forget, parse, peers
 from appl.compiler.verify import verify_lowered
 from appl.errors import SourceUnavailable, nearest
 
+_V = TypeVar("_V")
 Kind = Literal["sync", "async", "generator", "asyncgen"]
 
 
@@ -74,14 +75,14 @@ class Translated:
     ``notes`` are sentences about text and answers that are sure to be lost in it.
     """
 
-    def __init__(self, compiled: _Compiled, names: Mapping[str, Any]) -> None:
+    def __init__(self, compiled: _Compiled, names: Mapping[str, object]) -> None:
         self.code, self.free = compiled.code, compiled.code.co_freevars
         self.kind, self.docstring = compiled.kind, compiled.docstring
         self.file, self.line = compiled.found.source.file, compiled.found.node.lineno
         self.placed, self.notes = compiled.placed, compiled.notes
         self._compiled, self._names = compiled, names
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """The state for another process: enough to run, without the module it was found in."""
         kept = ("code", "free", "kind", "docstring", "file", "line", "notes")
         return {name: getattr(self, name) for name in kept}
@@ -94,7 +95,7 @@ class Translated:
 
 
 def graph_of_found(
-    found: FunctionSource, outer: Mapping[str, Any], kind: str, either_docstring: bool = False
+    found: FunctionSource, outer: Mapping[str, object], kind: str, either_docstring: bool = False
 ) -> Graph:
     """The call graph of a ``def`` that sees the names *outer*."""
     names = Names(survey(found.node), outer)
@@ -115,8 +116,8 @@ def translate(f: FunctionType, options: CompilerOptions = _DEFAULT) -> Translate
     key = id(f.__code__), options
     known = _known.get(key)
     if known is None or known[0]() is not f.__code__:
-        forget = weakref.ref(f.__code__, functools.partial(_forget, _known, key))
-        known = _known[key] = forget, _compiled(f, options)
+        code = weakref.ref(f.__code__, functools.partial(forget, _known, key))
+        known = _known[key] = code, _compiled(f, options)
     return Translated(known[1], lasting_names(f))
 
 
@@ -125,10 +126,6 @@ def _compiled(f: FunctionType, options: CompilerOptions) -> _Compiled:
     lowered = _guarded(found, lambda: lowered_from(f, found, options))
     code = _guarded(found, lambda: coding.assemble(lowered, found, f.__code__))
     return _Compiled(f, found, options, code)
-
-
-def _forget(known: dict[Any, Any], key: Any, _: Any) -> None:
-    known.pop(key, None)
 
 
 def rebuild(f: FunctionType, translated: Translated, hooks: Hooks) -> FunctionType:
@@ -148,7 +145,7 @@ def lowered_from(f: FunctionType, found: FunctionSource, options: CompilerOption
     return lowered
 
 
-def compile_graph(f: Any) -> Graph:
+def compile_graph(f: object) -> Graph:
     """The call graph of a prompt function, or of a plain function as if it were one."""
     program = program_of(f)
     if program is not None:
@@ -158,7 +155,7 @@ def compile_graph(f: Any) -> Graph:
     return graph_of_found(find(function), outer_names(function), kind_of(function))
 
 
-def graph_of(target: Any) -> Graph:
+def graph_of(target: object) -> Graph:
     """The call graph of a function, or of ``"file.py:name"`` without importing the file."""
     if not isinstance(target, str):
         return compile_graph(target)
@@ -202,7 +199,7 @@ def kind_of(f: FunctionType) -> Kind:
     return "generator" if inspect.isgeneratorfunction(f) else "sync"
 
 
-def _guarded(found: FunctionSource, run: Callable[[], Any]) -> Any:
+def _guarded(found: FunctionSource, run: Callable[[], _V]) -> _V:
     try:
         return run()
     except RecursionError:

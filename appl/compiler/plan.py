@@ -14,7 +14,6 @@ import ast
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from appl.compiler.ir import OPS, Graph, Node
 from appl.compiler.trees import expression_tree
@@ -31,7 +30,7 @@ _SITES = 500
 class Factor:
     """The repetitions of a region: ``count`` where it is known; ``key`` tells regions apart."""
 
-    key: tuple[Any, ...]
+    key: tuple[object, ...]
     written: str
     count: int | None
 
@@ -43,7 +42,7 @@ class PromptPiece:
     ``loops`` are the repetitions in which it is made; ``key`` is the same for the same piece.
     """
 
-    key: tuple[Any, ...]
+    key: tuple[object, ...]
     label: str
     text: str | None
     role: str
@@ -78,7 +77,7 @@ class Prefix:
     variants: tuple[Factor, ...]
     sites: list[CallSite] = field(default_factory=list)
     ends: list[CallSite] = field(default_factory=list)
-    children: dict[Any, Prefix] = field(default_factory=dict)
+    children: dict[object, Prefix] = field(default_factory=dict)
 
     def calls(self) -> int | None:
         """The number of calls that go through here; ``None`` if it is not known."""
@@ -105,7 +104,9 @@ def product(loops: tuple[Factor, ...]) -> int | None:
     return math.prod(count for count in counts if count is not None)
 
 
-def make_plan(graph: Graph, find: Find, arguments: Mapping[str, Any] | None = None) -> PrefixPlan:
+def make_plan(
+    graph: Graph, find: Find, arguments: Mapping[str, object] | None = None
+) -> PrefixPlan:
     """The plan of the program *graph*; *find* gives the graphs of the functions it calls.
 
     *arguments* are values of parameters: they fix the number of rounds of loops over them, and the
@@ -131,14 +132,14 @@ class _Activation:
     path: str
     loops: tuple[Factor, ...]
     before: tuple[PromptPiece, ...]
-    known: Mapping[str, Any]
+    known: Mapping[str, object]
     certain: bool
     grows: bool = False
     inside: tuple[tuple[str, int], ...] = ()
     passed: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def key(self) -> tuple[Any, ...]:
+    def key(self) -> tuple[object, ...]:
         """The calls that lead to this activation, which tell it from others."""
         return self.inside
 
@@ -245,12 +246,12 @@ class _Walker:
         values = iter(_values(node))
         for index, text in enumerate(parts):
             label = next(values, node.label) if text is None else ""
-            if text is None and isinstance(here.known.get(label), str):
-                text = here.known[label]
+            if text is None and isinstance(value := here.known.get(label), str):
+                text = value
             if text is not None:
                 yield PromptPiece(("text", text), label, text, node.role, node.line, loops)
             elif label in here.passed:  # the same wherever it is handed on to
-                key: tuple[Any, ...] = ("parameter", here.passed[label])
+                key: tuple[object, ...] = ("parameter", here.passed[label])
                 yield PromptPiece(key, label, None, node.role, node.line, ())
             else:
                 yield PromptPiece(
@@ -260,9 +261,9 @@ class _Walker:
 
 def _handed_on(
     here: _Activation, node: Node, graph: Graph
-) -> tuple[dict[str, Any], dict[str, str]]:
+) -> tuple[dict[str, object], dict[str, str]]:
     """The known values among the arguments of a call, and the parameters passed on in it."""
-    known: dict[str, Any] = {}
+    known: dict[str, object] = {}
     passed: dict[str, str] = {}
     for name, value in _arguments(node, graph):
         if isinstance(value, ast.Constant):
@@ -354,7 +355,7 @@ def _system_first(pieces: tuple[PromptPiece, ...]) -> tuple[PromptPiece, ...]:
     return front + tuple(each for each in pieces if each.role != "system")
 
 
-def _rounds(key: tuple[Any, ...], written: str, known: Mapping[str, Any]) -> Factor:
+def _rounds(key: tuple[object, ...], written: str, known: Mapping[str, object]) -> Factor:
     """The rounds of a loop, as far as its source and the known values tell."""
     if written.startswith("while "):
         return Factor(key, f"rounds of `{written}`", None)
@@ -367,7 +368,7 @@ def _rounds(key: tuple[Any, ...], written: str, known: Mapping[str, Any]) -> Fac
     return Factor(key, f"len({iterated})" if count is None else str(count), count)
 
 
-def _length(node: ast.expr, known: Mapping[str, Any]) -> int | None:
+def _length(node: ast.expr, known: Mapping[str, object]) -> int | None:
     if isinstance(node, ast.Name):
         value = known.get(node.id)
         return len(value) if isinstance(value, list | tuple | dict | set | str) else None
@@ -384,7 +385,7 @@ def _length(node: ast.expr, known: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _integer(node: ast.expr, known: Mapping[str, Any]) -> int | None:
+def _integer(node: ast.expr, known: Mapping[str, object]) -> int | None:
     value = known.get(node.id) if isinstance(node, ast.Name) else getattr(node, "value", None)
     return value if type(value) is int else None
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+from collections.abc import Iterator
 from types import FunctionType
-from typing import Any
 
 from appl.compiler.names import Names, is_ppl
 from appl.compiler.nodes import copied
@@ -20,7 +20,7 @@ from appl.errors import PromptSyntaxError, SourceUnavailable
 _SWAPPED = (staticmethod, classmethod, property, functools.cached_property)
 
 
-def require_function(value: Any) -> FunctionType:
+def require_function(value: object) -> FunctionType:
     """*value* if ``@ppl`` can compile it."""
     if isinstance(value, FunctionType):
         return value
@@ -31,7 +31,7 @@ def require_function(value: Any) -> FunctionType:
     raise TypeError(f"@ppl compiles a function written with def, not {_described(value)}")
 
 
-def _maker(value: Any) -> str:
+def _maker(value: object) -> str:
     """The name of the decorator that made *value*, if its type tells."""
     return "cache" if isinstance(value, functools._lru_cache_wrapper) else type(value).__name__
 
@@ -74,7 +74,7 @@ def fence_source(
             _no_walrus_look_alike(found, statement.value)
 
 
-def _described(value: Any) -> str:
+def _described(value: object) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}; decorate its methods"
     if isinstance(value, functools.partial):
@@ -134,9 +134,9 @@ def _text_of_spec(spec: ast.expr | None) -> str:
     return "".join(str(p.value) if isinstance(p, ast.Constant) else "{...}" for p in parts)
 
 
-def _own_statements(node: ast.AST) -> Any:
+def _own_statements(node: ast.AST) -> Iterator[ast.AST]:
     """All statements of the function and of functions inside it, but not of classes."""
-    todo: list[Any] = list(getattr(node, "body", ()))
+    todo: list[ast.AST] = list(getattr(node, "body", ()))
     while todo:
         statement = todo.pop()
         yield statement

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Container, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from appl.compiler.bindings import survey
 from appl.compiler.callee import OTHERS, Callees, constant_options
@@ -26,7 +25,7 @@ from appl.compiler.lost_text import (
     unread_texts,
 )
 from appl.compiler.names import is_ppl
-from appl.compiler.nodes import TEMPLATES, own_statements
+from appl.compiler.nodes import TEMPLATES, Placed, own_statements
 from appl.compiler.source import Def, FunctionSource, Module
 
 LONG_CONSTANT = 200
@@ -46,7 +45,7 @@ class LintFinding:
     message: str
     hint: str
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The finding for JSON."""
         return asdict(self)
 
@@ -126,7 +125,7 @@ class Subject:
             rule, self.graph.file, node.line, node.column + 1, line, column + 1, message, hint
         )
 
-    def at(self, rule: str, node: Any, message: str, hint: str) -> LintFinding:
+    def at(self, rule: str, node: Placed, message: str, hint: str) -> LintFinding:
         """A finding at a node of the syntax tree."""
         return finding_at(self.graph.file, rule, node, message, hint)
 
@@ -144,7 +143,7 @@ class Subject:
         return not silent and name != "print" and self.callees.kind(call.func) in OTHERS
 
 
-def finding_at(file: str, rule: str, node: Any, message: str, hint: str) -> LintFinding:
+def finding_at(file: str, rule: str, node: Placed, message: str, hint: str) -> LintFinding:
     """A finding at *node*, a node of the syntax tree of *file*."""
     return LintFinding(
         rule,
@@ -373,7 +372,7 @@ def unsaid_text(subject: Subject) -> Iterator[LintFinding]:
         call = statement.value if isinstance(statement, ast.Expr) else None
         name = getattr(call.func, "id", "") if isinstance(call, ast.Call) else ""
         helper = subject.facts.plain.get(name)
-        if helper is not None and says_only(helper):
+        if call is not None and helper is not None and says_only(helper):
             yield subject.at(
                 "unsaid-text",
                 call,

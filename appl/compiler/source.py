@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType
-from typing import Any
+from typing import TypeVar
 
 from appl.compiler import interactive_source
 from appl.compiler.trees import module_tree
@@ -23,6 +23,8 @@ from appl.errors import PromptSyntaxError, SourceUnavailable
 
 Def = ast.FunctionDef | ast.AsyncFunctionDef
 DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +101,11 @@ def find(f: FunctionType) -> FunctionSource:
 def remember(code: CodeType, found: FunctionSource) -> None:
     """Remember the definition of a nested function's code, even if its file changes later."""
     key = id(code)
-    forget = functools.partial(_forget, _nested, key)
-    _nested[key] = (weakref.ref(code, forget), found)
+    _nested[key] = (weakref.ref(code, functools.partial(forget, _nested, key)), found)
 
 
-def _forget(known: dict[int, Any], key: int, _: Any) -> None:
+def forget(known: dict[_K, _V], key: _K, _: object) -> None:
+    """Drop *key*: the callback of a weak reference to the object that it stands for."""
     known.pop(key, None)
 
 
@@ -129,7 +131,7 @@ def stale(code: CodeType) -> SourceUnavailable:
     )
 
 
-def module_of(code: CodeType, namespace: dict[str, Any]) -> Module:
+def module_of(code: CodeType, namespace: dict[str, object]) -> Module:
     """The parsed file of *code*."""
     lines = _lines_of(code, namespace)
     if not lines:
@@ -166,7 +168,7 @@ def first_line(node: Def) -> int:
 def _functions(
     source: SourceFile, tree: ast.Module
 ) -> Iterator[tuple[tuple[int, str], FunctionSource]]:
-    todo: list[tuple[list[Any], str | None, str]] = [(tree.body, None, "")]
+    todo: list[tuple[Sequence[ast.AST], str | None, str]] = [(tree.body, None, "")]
     while todo:
         body, owner, path = todo.pop()
         for node in body:
@@ -192,7 +194,7 @@ def _looks_like(node: Def, code: CodeType) -> bool:
     return last <= (node.end_lineno or last)
 
 
-def _refused_lambda(code: CodeType, namespace: dict[str, Any]) -> PromptSyntaxError:
+def _refused_lambda(code: CodeType, namespace: dict[str, object]) -> PromptSyntaxError:
     message = (
         "a lambda has no statements, so it cannot add to a prompt; "
         "write a def: `@ppl` on its own line, then `def name(...):`"
@@ -213,7 +215,7 @@ def _unavailable(code: CodeType) -> SourceUnavailable:
     )
 
 
-def _lines_of(code: CodeType, namespace: dict[str, Any]) -> Sequence[str]:
+def _lines_of(code: CodeType, namespace: dict[str, object]) -> Sequence[str]:
     file = code.co_filename
     linecache.checkcache(file)
     lines: Sequence[str] = linecache.getlines(file, namespace)
