@@ -6,7 +6,7 @@ Invariant: nothing is registered; a definition lives as long as the program hold
 from __future__ import annotations
 
 import sys
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from appl.errors import InvalidOption
 
@@ -42,7 +42,7 @@ def _named(kind: type) -> str | None:
 _NO_TEXT = (bool, int, float, complex, bytes, list, tuple, dict, set)
 
 
-def _check_text(where: str, value: Any) -> None:
+def _check_text(where: str, value: object) -> None:
     if isinstance(value, _NO_TEXT):
         raise InvalidOption(
             f"{where} is the concept's name, a text, got {value!r:.80}; what states it is desc=..."
@@ -75,7 +75,7 @@ class Definition(metaclass=DefinitionType):
         desc: str | None = None,
         *,
         sep: str = ": ",
-        details: Any = None,
+        details: object = None,
         fstr: str | None = None,
         var_name: str | None = None,
     ) -> None:
@@ -95,7 +95,7 @@ class Definition(metaclass=DefinitionType):
         self.sep, self.details = sep, details
         self.var_name = var_name or found
 
-    def __prompt__(self) -> list[Any]:
+    def __prompt__(self) -> list[object]:
         """The items that a statement adds: the name with its description, then the details."""
         return [f"{self.name}{self.sep}{self.desc or ''}", self.details]
 
@@ -133,7 +133,7 @@ def define_bracketed(def_name: str) -> type[BracketedDefinition]:
     return _defined(BracketedDefinition, def_name, {"name": def_name})
 
 
-def _defined(kind: type[D], name: str, fields: dict[str, Any]) -> type[D]:
+def _defined(kind: type[D], name: str, fields: dict[str, object]) -> type[D]:
     """A subclass of *kind* that belongs to the module of whoever defines it."""
     if not isinstance(name, str) or not name.strip():
         raise InvalidOption(f'a concept needs a name, as in define("Goal"), got {name!r:.80}')

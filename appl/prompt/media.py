@@ -65,7 +65,7 @@ _FORMATS = {"audio/mpeg": "mp3", "audio/x-wav": "wav", "audio/wave": "wav"}
 _DETAILS = ("low", "high", "auto")
 
 
-def _check_detail(detail: Any) -> None:
+def _check_detail(detail: object) -> None:
     """Refuse a misspelt known word; other words are left to the model."""
     if detail and detail not in _DETAILS:
         hint = nearest(detail, _DETAILS, 0.7) if isinstance(detail, str) else " "
@@ -255,7 +255,7 @@ class Audio(_Media):
 Media = Image | Audio
 
 
-def as_media(value: Any) -> Media | None:
+def as_media(value: object) -> Media | None:
     """*value* as an image or a sound, when it is one; a PIL image counts, and is encoded."""
     if isinstance(value, Image | Audio):
         return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 
 @runtime_checkable
@@ -18,6 +18,6 @@ class Promptable(Protocol):
     """
 
     @abstractmethod
-    def __prompt__(self) -> Any:
+    def __prompt__(self) -> object:
         """The content that is said in its place: text, a message, an image, or a list of these."""
         raise NotImplementedError

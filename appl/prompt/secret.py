@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import accumulate
-from typing import Any, NoReturn
+from typing import NoReturn
 from urllib.parse import quote, quote_plus, unquote
 
 from appl.errors import InvalidOption
@@ -68,7 +68,7 @@ class Secret:
     def __copy__(self) -> Secret:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Secret:
+    def __deepcopy__(self, memo: dict[int, object]) -> Secret:
         return self
 
     def __reduce__(self) -> NoReturn:

@@ -16,7 +16,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from appl.backend import Response, Usage
 from appl.errors import InvalidOption
@@ -43,7 +43,7 @@ KINDS = ("spent", "reused", "in_doubt", "estimated")
 _MODELS, _OTHERS = 1000, "(others)"
 
 
-def prices_of(header: Mapping[str, Any]) -> dict[str, Price]:
+def prices_of(header: Mapping[str, object]) -> dict[str, Price]:
     """The prices in a recorded run's settings, by model and by its name within the backend."""
     settings, found = header.get("settings"), dict[str, Price]()
     begins = f"{header.get('backend')}/"
@@ -119,7 +119,7 @@ class Terms:
     density: Density = field(default_factory=Density)
 
 
-def terms_of(header: Mapping[str, Any], *, opened: bool = False) -> Terms:
+def terms_of(header: Mapping[str, object], *, opened: bool = False) -> Terms:
     """The terms that *header* states; *opened* where a private record was read with its key."""
     profile = header.get("profile")
     context = profile.get("context") if isinstance(profile, dict) else None
@@ -164,7 +164,7 @@ class UsageSum:
         value: int = getattr(self, name)
         return value
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The sums as JSON-ready data; ``None`` for what no call says."""
         return {
             "calls": self.calls,
@@ -204,7 +204,7 @@ class Costs:
             self.samples += call.response.reused
             own.samples += call.response.reused
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The costs as JSON-ready data."""
         data = {kind: getattr(self, kind).as_data() for kind in KINDS}
         if not self.models:

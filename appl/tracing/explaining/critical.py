@@ -11,7 +11,6 @@ Invariant: the segments of a path follow each other without gaps, from the run's
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from appl.tracing.explaining.flow import END, START, TOLD, Flow
 from appl.tracing.explaining.steps import Steps
@@ -66,7 +65,7 @@ class Critical:
     kinds: dict[str, int]
     waits: list[OrderWait] = field(default_factory=list)
 
-    def as_data(self, most: int | None = None) -> dict[str, Any]:
+    def as_data(self, most: int | None = None) -> dict[str, object]:
         """The path as JSON-ready data, at most *most* segments of it, the longest."""
         kept = longest(self.segments, most)
         return {

@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Literal
 
 from appl.prompt import Message
 from appl.tracing.explaining.alignment import Pair, aligned
@@ -73,7 +73,7 @@ class Difference:
     through: Through = ""
     perhaps: list[str] = field(default_factory=list)
 
-    def as_data(self, whole: bool = False) -> dict[str, Any]:
+    def as_data(self, whole: bool = False) -> dict[str, object]:
         """The difference as JSON-ready data."""
         return {
             "kind": self.kind,
@@ -121,7 +121,7 @@ class Diff:
             difference = before
         return difference.address
 
-    def as_data(self, most: int | None = None, whole: bool = False) -> dict[str, Any]:
+    def as_data(self, most: int | None = None, whole: bool = False) -> dict[str, object]:
         """The comparison as JSON-ready data, with at most *most* causes and consequences each."""
         causes, consequences = self.causes(), self.consequences()
         return {

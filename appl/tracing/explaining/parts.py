@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
 
 from appl.prompt import Message
 from appl.tracing.explaining.textdiff import one_sided, text_diff
@@ -35,9 +34,9 @@ class Part:
             return one_sided("+" if self.a is None else "-", self.b or self.a or "")
         return text_diff(self.a, self.b)
 
-    def as_data(self, whole: bool) -> dict[str, Any]:
+    def as_data(self, whole: bool) -> dict[str, object]:
         """The part as JSON-ready data, with the whole texts or what differs in them."""
-        data: dict[str, Any] = {"name": self.name}
+        data: dict[str, object] = {"name": self.name}
         return data | ({"a": self.a, "b": self.b} if whole else {"diff": self.lines()})
 
 
@@ -81,7 +80,7 @@ def _whose(message: Message) -> str:
     return f"{message.role}{name}{failed}: {text_of(message)}"
 
 
-def shape(message: Message) -> tuple[Any, ...]:
+def shape(message: Message) -> tuple[object, ...]:
     """Everything about a message except its text."""
     return message.role, message.name, message.has_error, [m.digest for _, m in message.media]
 

@@ -10,7 +10,6 @@ import heapq
 import itertools
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from appl.tracing.exporting import conventions as names
 from appl.tracing.exporting.spans import ExportSpan, spans_of
@@ -33,11 +32,11 @@ def lines(trace: Trace, *, content: bool = False) -> Iterator[str]:
     yield "]}"
 
 
-def _events(spans: list[ExportSpan], zero: int) -> Iterator[dict[str, Any]]:
+def _events(spans: list[ExportSpan], zero: int) -> Iterator[dict[str, object]]:
     for process, name in _PROCESSES.items():
         about = {"name": "process_name", "ph": "M", "pid": process, "tid": 0}
         yield {**about, "args": {"name": name}}
-    places: dict[bytes, dict[str, Any]] = {}
+    places: dict[bytes, dict[str, object]] = {}
     for process, group in _grouped(spans).items():
         for span, lane in _laned(group):
             at = {"pid": process, "tid": lane, "ts": (span.start - zero) / 1000}
@@ -61,8 +60,8 @@ def _events(spans: list[ExportSpan], zero: int) -> Iterator[dict[str, Any]]:
 
 
 def _flows(
-    spans: list[ExportSpan], places: dict[bytes, dict[str, Any]]
-) -> Iterator[dict[str, Any]]:
+    spans: list[ExportSpan], places: dict[bytes, dict[str, object]]
+) -> Iterator[dict[str, object]]:
     """An arrow from each answer to the calls whose prompts hold it."""
     numbers = itertools.count(1)
     for span in spans:

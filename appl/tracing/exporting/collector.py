@@ -215,7 +215,7 @@ class _Stay(urllib.request.HTTPRedirectHandler):
     """Follows no redirect: keys are for the server that was named."""
 
     def redirect_request(
-        self, req: Any, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+        self, req: object, fp: IO[bytes], code: int, msg: str, headers: object, newurl: str
     ) -> None:
         return None
 

@@ -30,7 +30,7 @@ class EncodedSpan:
     """A span in OTLP's JSON form, of *size* bytes; *mark* is the digest of its content."""
 
     place: int
-    data: dict[str, Any]
+    data: dict[str, object]
     size: int
     mark: bytes
 
@@ -59,12 +59,12 @@ def batches(
         yield batch
 
 
-def requests(spans: Spans) -> Iterator[dict[str, Any]]:
+def requests(spans: Spans) -> Iterator[dict[str, object]]:
     """The export requests for *spans* in OTLP's JSON form, each of limited size."""
     return (request(spans, batch) for batch in batches(encoded(spans)))
 
 
-def request(spans: Spans, batch: Iterable[EncodedSpan]) -> dict[str, Any]:
+def request(spans: Spans, batch: Iterable[EncodedSpan]) -> dict[str, object]:
     """The export request for a *batch* of *spans* in OTLP's JSON form."""
     scope = {
         "scope": {"name": "appl"},
@@ -78,8 +78,8 @@ def request(spans: Spans, batch: Iterable[EncodedSpan]) -> dict[str, Any]:
     }
 
 
-def _span(trace_id: bytes, span: ExportSpan) -> dict[str, Any]:
-    data: dict[str, Any] = {
+def _span(trace_id: bytes, span: ExportSpan) -> dict[str, object]:
+    data: dict[str, object] = {
         "traceId": trace_id.hex(),
         "spanId": span.identity.hex(),
         "name": _valid(span.name),
@@ -101,16 +101,16 @@ def _span(trace_id: bytes, span: ExportSpan) -> dict[str, Any]:
     return data if span.parent is None else {**data, "parentSpanId": span.parent.hex()}
 
 
-def _event(event: SpanEvent) -> dict[str, Any]:
+def _event(event: SpanEvent) -> dict[str, object]:
     attributes = _attributes(event.attributes)
     return {"timeUnixNano": str(event.at), "name": event.name, "attributes": attributes}
 
 
-def _attributes(attributes: Attributes) -> list[dict[str, Any]]:
+def _attributes(attributes: Attributes) -> list[dict[str, object]]:
     return [{"key": key, "value": _value(value)} for key, value in attributes.items()]
 
 
-def _value(value: Value) -> dict[str, Any]:
+def _value(value: Value) -> dict[str, object]:
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):
@@ -135,7 +135,7 @@ class RequestEncoder:
 
     content_type = "application/json"
 
-    def __call__(self, request: dict[str, Any]) -> tuple[str, bytes]:
+    def __call__(self, request: dict[str, object]) -> tuple[str, bytes]:
         """Content type and body."""
         return self.content_type, json.dumps(request).encode()
 
@@ -151,7 +151,7 @@ class ProtobufEncoder(RequestEncoder):
         )
         self._message = service.ExportTraceServiceRequest
 
-    def __call__(self, request: dict[str, Any]) -> tuple[str, bytes]:
+    def __call__(self, request: dict[str, object]) -> tuple[str, bytes]:
         return self.content_type, self._message(**_fields(request)).SerializeToString()
 
 
@@ -168,19 +168,19 @@ _NUMBERS = frozenset({"intValue", "timeUnixNano", "startTimeUnixNano", "endTimeU
 """The fields that are written as digits in JSON: ids in hexadecimal, and 64-bit numbers."""
 
 
-def _fields(data: dict[str, Any]) -> dict[str, Any]:
+def _fields(data: dict[str, object]) -> dict[str, object]:
     """The fields of a message in OTLP's JSON form, as protobuf names and types them."""
     return {_snake_case(key): _field(key, value) for key, value in data.items()}
 
 
-def _field(key: str, value: Any) -> Any:
+def _field(key: str, value: object) -> object:
     if isinstance(value, dict):
         return _fields(value)
     if isinstance(value, list):
         return [_fields(each) for each in value]
-    if key in _IDS:
+    if isinstance(value, str) and key in _IDS:
         return bytes.fromhex(value)
-    return int(value) if key in _NUMBERS else value
+    return int(value) if isinstance(value, str) and key in _NUMBERS else value
 
 
 @functools.cache

@@ -5,33 +5,31 @@ Invariant: images and sounds are named, and their bytes are not in it.
 
 from __future__ import annotations
 
-from typing import Any
-
 from appl.backend import Response
 from appl.prompt import Message, ToolCall
 
 
-def said_data(message: Message) -> dict[str, Any]:
+def said_data(message: Message) -> dict[str, object]:
     """One message of a prompt."""
     if message.role == "tool":
         part = {"type": "tool_call_response", "id": message.tool_call_id, "response": message.shown}
         return {"role": "tool", "parts": [part]}
-    parts: list[dict[str, Any]] = [
+    parts: list[dict[str, object]] = [
         {"type": "text", "content": part}
         if isinstance(part, str)
         else {"type": part.kind, "content": str(part)}
         for part in message.parts
     ]
     parts += [_called(call) for call in message.tool_calls]
-    found: dict[str, Any] = {"role": message.role, "parts": parts}
+    found: dict[str, object] = {"role": message.role, "parts": parts}
     return {**found, "name": message.name} if message.name else found
 
 
-def output_data(response: Response) -> list[dict[str, Any]]:
+def output_data(response: Response) -> list[dict[str, object]]:
     """The samples of an answer."""
-    found = []
+    found: list[dict[str, object]] = []
     for sample in response.samples:
-        parts: list[dict[str, Any]] = []
+        parts: list[dict[str, object]] = []
         if sample.reasoning:
             parts.append({"type": "reasoning", "content": sample.reasoning})
         if sample.text:
@@ -41,5 +39,5 @@ def output_data(response: Response) -> list[dict[str, Any]]:
     return found
 
 
-def _called(call: ToolCall) -> dict[str, Any]:
+def _called(call: ToolCall) -> dict[str, object]:
     return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}

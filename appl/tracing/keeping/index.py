@@ -12,13 +12,16 @@ import importlib
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appl.tracing.format.store import make_folder
 from appl.tracing.keeping.row import RunRow, row_of
 from appl.tracing.reading import runs
+
+if TYPE_CHECKING:
+    import sqlite3
 
 FILE = "runs.db"
 VERSION = 1
@@ -31,6 +34,7 @@ CREATE TABLE IF NOT EXISTS runs (
     inode INTEGER NOT NULL, row TEXT NOT NULL
 ) WITHOUT ROWID
 """
+_Stored = tuple[str, int, int, int, str]
 _Known = dict[str, tuple[tuple[int, int, int], str]]
 
 
@@ -44,7 +48,7 @@ def rows(home: Path) -> list[RunRow]:
         connection = _opened(home, stack) if files or (home / FILE).exists() else None
         known = _stored(connection)
         found: list[RunRow] = []
-        fresh: list[tuple[str, int, int, int, str]] = []
+        fresh: list[_Stored] = []
         for place, (path, foreign) in files.items():
             stamp = _stamp(path)
             if stamp is None:
@@ -92,7 +96,7 @@ def _revived(
         return None
 
 
-def _opened(home: Path, stack: contextlib.ExitStack) -> Any:
+def _opened(home: Path, stack: contextlib.ExitStack) -> sqlite3.Connection | None:
     """Opens the index, made anew if it is damaged; ``None`` if it cannot be opened or made."""
     sqlite = importlib.import_module("sqlite3")
     path = home / FILE
@@ -110,10 +114,10 @@ def _opened(home: Path, stack: contextlib.ExitStack) -> Any:
     return None
 
 
-def _connect(sqlite: Any, path: Path) -> Any:
+def _connect(sqlite: Any, path: Path) -> sqlite3.Connection:
     """Opens the index. Raises ``sqlite3.Error`` or ``OSError`` unless it has this version."""
     _make_private(path)
-    connection = sqlite.connect(path, timeout=_BUSY_S, isolation_level=None)
+    connection: sqlite3.Connection = sqlite.connect(path, timeout=_BUSY_S, isolation_level=None)
     try:
         connection.execute("PRAGMA secure_delete=ON")
         # Two processes may make the index at once: the second waits here, and finds it made.
@@ -160,7 +164,7 @@ def _put_aside(path: Path) -> bool:
     return True
 
 
-def _stored(connection: Any) -> _Known:
+def _stored(connection: sqlite3.Connection | None) -> _Known:
     if connection is None:
         return {}
     sqlite = importlib.import_module("sqlite3")
@@ -175,7 +179,9 @@ def _stored(connection: Any) -> _Known:
     }
 
 
-def _store(connection: Any, fresh: list[tuple[Any, ...]], gone: list[str]) -> None:
+def _store(
+    connection: sqlite3.Connection | None, fresh: Sequence[_Stored], gone: Sequence[str]
+) -> None:
     """Write the changed rows; another process at the same time writes the same."""
     if connection is None or not (fresh or gone):
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import UnionType
 
 from appl.errors import TraceError
 from appl.tracing.explaining import costs
@@ -20,7 +20,7 @@ WHOLE_BYTES = 64 << 20
 """Larger traces of finished runs are known by the sums that they end with."""
 
 _MODELS = 50
-_KINDS: dict[str, Any] = {"cost": int | None, "seconds": int | float}
+_KINDS: dict[str, type | UnionType] = {"cost": int | None, "seconds": int | float}
 
 
 @dataclass(slots=True)
@@ -44,8 +44,8 @@ class RunRow:
     cost: int | None = None
     models: list[str] = field(default_factory=list)
     parent: str = ""
-    totals: dict[str, Any] = field(default_factory=dict)
-    costs: dict[str, Any] = field(default_factory=dict)
+    totals: dict[str, object] = field(default_factory=dict)
+    costs: dict[str, object] = field(default_factory=dict)
     error: str = ""
     imported: bool = False
 
@@ -64,14 +64,14 @@ class RunRow:
         """True if it is marked to be kept."""
         return is_kept(self.path)
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The row as JSON-ready data."""
         data = {name: getattr(self, name) for name in self.__slots__}
         more = {"name": self.name, "path": str(self.path), "error": self.error or None}
         return {**data, **more, "kept": self.kept}
 
     @classmethod
-    def from_data(cls, path: Path, data: Mapping[str, Any]) -> RunRow:
+    def from_data(cls, path: Path, data: Mapping[str, object]) -> RunRow:
         """The row of ``as_data``. Raises ``ValueError`` for anything else."""
         row = cls(path)
         for name in cls.__slots__[1:]:
@@ -121,7 +121,7 @@ def _from_trace(row: RunRow, trace: Trace) -> None:
     row.models = sorted(name for name in paid.models if name)[:_MODELS]
 
 
-def _fill(row: RunRow, state: str, head: Mapping[str, Any], totals: dict[str, Any]) -> None:
+def _fill(row: RunRow, state: str, head: Mapping[str, object], totals: dict[str, object]) -> None:
     row.state, row.program = state, str(head.get("program") or "")
     parent = head.get("parent")
     row.parent = str(parent.get("run") or "") if isinstance(parent, dict) else str(parent or "")

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from appl.tracing.keeping.row import RunRow
 
@@ -23,7 +22,7 @@ STATES = (
     "crashed",
     "unreadable",
 )
-ORDERS: dict[str, Callable[[RunRow], Any]] = {
+ORDERS: dict[str, Callable[[RunRow], object]] = {
     "began": lambda row: row.began,
     "cost": lambda row: -1 if row.cost is None else row.cost,
     "calls": lambda row: row.calls,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from appl.errors import TraceError
 from appl.prompt import Messages, digest_of
@@ -50,7 +49,7 @@ class Verdict:
         """True if nothing is wrong."""
         return not self.wrong
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The verdict as JSON-ready data."""
         data = {name: getattr(self, name) for name in self.__slots__}
         other = None if self.against is None else self.against.as_data()
@@ -70,7 +69,7 @@ class Agreement:
     answers: int = 0
     differs: list[str] = field(default_factory=list)
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The agreement as JSON-ready data."""
         return {name: getattr(self, name) for name in self.__slots__}
 

@@ -5,8 +5,6 @@ Invariant: every call of both runs is in the result once; causes are those of ``
 
 from __future__ import annotations
 
-from typing import Any
-
 from appl.tracing.explaining.alignment import aligned
 from appl.tracing.explaining.diff import Diff, compare
 from appl.tracing.reading.tooluse import ToolUse
@@ -18,7 +16,7 @@ _SHOWN, _MOST, _EXPLAINED = 400, 200, 2_000
 Step = Call | ToolUse
 
 
-def comparison(a: Rows, b: Rows) -> dict[str, Any]:
+def comparison(a: Rows, b: Rows) -> dict[str, object]:
     """The calls of both runs as columns, and the differences that are not of calls.
 
     ``a`` and ``b`` are rows (-1: not in this run), ``status`` a number of ``STATUS``, ``cause`` the

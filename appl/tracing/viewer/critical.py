@@ -5,8 +5,6 @@ Invariant: the path is the one that ``appl trace critical`` prints.
 
 from __future__ import annotations
 
-from typing import Any
-
 from appl.tracing.explaining.critical import critical as of_steps
 from appl.tracing.explaining.critical import longest
 from appl.tracing.explaining.steps import Steps
@@ -15,7 +13,7 @@ from appl.tracing.viewer.rows import Rows
 _MOST = 20_000
 
 
-def critical(steps: Steps, rows: Rows) -> dict[str, Any]:
+def critical(steps: Steps, rows: Rows) -> dict[str, object]:
     """The path of *steps*, while *rows* may grow.
 
     It has ``duration`` and time by kind in microseconds; ``segments`` as kind, start, length and

@@ -9,14 +9,13 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from typing import Any
 
 from appl.tracing.recording.secret import Masker
 
 _EXACT = 1 << 53
 
 
-def as_json(value: Any, masker: Masker | None = None) -> bytes:
+def as_json(value: object, masker: Masker | None = None) -> bytes:
     """*value* as JSON without the secrets that *masker* knows.
 
     Numbers that JSON or a browser lacks become text."""
@@ -29,11 +28,11 @@ def as_json(value: Any, masker: Masker | None = None) -> bytes:
     return data
 
 
-def _dumped(value: Any) -> bytes:
+def _dumped(value: object) -> bytes:
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-def _masked(value: Any, masker: Masker) -> Any:
+def _masked(value: object, masker: Masker) -> object:
     if isinstance(value, str):
         return masker.text(value, [])
     if isinstance(value, dict):
@@ -41,7 +40,7 @@ def _masked(value: Any, masker: Masker) -> Any:
     return [_masked(item, masker) for item in value] if isinstance(value, list) else value
 
 
-def exact(value: Any) -> Any:
+def exact(value: object) -> object:
     """*value* with text in place of NaN, infinities and integers that a double cannot hold."""
     if isinstance(value, dict):
         return {str(key): exact(item) for key, item in value.items()}
@@ -54,6 +53,6 @@ def exact(value: Any) -> Any:
     return value
 
 
-def packed(value: Any, masker: Masker | None = None) -> str:
+def packed(value: object, masker: Masker | None = None) -> str:
     """*value* as compressed JSON in base64, the same for the same value."""
     return base64.b64encode(gzip.compress(as_json(value, masker), 6, mtime=0)).decode("ascii")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from appl.prompt import Message, Messages
 from appl.tracing.reading.trace import Call
@@ -43,14 +42,14 @@ class PrefixTree:
         self._ends: list[int] = []
         self._known: dict[str, dict[int, int]] = {}
 
-    def taken(self) -> Callable[[], dict[str, Any]]:
+    def taken(self) -> Callable[[], dict[str, object]]:
         """Note the run's present calls; the function returned makes ``data`` of them later."""
         rows = range(len(self._rows))
         new = [self._prompt(row) for row in rows[len(self._ends) :]]
         used = [self._used(row) for row in rows]
         return lambda: self._data(new, used)
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> dict[str, object]:
         """The nodes as columns, parents first, and for each row the deepest node that it shares.
 
         ``chars`` is the length of the text of a node, ``text`` its beginning; ``prompt`` and
@@ -59,7 +58,7 @@ class PrefixTree:
         """
         return self.taken()()
 
-    def _data(self, new: Iterable[Prompt], used: Sequence[Used]) -> dict[str, Any]:
+    def _data(self, new: Iterable[Prompt], used: Sequence[Used]) -> dict[str, object]:
         for model, messages in new:
             self._ends.append(-1 if messages is None else self._insert(model, messages))
         return self._columns(*self._sums(used))
@@ -147,7 +146,7 @@ class PrefixTree:
 
     def _columns(
         self, calls: list[int], prompt: list[int], cached: list[int], first: list[int]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         shared = [node for node in self._parents_first() if node == 0 or calls[node] > 1]
         lead = self._leads(shared)
         drawn = [node for node in shared if self._is_drawn(node, lead)]

@@ -7,7 +7,6 @@ the table that a later reader sees.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from appl.backend import Usage
 from appl.tracing.reading.tooluse import ToolUse
@@ -75,7 +74,7 @@ class Rows:
         """True if anything has changed since the cursor *since*."""
         return since < len(self._log)
 
-    def changes(self, since: int = 0, most: int = PAGE) -> dict[str, Any]:
+    def changes(self, since: int = 0, most: int = PAGE) -> dict[str, object]:
         """The changes since the cursor *since*, of at most *most* entries of the log.
 
         ``rows`` are the numbers of the rows; the columns are in their order. ``next`` is the cursor

@@ -9,9 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
 
-Make = Callable[[], Any]
+Make = Callable[[], object]
 
 
 class Whole:
@@ -23,15 +22,16 @@ class Whole:
 
     def __init__(
         self,
-        lock: AbstractContextManager[Any],
+        lock: AbstractContextManager[object],
         records: Callable[[], int],
         take: Callable[[], Make],
     ) -> None:
         self._lock, self._records, self._take = lock, records, take
         self._making = threading.Lock()
-        self._of, self._made = -1, None
+        self._of = -1
+        self._made: object = None
 
-    def document(self) -> Any:
+    def document(self) -> object:
         """The document; a request that comes while it is made waits for it."""
         # ``_making`` is taken first and held throughout: a second request waits for the document
         # instead of making it again. The run's lock is held only while its data is taken.

@@ -7,7 +7,6 @@ are described, never sent.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from appl.backend import Sample
 from appl.prompt import Media, Message, Messages, tagged
@@ -40,17 +39,17 @@ class Texts:
             self._links.append(link)  # which keeps the message, and so its id, alive
         return number
 
-    def messages(self, numbers: Iterable[int]) -> list[dict[str, Any]]:
+    def messages(self, numbers: Iterable[int]) -> list[dict[str, object]]:
         """The messages of these numbers. Raises ``IndexError``."""
         return [_message(self._links[number].message) for number in numbers]
 
-    def call(self, row: int) -> dict[str, Any]:
+    def call(self, row: int) -> dict[str, object]:
         """The details of the call, or tool call, of a row. Raises ``IndexError``."""
         each = self._rows.at(row)
         data = self._tool(each) if isinstance(each, ToolUse) else self._call(each)
         return {"row": row, "address": each.address, "where": each.where, **data}
 
-    def _call(self, call: Call) -> dict[str, Any]:
+    def _call(self, call: Call) -> dict[str, object]:
         response = call.response
         links = call.messages.links() if call.messages is not None else []
         return {
@@ -77,7 +76,7 @@ class Texts:
             "of": call.of,
         }
 
-    def _spans(self, call: Call, links: list[Messages]) -> list[list[Any]]:
+    def _spans(self, call: Call, links: list[Messages]) -> list[list[object]]:
         """The spans: message, start, end, row of the call that said it (-1: none), source line."""
         number, found = self._rows.number, []
         for each in origins(call, self._rows.trace):
@@ -86,7 +85,7 @@ class Texts:
             found.append([each.message, start, end, row, each.where or each.address])
         return found
 
-    def _tool(self, used: ToolUse) -> dict[str, Any]:
+    def _tool(self, used: ToolUse) -> dict[str, object]:
         return {
             "kind": "tool",
             "name": used.name,
@@ -99,7 +98,7 @@ class Texts:
         }
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: Message) -> dict[str, object]:
     """A message as JSON-ready data; empty fields are left out."""
     more = {
         "media": [[offset, _medium(medium)] for offset, medium in message.media],
@@ -119,7 +118,7 @@ def _medium(medium: Media) -> str:
     return str(medium)
 
 
-def _sample(sample: Sample) -> dict[str, Any]:
+def _sample(sample: Sample) -> dict[str, object]:
     return {
         "text": sample.text,
         "finish": sample.finish_reason,
@@ -129,7 +128,7 @@ def _sample(sample: Sample) -> dict[str, Any]:
     }
 
 
-def _attempt(attempt: Attempt) -> dict[str, Any]:
+def _attempt(attempt: Attempt) -> dict[str, object]:
     return {
         "number": attempt.number,
         "at": attempt.at,

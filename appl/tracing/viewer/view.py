@@ -129,7 +129,7 @@ class View:
                 self._damage = str(error)
             self._read = time.monotonic()
 
-    def _run(self, asked: Asked) -> dict[str, Any]:
+    def _run(self, asked: Asked) -> dict[str, object]:
         trace = self.trace
         began = trace.began()
         return {
@@ -152,19 +152,19 @@ class View:
             "outcomes": OUTCOMES,
         }
 
-    def _critical(self) -> Callable[[], Any]:
+    def _critical(self) -> Callable[[], object]:
         steps = Steps(self.trace)
         return lambda: critical(steps, self.rows)
 
-    def _costs(self) -> Callable[[], Any]:
+    def _costs(self) -> Callable[[], object]:
         return costs.of(self.trace).as_data
 
-    def _changes(self, asked: Asked) -> dict[str, Any]:
+    def _changes(self, asked: Asked) -> dict[str, object]:
         changes = self.rows.changes(_number(asked, "since"))
         changes["more"] = changes["more"] or self._following.behind
         return changes
 
-    def _scopes(self, asked: Asked) -> dict[str, Any]:
+    def _scopes(self, asked: Asked) -> dict[str, object]:
         """The scopes from number ``since`` on: addresses, and the places of their functions."""
         since = max(_number(asked, "since"), 0)
         scopes = self.trace.scopes[since:]
@@ -193,7 +193,7 @@ class Views:
         with no_collection():
             return as_json(self.document(name, asked), self.masker)
 
-    def document(self, name: str, asked: Asked) -> Any:
+    def document(self, name: str, asked: Asked) -> object:
         """The document *name*: ``a/rows``, ``b/call``, ``runs``, ``diff``. Raises ``KeyError``."""
         if name == "runs":
             return list(self.runs)
@@ -202,7 +202,7 @@ class Views:
         run, _, rest = name.partition("/")
         return self.runs[run].document(rest, asked)
 
-    def _diff(self) -> dict[str, Any]:
+    def _diff(self) -> dict[str, object]:
         a, b = self.runs["a"], self.runs["b"]
         # Both locks are held here, in this order; everything else holds one at a time, so two
         # requests cannot wait for each other.
