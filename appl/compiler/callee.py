@@ -202,7 +202,7 @@ def static_names(module: Module) -> dict[str, object]:
     return found | _aliases(module.tree, names)
 
 
-def _aliases(tree: ast.Module, names: Names) -> dict[str, Any]:
+def _aliases(tree: ast.Module, names: Names) -> dict[str, object]:
     """Names at the top level that are bound once, to another that is known."""
     pairs = [
         (target.id, names.object_of(node.value))

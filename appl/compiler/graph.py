@@ -539,13 +539,13 @@ class _Builder:
         return known[0] | self._passed(node, values)
 
     def _passed(self, node: ast.Call, values: list[ast.expr]) -> Provenance:
-        """What an ordinary function gets, finished."""
+        """The arguments of an ordinary function, after a wait for them."""
         func = node.func
         base = self.value(func) if isinstance(func, ast.Attribute) else NOTHING
         return base | self.wait(self._union(values), node, f"argument of {_code(func)}()")
 
     def _hands_on(self, node: ast.Call, values: list[ast.expr]) -> bool:
-        """Whether an ordinary function gets one that asks a model, and may call it."""
+        """True if an ordinary function gets another that asks a model, and may call it."""
         named = (each for each in values if isinstance(each, ast.Name | ast.Attribute))
         asked = any(self.callees.kind(each) in (*ASKING, "program") for each in named)
         return asked and self.callees.name(node.func) != "partial"

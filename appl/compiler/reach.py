@@ -1,4 +1,4 @@
-"""Whether a function that is no prompt function may ask a model, as far as its names tell.
+"""Tells by its names if a function that is no prompt function may ask a model.
 
 Invariant: nothing is run; functions of the standard library and of installed packages ask none.
 """
@@ -22,7 +22,7 @@ _MAKERS = ("__new__", "__init__", "__post_init__")
 
 
 def may_reach(value: Any, asks: Callable[[Any], bool]) -> bool:
-    """Whether a call of *value* may call what *asks*: it names that, or a function that does."""
+    """True if *value* names an object for which *asks* is true, or a function that does."""
     makers = [vars(value).get(name) for name in _MAKERS] if isinstance(value, type) else [value]
     todo, seen = makers, set[CodeType]()
     while todo and len(seen) < _MOST:
