@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from appl.control.protocol import MOST_CALLS
-from appl.runtime.concurrency.pending import Pending
+from appl.runtime.concurrency.promise import Promise
 from appl.runtime.programs import Program, programs_of
 from appl.runtime.run import Run
 from appl.runtime.scheduling import Holding
@@ -153,7 +153,7 @@ def _call(holding: Holding, about: About, content: bool) -> dict[str, Any]:
     return found
 
 
-def _parts(pending: Iterable[Pending]) -> list[str]:
+def _parts(pending: Iterable[Promise]) -> list[str]:
     """The addresses of the first few distinct parts that a prompt waits for."""
     addresses = dict.fromkeys(each.address for each in itertools.islice(pending, 1000))
     return list(itertools.islice(addresses, _MOST_PARTS))

@@ -26,8 +26,8 @@ from appl.runtime.concurrency.clock import First
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, strand_here, wait
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.parallel import name_of, program_behind
-from appl.runtime.concurrency.pending import Error, Pending, Value
 from appl.runtime.concurrency.progress import Progress, progress_for
+from appl.runtime.concurrency.promise import Error, Promise, Value
 from appl.runtime.event import Observed
 from appl.runtime.frame import Frame
 from appl.runtime.run import Run, here
@@ -139,7 +139,7 @@ class DistributedMap:
                 self._leave()
             return self._values
 
-    def _steps(self) -> Iterator[Pending]:
+    def _steps(self) -> Iterator[Promise]:
         self._values: list[Any] = []
         if self._needs_prompt:
             yield from unready(self._caller.prompt.tip)
@@ -316,7 +316,7 @@ class DistributedMap:
 
     # -- the end
 
-    def _closed(self) -> Iterator[Pending]:
+    def _closed(self) -> Iterator[Promise]:
         """Yield what to wait for until all workers have ended."""
         for hired in self._hired:
             hired.tell(("close",))

@@ -13,7 +13,7 @@ from typing import Any
 from appl.prompt import VOICES, Message, Prompt, PromptNode, PromptSlot, Voice, moved
 from appl.prompt.lazy import Lazy, message_of, origin_of
 from appl.prompt.origin import Origin, line_of
-from appl.runtime.concurrency.pending import Error, Pending, Value
+from appl.runtime.concurrency.promise import Error, Promise, Value
 
 Answer = str | Message | BaseException
 
@@ -30,7 +30,7 @@ class SentPart:
     answered_by: tuple[str, ...] | None = None
 
 
-class AnsweredPart(Pending):
+class AnsweredPart(Promise):
     """A part that the driver has already waited for: it is complete on the worker."""
 
     __slots__ = ("_answers", "_message")
@@ -54,11 +54,11 @@ class AnsweredPart(Pending):
         return self._answers
 
 
-def unready(tip: PromptNode | None) -> Iterator[Pending]:
+def unready(tip: PromptNode | None) -> Iterator[Promise]:
     """The parts to wait for, one after the other, before the prompt can be sent."""
     while tip is not None and (lazy := tip.first_waiting()) is not None:
         source = lazy.prompt_source()
-        assert isinstance(source, Pending)
+        assert isinstance(source, Promise)
         yield source
 
 
@@ -75,7 +75,7 @@ def _of(node: PromptNode) -> Iterator[SentPart]:
         yield SentPart(node.voice, node.part, node.starts, node.apart, line_of(node.site))
     else:
         source = node.lazy.prompt_source()
-        addresses = source.answered_by() if isinstance(source, Pending) else ()
+        addresses = source.answered_by() if isinstance(source, Promise) else ()
         said_by = origin_of(node.lazy)
         if said_by is not None and addresses[:1] != (said_by,):
             addresses = (said_by, *(each for each in addresses if each != said_by))

@@ -14,7 +14,7 @@ from appl.runtime.scheduling.holding import Holding
 
 if TYPE_CHECKING:
     from appl.runtime.answers.stream import Feed
-    from appl.runtime.concurrency.pending import Outcome
+    from appl.runtime.concurrency.promise import Outcome
 
 
 class RemoteCall:

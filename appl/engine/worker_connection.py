@@ -21,7 +21,7 @@ from appl.engine.wire import Unpacker, portable
 from appl.errors import RunError
 from appl.runtime.concurrency.fiber import run_on
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.pending import Error, Value
+from appl.runtime.concurrency.promise import Error, Value
 from appl.runtime.event import AttemptFailed, CallDispatched, CallEnded, CallStarted, Event, Warned
 from appl.runtime.scheduling import Attempts, Holding
 from appl.runtime.scheduling.accounts import Amounts

@@ -28,7 +28,7 @@ from appl.runtime.concurrency.clock import First
 from appl.runtime.concurrency.fiber import arrive, in_coroutine, strand_here, wait
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.parallel import Item, is_async, start
-from appl.runtime.concurrency.pending import Error, Pending, Value
+from appl.runtime.concurrency.promise import Error, Promise, Value
 from appl.runtime.event import Instrument
 from appl.runtime.frame import FRAME, Frame
 from appl.runtime.run import Run
@@ -193,9 +193,9 @@ class _RunningItem:
     def __init__(self, process: WorkerProcess, index: int) -> None:
         self._process, self._index = process, index
         self.hub = process.hub
-        self.pending: Pending | None = None
+        self.pending: Promise | None = None
 
-    def one_over(self, pending: Pending) -> None:
+    def one_over(self, pending: Promise) -> None:
         """The item has ended with *pending*."""
         self._process.over.append((self._index, pending))
         self._process.wake()
@@ -212,7 +212,7 @@ class WorkerProcess:
         self._inbox: deque[tuple[Any, ...]] = deque()
         self._closing = self._cancelled = False
         self._signal: First | None = None
-        self.over: deque[tuple[int, Pending]] = deque()
+        self.over: deque[tuple[int, Promise]] = deque()
         self._jobs: dict[int, _RunningItem] = {}
         self._borrower: PermitBorrower | None = None
         self._run: Run | None = None
@@ -366,7 +366,7 @@ class WorkerProcess:
             return
         Item(job, pending).follow(pending)
 
-    def _tell(self, index: int, pending: Pending) -> None:
+    def _tell(self, index: int, pending: Promise) -> None:
         outcome = pending.outcome
         if isinstance(outcome, Value):
             self._over(index, outcome.value, None)

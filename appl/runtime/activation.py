@@ -14,7 +14,7 @@ from typing import Any, Literal
 from appl.prompt import USER, ObservedPrompt, Prompt, PromptNode
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.held import unheld
-from appl.runtime.concurrency.pending import Pending
+from appl.runtime.concurrency.promise import Promise
 from appl.runtime.event import ScopeEntered
 from appl.runtime.frame import FRAME, Frame, Scribe, owed
 from appl.runtime.prompts.place import Kept
@@ -100,10 +100,10 @@ def _prompt(around: Scribe, ctx: str, beside: bool) -> Prompt:
     return around.prompt.copy() if ctx in ("copy", "same") else Prompt()
 
 
-def keep_place(around: Scribe, frame: Frame, pending: Pending) -> None:
+def keep_place(around: Scribe, frame: Frame, pending: Promise) -> None:
     """Add a place for the text of a ``same`` function that runs beside its caller."""
 
-    def nodes(_: Pending) -> list[PromptNode]:
+    def nodes(_: Promise) -> list[PromptNode]:
         tip = frame.tip()
         return tip.since(frame.origin) if tip is not None else []
 

@@ -18,7 +18,7 @@ from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency.fiber import Fiber, arrive, hub_here, in_coroutine, run_on
 from appl.runtime.concurrency.future import awaited
 from appl.runtime.concurrency.parallel import is_async
-from appl.runtime.concurrency.pending import Error, Pending, Stop, Value
+from appl.runtime.concurrency.promise import Error, Promise, Stop, Value
 from appl.runtime.concurrency.running import Running
 from appl.runtime.run import Run
 
@@ -99,7 +99,7 @@ async def asynchronously(f: Callable[..., Any], /, *args: Any, **kwargs: Any) ->
     return await awaited(program)
 
 
-class _Program(Pending):
+class _Program(Promise):
     """A synchronous function in a fiber of a loop."""
 
     __slots__ = ("fiber",)

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from appl.prompt import USER, Origin, Prompt, PromptNode, Voice
-from appl.runtime.concurrency.pending import Pending
+from appl.runtime.concurrency.promise import Promise
 
 if TYPE_CHECKING:
     from appl.runtime.concurrency.region import Block
@@ -99,7 +99,7 @@ class Frame(Scribe):
         self.streams: bool = parent is not None and parent.streams
         self.asked_at: tuple[str, int] | None = None
         self.block: Spoken | None = None
-        self.started: list[Pending] = []
+        self.started: list[Promise] = []
         self.thread = threading.get_ident()
         self._prune_at = _PRUNE
 
@@ -109,7 +109,7 @@ class Frame(Scribe):
         self.counts[name] = count + 1
         return f"{self.address}/{name}.{count}"
 
-    def add(self, pending: Pending) -> None:
+    def add(self, pending: Promise) -> None:
         """Answer for *pending* from now on."""
         started = self.started
         started.append(pending)
@@ -119,14 +119,14 @@ class Frame(Scribe):
         for region in self.regions:
             region.note(pending, self)
 
-    def unfinished(self) -> Iterator[Pending]:
+    def unfinished(self) -> Iterator[Promise]:
         """The calls that this frame has started, also around its open regions; in program order."""
         for region in self.regions:
             if region.belongs_to(self):
                 yield from region.around
         yield from self.started
 
-    def adopt(self, started: list[Pending]) -> None:
+    def adopt(self, started: list[Promise]) -> None:
         """Answer for the calls that a callee left behind."""
         left = owed(started)
         if left:
@@ -156,7 +156,7 @@ class ThreadFrame(Frame):
     __slots__ = ()
 
 
-def owes(pending: Pending) -> bool:
+def owes(pending: Promise) -> bool:
     """True if somebody still has to wait for *pending*, or to look at its failure."""
     outcome = pending.outcome
     if outcome is None or pending.unseen():
@@ -164,7 +164,7 @@ def owes(pending: Pending) -> bool:
     return pending.children is not None and any(map(owes, pending.children))
 
 
-def owed(started: list[Pending]) -> list[Pending]:
+def owed(started: list[Promise]) -> list[Promise]:
     """The calls of *started* that somebody still has to wait for, or look at."""
     return [pending for pending in started if owes(pending)]
 

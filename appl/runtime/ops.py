@@ -14,7 +14,7 @@ from typing import Any
 
 from appl.errors import RunError
 from appl.runtime.concurrency.future import OWN_NAMES, awaited
-from appl.runtime.concurrency.pending import Proxy
+from appl.runtime.concurrency.promise import Proxy
 from appl.runtime.concurrency.region import Region
 from appl.runtime.frame import FRAME, Frame, Scribe
 from appl.runtime.prompts import say as saying

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from appl.collecting import stacks
 from appl.runtime.concurrency.fiber import Fiber, Hub, Strand, hubs
-from appl.runtime.concurrency.pending import Pending
+from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.task import Task
 from appl.runtime.frame import FRAME, Frame
 
@@ -37,7 +37,7 @@ class Program:
     address: str
     kind: Literal["thread", "fiber", "task"]
     name: str
-    waits_for: Pending | None
+    waits_for: Promise | None
     place: Place | None
 
 
@@ -63,7 +63,7 @@ def programs_of(run: Run) -> list[Program]:
 def tasks_of(run: Run) -> Iterator[Task]:
     """The functions that were started in *run* and have not ended, each once."""
     seen: set[int] = set()
-    todo: list[Pending] = [each for frame in _frames(run) for each in tuple(frame.started)]
+    todo: list[Promise] = [each for frame in _frames(run) for each in tuple(frame.started)]
     todo += [task for hub in hubs() if hub.loop is not None for task in _started_in(hub.loop)]
     while todo:
         pending = todo.pop()
@@ -128,10 +128,10 @@ def _place(frame: FrameType | None) -> Place | None:
 # -- asyncio tasks
 
 
-def _awaited(run: Run, frames: list[Frame], tasks: Iterable[Task]) -> dict[int, Pending]:
+def _awaited(run: Run, frames: list[Frame], tasks: Iterable[Task]) -> dict[int, Promise]:
     """The calls that asyncio tasks wait for, by the id of the future that each task awaits."""
     held = (holding.call for holding in run.holdings())
-    known: list[Pending] = [call for call in held if isinstance(call, Pending)]
+    known: list[Promise] = [call for call in held if isinstance(call, Promise)]
     known += [each for frame in frames for each in tuple(frame.started)]
     known += tasks
     return {
@@ -146,7 +146,7 @@ def _in_loop(
     loop: asyncio.AbstractEventLoop,
     tasks: dict[int, Task],
     home: bool,
-    awaited: dict[int, Pending],
+    awaited: dict[int, Promise],
 ) -> Iterator[Program]:
     for aio in _all_tasks(loop):
         own = _own(aio)

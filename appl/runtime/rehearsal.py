@@ -21,7 +21,7 @@ from appl.errors import InvalidOption
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.fiber import hub_here, in_coroutine, wait
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.pending import Error, Pending
+from appl.runtime.concurrency.promise import Error, Promise
 from appl.runtime.frame import FRAME
 from appl.runtime.prompts.rendering import Holes, Need, Rendered, Rendering
 from appl.runtime.run import Run, current
@@ -146,7 +146,7 @@ class Rehearsal(Run):
         )  # fmt: skip
         self._calls: list[Call] = []
         self._rendered: tuple[Rendered, ...] = ()
-        self._withheld: list[Pending] = []
+        self._withheld: list[Promise] = []
         self._needs: dict[str, Need] = {}  # by what: whoever else needs it got it passed on
         self._over = self._ending = False
 
@@ -206,7 +206,7 @@ class Rehearsal(Run):
 
     def withhold(self, what: str) -> None:
         """Have the program that runs here wait for *what*, which it does not get."""
-        never = Pending(what, hub_here())
+        never = Promise(what, hub_here())
         self._withheld.append(never)
         wait(never)
         raise never.seen()

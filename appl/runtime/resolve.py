@@ -21,7 +21,7 @@ from appl.compiler.names import program_of
 from appl.prompt import Message
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.future import awaited, result_of
-from appl.runtime.concurrency.pending import Pending, Proxy
+from appl.runtime.concurrency.promise import Promise, Proxy
 from appl.runtime.concurrency.tasks import OWN_CODE
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -225,7 +225,7 @@ _AWAITING = frozenset(
 """What awaits its arguments itself: a future is given to it as a coroutine."""
 
 
-async def _value(pending: Pending) -> Any:
+async def _value(pending: Promise) -> Any:
     try:
         return await awaited(pending)
     except asyncio.CancelledError:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
 from typing import Any
 
 from appl.runtime.concurrency.future import awaited, result_of
-from appl.runtime.concurrency.pending import Pending, Proxy
+from appl.runtime.concurrency.promise import Promise, Proxy
 from appl.runtime.resolve import PLAIN, stores_fields
 
 _OPEN = (Any, object)
@@ -112,7 +112,7 @@ async def asettled(value: Any) -> Any:
     return value
 
 
-def _pending(value: Any) -> list[Pending]:
+def _pending(value: Any) -> list[Promise]:
     """The calls behind the futures in *value*, and not the futures.
 
     A failure cancels the calls of which only the failing function still holds the futures.

@@ -28,7 +28,7 @@ from appl.runtime.answers.samples import Caches, Samples
 from appl.runtime.concurrency import left, structure
 from appl.runtime.concurrency.fiber import Stack, hub_here, strand_here, watchdog
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.pending import Pending
+from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.quiet import quiet_for
 from appl.runtime.concurrency.scopes import Scopes, task_here
 from appl.runtime.concurrency.serial import SerialWaits
@@ -146,7 +146,7 @@ class Run:
         self.on_late: Callable[[], None] | None = None  # called where something is refused as late
         self.began = time.monotonic()
         self.serial = SerialWaits()
-        self._spared: Pending | None = None
+        self._spared: Promise | None = None
         self.root = Frame(self, None, "", Prompt())
         self.root.account = Account(policy.budget) if policy.budget else None
         self.task = task_here()
@@ -506,7 +506,7 @@ class Run:
         finally:
             self._end(raised)
 
-    def _raise(self, failure: Pending | None) -> None:
+    def _raise(self, failure: Promise | None) -> None:
         """Raise what broke the run, else the *failure* that nobody has looked at."""
         if self._fault is not None:
             raise self._fault
@@ -518,14 +518,14 @@ class Run:
         self.finish()
         self._leave()
 
-    def started(self) -> list[Pending]:
+    def started(self) -> list[Promise]:
         """The calls that the run has to wait for, in program order."""
         found = list(self.root.started)
         for frame in (*self.scopes, *self.suspended):
             found += frame.started
         return found
 
-    def spare(self, pending: Pending) -> None:
+    def spare(self, pending: Promise) -> None:
         """Do not wait for *pending* at the end: its stream was returned, and is read after it.
 
         Nothing more can be started then, but the run is over only when *pending* is.
@@ -548,7 +548,7 @@ class Run:
             left = [pending for pending in frame.started if self.world.dropped(pending.address)]
             structure.cancel_all(left)
 
-    def _last_started(self) -> Iterator[list[Pending]]:
+    def _last_started(self) -> Iterator[list[Promise]]:
         """The calls to wait for at the end; then, with the run closed, those that came meanwhile.
 
         Other threads may start more while the first is waited for, without an end.
@@ -557,7 +557,7 @@ class Run:
         self.closed = True
         yield self._awaited()
 
-    def _awaited(self) -> list[Pending]:
+    def _awaited(self) -> list[Promise]:
         return [pending for pending in self.started() if pending is not self._spared]
 
     def _end(self, error: BaseException | None) -> None:
@@ -567,7 +567,7 @@ class Run:
         if spared is None or error is not None or not spared.subscribe(self._spared_ended):
             self._is_over(error)
 
-    def _spared_ended(self, spared: Pending) -> None:
+    def _spared_ended(self, spared: Promise) -> None:
         self._is_over(None)
 
     def _is_over(self, error: BaseException | None) -> None:
@@ -693,7 +693,7 @@ def _outermost(frame: Frame | None, content: Callable[[], str]) -> Frame:
     return run.scope(run.root, content())
 
 
-def run_of(pending: Pending) -> Run:
+def run_of(pending: Promise) -> Run:
     """The run that *pending* belongs to."""
     run = getattr(pending, "run", None)
     return run if isinstance(run, Run) else current()

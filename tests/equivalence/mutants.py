@@ -127,7 +127,7 @@ MUTANTS = (
     ),
     Mutant(
         "a failure that was handled is raised again when the run ends",
-        "runtime/concurrency/pending.py",
+        "runtime/concurrency/promise.py",
         "        self.outcome.looked = True\n        return self.outcome.raised()",
         "        return self.outcome.raised()",
     ),

@@ -19,17 +19,17 @@ from appl.runtime.answers.samples import mixed
 from appl.runtime.answers.stream import Feed, Sink, Stream
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.pending import Error, Outcome, Pending, Value, explained
+from appl.runtime.concurrency.promise import Error, Outcome, Promise, Value, explained
 from appl.runtime.event import CallEnded, CallStarted, Delivered, Source
 from appl.runtime.world import Moment
 
 if TYPE_CHECKING:
-    from appl.runtime.concurrency.pending import Home
+    from appl.runtime.concurrency.promise import Home
     from appl.runtime.frame import Frame
     from appl.runtime.tools.toolbox import Toolbox
 
 
-class Call(Pending):
+class Call(Promise):
     """One question to a model; ``node`` is its prompt, or ``messages`` when they were given.
 
     ``frame`` refers to the activation that issued it, while that lives.
@@ -115,7 +115,7 @@ class Call(Pending):
         other: Call = object.__new__(Call)
         for name in Call.__slots__:
             setattr(other, name, getattr(self, name))
-        Pending.__init__(other, address, None)
+        Promise.__init__(other, address, None)
         other.node, other.messages, other.request, other.worker = node, None, None, None
         other.emit = other.stream = other.source = other.given = None
         return other
@@ -267,7 +267,7 @@ class Call(Pending):
             self.run.emit(Delivered(self.address, time.monotonic_ns()))
         super().deliver()
 
-    def blockers(self) -> Iterable[Pending]:
+    def blockers(self) -> Iterable[Promise]:
         return (source for source in sources(self.node) if not source.done)
 
     def asked_after(self) -> PromptNode | None:
@@ -277,13 +277,13 @@ class Call(Pending):
         return self.node is not None and self.node.first_waiting() is not None
 
 
-def _pending(part: Lazy) -> Pending:
+def _pending(part: Lazy) -> Promise:
     source = part.prompt_source()
-    assert isinstance(source, Pending)
+    assert isinstance(source, Promise)
     return source
 
 
-def sources(node: PromptNode | None) -> Iterator[Pending]:
+def sources(node: PromptNode | None) -> Iterator[Promise]:
     """The calls that the lazy parts of a prompt wait for, nearest first.
 
     Ends at an answer that was asked for with all earlier parts before it: it implies them.
@@ -304,7 +304,7 @@ def sources(node: PromptNode | None) -> Iterator[Pending]:
         hole = before
 
 
-def _sources_in(place: PromptSlot) -> Iterator[Pending]:
+def _sources_in(place: PromptSlot) -> Iterator[Promise]:
     for node in reversed(place.prompt_nodes()):
         if isinstance(node.part, PromptSlot):
             yield from _sources_in(node.part)
@@ -312,11 +312,11 @@ def _sources_in(place: PromptSlot) -> Iterator[Pending]:
             yield _pending(node.lazy)
 
 
-def on_finish(pending: Pending, action: Callable[[Pending], None]) -> bool:
+def on_finish(pending: Promise, action: Callable[[Promise], None]) -> bool:
     """Have *action* run on the I/O loop once *pending* is done; false when it is done already."""
     io = io_thread()
 
-    def cross(done: Pending) -> None:
+    def cross(done: Promise) -> None:
         if not io.on_loop():
             io.send(lambda: action(done))
         elif isinstance(done.outcome, Value):

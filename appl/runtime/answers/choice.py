@@ -17,7 +17,7 @@ from appl.runtime.answers.demand import schema_for, unwrapped
 from appl.runtime.answers.series import Series, response_of, times
 from appl.runtime.answers.shape import BySchema
 from appl.runtime.answers.text import Text
-from appl.runtime.concurrency.pending import Error, Value
+from appl.runtime.concurrency.promise import Error, Value
 
 ASKS = 3
 

@@ -21,7 +21,7 @@ from appl.runtime.answers.series import Series, response_of, times
 from appl.runtime.answers.shape import Mismatch, Shape
 from appl.runtime.answers.stream import Stream
 from appl.runtime.answers.text import Text
-from appl.runtime.concurrency.pending import Error, Typed
+from appl.runtime.concurrency.promise import Error, Typed
 
 ASKS = 3
 _LONG = 1 << 14  # characters that take the loop more time than another thread

@@ -20,7 +20,7 @@ from appl.runtime.concurrency.clock import First
 from appl.runtime.concurrency.fiber import Hub, arrive, hub_here, in_coroutine, strand_here, wait
 from appl.runtime.concurrency.future import Future
 from appl.runtime.concurrency.parallel import bound_program
-from appl.runtime.concurrency.pending import Error, Pending, Proxy, Value
+from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value
 from appl.runtime.concurrency.task import Task
 from appl.runtime.prompts.place import Kept
 from appl.runtime.resolve import taking_futures
@@ -71,14 +71,14 @@ class ProgramStream(Generic[R]):
 
     def __iter__(self) -> Iterator[ProgramPiece]:
         for step in self._steps(strand_here().hub):
-            if isinstance(step, Pending):
+            if isinstance(step, Promise):
                 wait(step)
             else:
                 yield step
 
     async def __aiter__(self) -> AsyncIterator[ProgramPiece]:
         for step in self._steps(hub_here()):
-            if isinstance(step, Pending):
+            if isinstance(step, Promise):
                 await arrive(step)
             else:
                 yield step
@@ -95,7 +95,7 @@ class ProgramStream(Generic[R]):
             self._signal = First(self._task.address, self._task.home)
         return self._signal
 
-    def _steps(self, hub: Hub) -> Iterator[ProgramPiece | Pending]:
+    def _steps(self, hub: Hub) -> Iterator[ProgramPiece | Promise]:
         """The pieces, and between them the calls that have to be waited for."""
         frame, task = self._task.frame, self._task
         text_stream, last = _Telling(hub), frame.origin
@@ -144,7 +144,7 @@ class _Telling:
     def __init__(self, hub: Hub) -> None:
         self._hub, self._text_stream = hub, TextStream()
 
-    def tell(self, node: PromptNode) -> Iterator[ProgramPiece | Pending]:
+    def tell(self, node: PromptNode) -> Iterator[ProgramPiece | Promise]:
         """The pieces of *node*, and the calls that have to be waited for before each."""
         lazy = node.lazy
         if lazy is None:
@@ -167,31 +167,31 @@ class _Telling:
         if text:
             yield ProgramPiece.of(text, node.role, generated)
 
-    def _placed(self, node: PromptNode, place: PromptSlot) -> Iterator[ProgramPiece | Pending]:
+    def _placed(self, node: PromptNode, place: PromptSlot) -> Iterator[ProgramPiece | Promise]:
         """The text of a function that runs beside the program, in its place."""
         while not place.prompt_known():
             yield cast(Kept, place).prompt_source()
         for each in moved(place.prompt_nodes(), place.voice, node.voice):
             yield from self.tell(each)
 
-    def _streamed(self, node: PromptNode, answer: Pending) -> Iterator[ProgramPiece | Pending]:
+    def _streamed(self, node: PromptNode, answer: Promise) -> Iterator[ProgramPiece | Promise]:
         """The pieces of an answer as they come."""
         yield from self._said(node.after(None, part=""))
         reading: Reading[str] = Reading(answer, "text")
         while (step := reading.look(self._hub)) is not END:
-            if isinstance(step, Pending):
+            if isinstance(step, Promise):
                 yield step
             else:
                 yield from self._said(
                     PromptNode(None, node.voice, step, starts=False), generated=True
                 )
 
-    def _answered(self, node: PromptNode, lazy: Lazy) -> Iterator[ProgramPiece | Pending]:
+    def _answered(self, node: PromptNode, lazy: Lazy) -> Iterator[ProgramPiece | Promise]:
         """A part whose text comes at once, when it is there."""
         while True:
-            source = cast(Pending, lazy.prompt_source())
+            source = cast(Promise, lazy.prompt_source())
             yield source
-            if isinstance(lazy, Pending) and (answer := _streamed(lazy)) is not None:
+            if isinstance(lazy, Promise) and (answer := _streamed(lazy)) is not None:
                 yield from self._streamed(node, answer)
                 return
             if lazy.prompt_ready():
@@ -211,11 +211,11 @@ def _of_model(node: PromptNode) -> bool:
     return type(node.part) is Text or (isinstance(node.part, str) and isinstance(node.site, str))
 
 
-def _streamed(lazy: Lazy) -> Pending | None:
+def _streamed(lazy: Lazy) -> Promise | None:
     """The answer behind *lazy*, if its text comes in pieces that stand."""
-    if not isinstance(lazy, Pending):
+    if not isinstance(lazy, Promise):
         return None
-    pending: Pending = lazy
+    pending: Promise = lazy
     while isinstance(pending.outcome, Value) and isinstance(pending.outcome.value, Proxy):
         pending = pending.outcome.value._pending
     stream: Stream | None = getattr(pending, "stream", None)

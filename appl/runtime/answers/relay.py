@@ -28,7 +28,7 @@ from appl.runtime.answers.call import Call
 from appl.runtime.answers.series import Series, continued, response_of
 from appl.runtime.answers.stream import Feed, Kind, Stream
 from appl.runtime.answers.text import Text
-from appl.runtime.concurrency.pending import Error, Value
+from appl.runtime.concurrency.promise import Error, Value
 
 CUT = "length"
 CONSTRAINTS = ("regex", "grammar", "schema")

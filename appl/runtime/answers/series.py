@@ -19,7 +19,7 @@ from appl.runtime.answers.call import Call, on_finish
 from appl.runtime.answers.samples import total_of
 from appl.runtime.answers.stream import Stream
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.pending import Error, Pending, Value, explained
+from appl.runtime.concurrency.promise import Error, Promise, Value, explained
 from appl.runtime.event import Delivered
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from appl.runtime.run import Run
 
 
-class Series(Pending):
+class Series(Promise):
     """The answer of *first*, and of the calls that :meth:`step` finds to be needed after it.
 
     A subclass defines ``step`` and, where it may stand inside another series, ``again``. To the
@@ -110,7 +110,7 @@ class Series(Pending):
         for source in sources:
             on_finish(source, self._one_done)
 
-    def _one_done(self, _: Pending) -> None:
+    def _one_done(self, _: Promise) -> None:
         self._left -= 1
         if self._left or self.outcome is not None:
             return
@@ -171,7 +171,7 @@ class Series(Pending):
         if self.outcome is None:
             io_thread().send(self.aborted)
 
-    def blockers(self) -> Iterable[Pending]:
+    def blockers(self) -> Iterable[Promise]:
         return [source for source in self.round if not source.done]
 
     def suspicious(self) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, Prot
 from appl.backend import Chunk, Response
 from appl.backend_check import check_chunk
 from appl.runtime.concurrency.fiber import Hub, arrive, hub_here, strand_here, wait
-from appl.runtime.concurrency.pending import Error, Pending, Proxy, Value
+from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value
 from appl.runtime.event import ChunkArrived, ChunksDelivered
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Stream:
         "_watching", "home", "partial",
     )  # fmt: skip
 
-    def __init__(self, answer: Pending, run: Run, partial: Partial | None = None) -> None:
+    def __init__(self, answer: Promise, run: Run, partial: Partial | None = None) -> None:
         assert isinstance(answer.home, Hub)
         self.home: Hub = answer.home
         self.partial = partial
@@ -216,12 +216,12 @@ class Stream:
             arrival, self._arrival = self._arrival, None
         if not posted:
             self.home.post(self)
-        if self._news is not None:  # looked at after posting, as in ``Pending.finish``
+        if self._news is not None:  # looked at after posting, as in ``Promise.finish``
             self.home.ring()
         if arrival is not None:
             arrival.settle(_DONE)
 
-    def _ended(self, answer: Pending) -> None:
+    def _ended(self, answer: Promise) -> None:
         with self._lock:
             arrival, self._arrival = self._arrival, None
             self._over = True
@@ -243,7 +243,7 @@ class Stream:
                 self._run.emit(ChunksDelivered(feed.address, count, at))
         self._tell()
 
-    def wake(self, pending: Pending) -> None:
+    def wake(self, pending: Promise) -> None:
         """End the stream: the answer was delivered, and there will be no more."""
         self._tell()
 
@@ -254,7 +254,7 @@ class Stream:
 
     # -- for readers, on any thread
 
-    def look(self, at: int, answer: Pending, hub: Hub) -> Piece | Pending | None:
+    def look(self, at: int, answer: Promise, hub: Hub) -> Piece | Promise | None:
         """Piece number *at* of *answer* for a reader on *hub*, or the signal to wait for first.
 
         ``None`` at the end, when the outcome of *answer* may be looked at.
@@ -266,7 +266,7 @@ class Stream:
             return self._log[at]
         return None if over else self._wait_elsewhere(at, answer)
 
-    def _wait_at_home(self, answer: Pending) -> Pending:
+    def _wait_at_home(self, answer: Promise) -> Promise:
         if self._news is None:
             self._news = _More(answer, self.home)
         if not self._watching:
@@ -274,7 +274,7 @@ class Stream:
             answer.await_with(self)
         return self._news
 
-    def _wait_elsewhere(self, at: int, answer: Pending) -> Pending:
+    def _wait_elsewhere(self, at: int, answer: Promise) -> Promise:
         with self._lock:
             if self._arrival is None:
                 self._arrival = _More(answer, None)
@@ -291,16 +291,16 @@ def open_stream(answer: Call | Series, partial: Partial | None = None) -> None:
     answer.stream_to(stream)
 
 
-class _More(Pending):
+class _More(Promise):
     """A signal that there is more of a stream, or its end."""
 
     __slots__ = ("_answer",)
 
-    def __init__(self, answer: Pending, home: Hub | None) -> None:
+    def __init__(self, answer: Promise, home: Hub | None) -> None:
         super().__init__(f"the stream of {answer.address}", home)
         self._answer = answer
 
-    def blockers(self) -> Iterable[Pending]:
+    def blockers(self) -> Iterable[Promise]:
         return () if self._answer.done else (self._answer,)
 
     def suspicious(self) -> bool:
@@ -337,11 +337,11 @@ class TextStream(Generic[T]):
         return self._of if self._kind == "text" else Thoughts(self.pending)
 
     @property
-    def pending(self) -> Pending:
+    def pending(self) -> Promise:
         """The answer that this is the stream of."""
         if isinstance(self._of, Proxy):
             return self._of._pending
-        finished = Pending("an answer", None)
+        finished = Promise("an answer", None)
         finished.settle(Value(self._of))
         return finished
 
@@ -349,12 +349,12 @@ class TextStream(Generic[T]):
         return f"<{self._kind} stream of {self.pending.address}>"
 
 
-def begun(answer: Pending) -> None:
+def begun(answer: Promise) -> None:
     """Wait until *answer* has begun to be streamed. Raises the error of one that never begins."""
     next(_Reader(answer, "text"), None)
 
 
-async def has_begun(answer: Pending) -> None:
+async def has_begun(answer: Promise) -> None:
     """:func:`begun` in a coroutine."""
     await anext(_AsyncReader(answer, "text"), None)
 
@@ -364,7 +364,7 @@ class Thoughts:
 
     __slots__ = ("_pending",)
 
-    def __init__(self, pending: Pending) -> None:
+    def __init__(self, pending: Promise) -> None:
         self._pending = pending
 
     def prompt_ready(self) -> bool:
@@ -386,7 +386,7 @@ class Reading(Generic[T]):
 
     __slots__ = ("_at", "_due", "_kind", "_last", "_length", "_over", "_pending", "_said")
 
-    def __init__(self, pending: Pending, kind: Kind) -> None:
+    def __init__(self, pending: Promise, kind: Kind) -> None:
         self._pending, self._kind = pending, kind
         self._at, self._over = 0, False
         self._said: list[str] = []
@@ -401,7 +401,7 @@ class Reading(Generic[T]):
             found = (
                 _visible(pending, hub) if stream is None else stream.look(self._at, pending, hub)
             )
-            if isinstance(found, Pending):
+            if isinstance(found, Promise):
                 return found
             if found is None:
                 item = self._end(stream)
@@ -466,7 +466,7 @@ class Reading(Generic[T]):
         return _NOTHING if value is None else value
 
 
-def _visible(pending: Pending, hub: Hub) -> Pending | None:
+def _visible(pending: Promise, hub: Hub) -> Promise | None:
     """*pending*, when a program of *hub* has still to wait for it."""
     there = pending.delivered if pending.home is hub else pending.done
     return None if there else pending
@@ -482,7 +482,7 @@ class _Reader(Reading[T]):
 
     def __next__(self) -> T:
         hub = strand_here().hub
-        while isinstance(item := self.look(hub), Pending):
+        while isinstance(item := self.look(hub), Promise):
             wait(item)
         if item is END:
             raise StopIteration
@@ -499,7 +499,7 @@ class _AsyncReader(Reading[T]):
 
     async def __anext__(self) -> T:
         hub = hub_here()
-        while isinstance(item := self.look(hub), Pending):
+        while isinstance(item := self.look(hub), Promise):
             await arrive(item)
         if item is END:
             raise StopAsyncIteration

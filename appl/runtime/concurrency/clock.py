@@ -14,19 +14,19 @@ from typing import Any
 from appl.errors import InvalidOption
 from appl.runtime.concurrency.fiber import arrive, strand_here, wait
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.pending import Error, Home, Outcome, Pending, Value
+from appl.runtime.concurrency.promise import Error, Home, Outcome, Promise, Value
 from appl.runtime.run import Run, run_of
 from appl.runtime.world import Moment
 
 _DONE = Value(None)
 
 
-class First(Pending):
+class First(Promise):
     """Done as soon as one of several things happens."""
 
     __slots__ = ()
 
-    def reached(self, _: Pending | None = None) -> None:
+    def reached(self, _: Promise | None = None) -> None:
         """Note that one of them happened."""
         self.finish(_DONE)
 
@@ -57,7 +57,7 @@ class TimedWait:
 
     def __init__(
         self, run: Run, address: str, kind: str, seconds: float, live: Callable[[], Any],
-        pending: Pending | None = None,
+        pending: Promise | None = None,
     ) -> None:  # fmt: skip
         self._run, self._live = run, live
         self._moment = Moment(address, kind, run.next_observation(address))
@@ -66,7 +66,7 @@ class TimedWait:
         self.first = _Told(address, strand_here().hub, self._look)
         run.expect(self._moment, self.first.reached, lambda: self._arm(seconds, pending))
 
-    def _arm(self, seconds: float, pending: Pending | None) -> None:
+    def _arm(self, seconds: float, pending: Promise | None) -> None:
         if self._left:
             return
         io, quiet = io_thread(), self._run.quiet
@@ -154,7 +154,7 @@ def void(_: object) -> None:
     """Nothing, for an action whose value is of no interest."""
 
 
-def expired(pending: Pending, timeout: float) -> bool:
+def expired(pending: Promise, timeout: float) -> bool:
     """Wait for *pending* at most *timeout* seconds; true if it is still not done."""
 
     def late() -> bool:
@@ -166,7 +166,7 @@ def expired(pending: Pending, timeout: float) -> bool:
     return bool(moment.seen())
 
 
-def is_done(pending: Pending) -> bool:
+def is_done(pending: Promise) -> bool:
     """True if *pending* has an outcome; recorded, as it depends on time."""
     return bool(run_of(pending).observe(pending.address, "done", lambda: pending.last().done))
 

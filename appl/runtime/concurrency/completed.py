@@ -15,7 +15,7 @@ from appl.runtime.concurrency.clock import First
 from appl.runtime.concurrency.fiber import arrive, strand_here, wait
 from appl.runtime.concurrency.future import awaited, finished, result_of
 from appl.runtime.concurrency.parallel import Item, name_of, start
-from appl.runtime.concurrency.pending import Pending, Value
+from appl.runtime.concurrency.promise import Promise, Value
 from appl.runtime.concurrency.structure import cancel_all
 from appl.runtime.resolve import taking_futures
 from appl.runtime.run import here
@@ -34,11 +34,11 @@ class Completed(Generic[R]):
         self.hub = strand_here().hub
         self._started: list[Item] = []
         self._next = self._ended = self._given = 0
-        self._over: deque[Pending] = deque()
+        self._over: deque[Promise] = deque()
         self._signal: First | None = None
         self._start_more()
 
-    def one_over(self, pending: Pending) -> None:
+    def one_over(self, pending: Promise) -> None:
         """Note that an item is over, by the end of *pending*; on the thread of ``hub``."""
         self._ended += 1
         self._over.append(pending)
@@ -83,7 +83,7 @@ class Completed(Generic[R]):
         self._signal = First(self._started[-1].pending.address, self.hub)
         return self._signal
 
-    def _taken(self) -> Pending:
+    def _taken(self) -> Promise:
         self._given += 1
         return self._over.popleft()
 

@@ -6,12 +6,12 @@ Invariant: only what is certain is followed, so that a cycle that is found is on
 from __future__ import annotations
 
 from appl.errors import DeadlockError
-from appl.runtime.concurrency.pending import Home, Pending
+from appl.runtime.concurrency.promise import Home, Promise
 
 
-def find_cycle(start: Pending) -> list[Pending] | None:
+def find_cycle(start: Promise) -> list[Promise] | None:
     """A cycle among what *start* is blocked by, itself included; iterative, each visited once."""
-    path: list[Pending] = [start]
+    path: list[Promise] = [start]
     on_path = {start}
     seen = {start}  # other threads go on meanwhile: each is visited once, so that this ends
     branches = [iter(start.blockers())]
@@ -32,7 +32,7 @@ def find_cycle(start: Pending) -> list[Pending] | None:
     return None
 
 
-def bound_to(start: Pending, home: Home) -> Pending | None:
+def bound_to(start: Promise, home: Home) -> Promise | None:
     """A blocker of *start* that only the loop of *home* can finish; ``None`` if there is none."""
     seen, todo = {start}, [start]
     while todo:
@@ -45,7 +45,7 @@ def bound_to(start: Pending, home: Home) -> Pending | None:
     return None
 
 
-def blocked_loop(pending: Pending) -> DeadlockError:
+def blocked_loop(pending: Promise) -> DeadlockError:
     """The error for a synchronous wait that keeps its own loop from finishing *pending*."""
     return DeadlockError(
         f"this waits for {pending.address}, which the running loop has to finish, and blocks that "
@@ -54,7 +54,7 @@ def blocked_loop(pending: Pending) -> DeadlockError:
     )
 
 
-def deadlock(cycle: list[Pending]) -> DeadlockError:
+def deadlock(cycle: list[Promise]) -> DeadlockError:
     """The error for a program that waits along *cycle*."""
     names = [pending.address for pending in cycle]
     chain = " waits for ".join([*names, names[0]])

@@ -24,7 +24,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 from appl.runtime.concurrency.deadlock import blocked_loop, bound_to, deadlock, find_cycle
 from appl.runtime.concurrency.ending import Ending
 from appl.runtime.concurrency.loop_thread import io_thread, release
-from appl.runtime.concurrency.pending import Deliverable, Pending, Stop
+from appl.runtime.concurrency.promise import Deliverable, Promise, Stop
 from appl.runtime.concurrency.watchdog import Watchdog
 
 EAGER_DEPTH = 4
@@ -40,10 +40,10 @@ class Strand:
 
     def __init__(self, hub: Hub, own: greenlet) -> None:
         self.hub, self.greenlet = hub, own
-        self.waits: Pending | None = None
+        self.waits: Promise | None = None
         self._cancelled: BaseException | None = None
 
-    def wake(self, pending: Pending) -> None:
+    def wake(self, pending: Promise) -> None:
         """Go on if *pending* is what is waited for; a stale wake-up is ignored."""
         # A strand that an error has thrown out of a wait is still among the waiters there. It may
         # wait for something else by now, and must not go on when the old wait ends.
@@ -461,7 +461,7 @@ class Hub:
                 if error is not None:
                     strand.resume(error)
 
-    def _deadlock(self, strand: Strand, waits: Pending) -> BaseException | None:
+    def _deadlock(self, strand: Strand, waits: Promise) -> BaseException | None:
         cycle = find_cycle(waits)
         if cycle is not None:
             return deadlock(cycle)
@@ -554,7 +554,7 @@ class _Wake:
 
     __slots__ = ("pending", "strand")
 
-    def __init__(self, strand: Strand, pending: Pending) -> None:
+    def __init__(self, strand: Strand, pending: Promise) -> None:
         self.strand, self.pending = strand, pending
 
     def deliver(self) -> None:
@@ -572,7 +572,7 @@ def in_coroutine() -> bool:
     return _get_running_loop() is not None and type(getcurrent()) is not Stack
 
 
-def wait(pending: Pending) -> None:
+def wait(pending: Promise) -> None:
     """Suspend the running program until *pending* has its outcome, delivered to its hub."""
     strand = strand_here()
     hub = strand.hub
@@ -602,7 +602,7 @@ class _Arrived:
     def __init__(self, future: asyncio.Future[None]) -> None:
         self._future = future
 
-    def wake(self, pending: Pending) -> None:
+    def wake(self, pending: Promise) -> None:
         self.deliver()
 
     def deliver(self) -> None:
@@ -610,7 +610,7 @@ class _Arrived:
             self._future.set_result(None)
 
 
-async def arrive(pending: Pending) -> None:
+async def arrive(pending: Promise) -> None:
     """Wait like :func:`wait`, in a coroutine: the loop goes on."""
     hub = hub_here()
     if pending.delivered if pending.home is hub else pending.done:

@@ -16,7 +16,7 @@ from appl.prompt.notebook import Bundle, block
 from appl.runtime.answers.stream import TextStream
 from appl.runtime.concurrency import clock
 from appl.runtime.concurrency.fiber import arrive, in_coroutine, wait
-from appl.runtime.concurrency.pending import GLANCE, Error, Pending, Proxy, Value
+from appl.runtime.concurrency.promise import GLANCE, Error, Promise, Proxy, Value
 
 if TYPE_CHECKING:
     from appl.backend import TokenLogprob, Usage
@@ -43,7 +43,7 @@ OWN_NAMES = frozenset(
 _PROBED = ("_repr_", "_ipython_")
 
 
-def result_of(pending: Pending) -> Any:
+def result_of(pending: Promise) -> Any:
     """The value of *pending*, waiting for it and for what it returned; raises its error."""
     while True:
         try:
@@ -60,7 +60,7 @@ def result_of(pending: Pending) -> Any:
         pending = value._pending
 
 
-def returned(pending: Pending) -> Any:
+def returned(pending: Promise) -> Any:
     """The value that a function returned, waiting for it; a returned answer may be unfinished."""
     while True:
         wait(pending)
@@ -72,7 +72,7 @@ def returned(pending: Pending) -> Any:
         pending = outcome.value._pending
 
 
-async def awaited(pending: Pending) -> Any:
+async def awaited(pending: Promise) -> Any:
     """:func:`result_of` for coroutines."""
     while True:
         try:
@@ -89,13 +89,13 @@ async def awaited(pending: Pending) -> Any:
         pending = value._pending
 
 
-def given_up(pending: Pending, error: BaseException) -> None:
+def given_up(pending: Promise, error: BaseException) -> None:
     """Note that *error* ended a wait for *pending*."""
     if not isinstance(error, Exception):  # a time limit, or a cancellation
         unread(pending)
 
 
-def unread(pending: Pending) -> None:
+def unread(pending: Promise) -> None:
     """Cancel *pending*, for which nobody waits any more, as soon as nobody holds its future."""
     proxy = pending.proxy() if pending.proxy is not None else None
     if pending.holder is not None or pending.done:
@@ -106,7 +106,7 @@ def unread(pending: Pending) -> None:
         pending.proxy = weakref.ref(proxy, lambda _: pending.cancel())
 
 
-def text_of(pending: Pending) -> Any:
+def text_of(pending: Promise) -> Any:
     """The text of *pending*, also of a typed answer; waits for it."""
     result_of(pending)
     outcome = pending.last().outcome
@@ -124,7 +124,7 @@ class Deferred(Proxy):
 
     __slots__ = ()
 
-    def __init__(self, pending: Pending) -> None:
+    def __init__(self, pending: Promise) -> None:
         object.__setattr__(self, "_pending", pending)
         pending.proxy = weakref.ref(self)
 
@@ -197,7 +197,7 @@ class Deferred(Proxy):
         return TextStream(self, "reasoning")
 
 
-def _shown_of(pending: Pending) -> Pending:
+def _shown_of(pending: Promise) -> Promise:
     """The last of the chain that begins with *pending*, after waiting for it.
 
     A failure stays one that nobody has looked at.
@@ -304,8 +304,8 @@ class Generation(Deferred, _Text, Generic[A_co]):  # type: ignore[misc]
 
     if TYPE_CHECKING:
 
-        def __init__(self, pending: Pending) -> None: ...
-        def __new__(cls, pending: Pending) -> Generation[A_co]: ...
+        def __init__(self, pending: Promise) -> None: ...
+        def __new__(cls, pending: Promise) -> Generation[A_co]: ...
         def __await__(self) -> Generator[Any, None, A_co]: ...
         def result(self, timeout: float | None = None) -> A_co: ...
 

@@ -14,7 +14,7 @@ from types import CellType, FrameType, GeneratorType
 from typing import Any
 
 from appl.runtime.answers.call import sources
-from appl.runtime.concurrency.pending import Pending, Proxy
+from appl.runtime.concurrency.promise import Promise, Proxy
 from appl.runtime.frame import Frame
 
 _ITERATORS: tuple[Any, ...] = (
@@ -32,7 +32,7 @@ _MOST = 20_000
 _OURS = 2  # the references that the search itself holds: its list's, and getrefcount's argument
 
 
-def unheld(frame: Frame, left: list[Pending], error: BaseException) -> list[Pending]:
+def unheld(frame: Frame, left: list[Promise], error: BaseException) -> list[Promise]:
     """The calls of *left* that nobody can read once *error* has left the activation *frame*.
 
     Failed calls are among them: whether a call had failed by then must make no difference.
@@ -45,7 +45,7 @@ def unheld(frame: Frame, left: list[Pending], error: BaseException) -> list[Pend
     return _not_needed(left, free)
 
 
-def _not_needed(left: list[Pending], free: set[Pending]) -> list[Pending]:
+def _not_needed(left: list[Promise], free: set[Promise]) -> list[Promise]:
     """The calls of *left* that are *free*, and in no prompt of a call that is not."""
     kept = [pending for pending in left if pending not in free]
     while kept:
@@ -56,7 +56,7 @@ def _not_needed(left: list[Pending], free: set[Pending]) -> list[Pending]:
     return [pending for pending in left if pending in free]
 
 
-def unheld_by_others(address: str, left: list[Pending], error: BaseException) -> list[Pending]:
+def unheld_by_others(address: str, left: list[Promise], error: BaseException) -> list[Promise]:
     """The calls of *left* that nobody can read once *error* has left a block at *address*.
 
     The variables of the block's own function live on. Its prompt does not count: it is taken back.
@@ -77,22 +77,22 @@ def _running() -> set[FrameType]:
     return frames
 
 
-def _said_outside(pending: Pending, address: str) -> bool:
+def _said_outside(pending: Promise, address: str) -> bool:
     holder = pending.holder
     return holder is not None and not (holder + "/").startswith(address + "/")
 
 
-def _keep_prompt(frame: Frame, free: set[Pending]) -> None:
+def _keep_prompt(frame: Frame, free: set[Promise]) -> None:
     """Take out of *free* the calls that are parts of a prompt that lives on."""
     parent = frame.parent
     if frame.shares or (parent is not None and parent.prompt is frame.prompt):
         for hole in frame.prompt.tip.holes() if frame.prompt.tip is not None else ():
             source = hole.prompt_source()
-            if isinstance(source, Pending):
+            if isinstance(source, Promise):
                 free.discard(source)
 
 
-def _needs(pending: Pending) -> list[Pending]:
+def _needs(pending: Promise) -> list[Promise]:
     inner = getattr(pending, "frame", None)
     asked_after = inner.prompt.tip if isinstance(inner, Frame) else pending.asked_after()
     return list(sources(asked_after))
@@ -159,7 +159,7 @@ class _Locals:
     def _explained(self, index: int) -> bool:
         return sys.getrefcount(self._objects[index]) - _OURS == self._found[index]
 
-    def owns_pending(self, pending: Pending) -> bool:
+    def owns_pending(self, pending: Promise) -> bool:
         """True if nobody but the frames can read *pending*."""
         return pending.proxy is None or self.owns(pending.proxy())
 

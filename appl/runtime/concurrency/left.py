@@ -14,20 +14,20 @@ from collections.abc import Iterator
 
 from appl.runtime.concurrency.fiber import hub_here, run_on
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.pending import Pending
+from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.structure import unfolded
 from appl.runtime.concurrency.task import Task
 
 _LOOK_S = 0.2
 
 
-def end_left(started: list[Pending]) -> None:
+def end_left(started: list[Promise]) -> None:
     """Cancel each program of *started*, and below, that can never go on."""
     for task in list(_left(started)):
         task.end_if_left()
 
 
-def _left(started: list[Pending]) -> Iterator[Task]:
+def _left(started: list[Promise]) -> Iterator[Task]:
     for pending in unfolded(started):
         if isinstance(pending, Task) and not pending.done:
             if pending.is_left():
@@ -36,7 +36,7 @@ def _left(started: list[Pending]) -> Iterator[Task]:
 
 
 @contextlib.contextmanager
-def watched(started: list[Pending]) -> Iterator[None]:
+def watched(started: list[Promise]) -> Iterator[None]:
     """Look again and again, during the block, whether each of *started* can still go on."""
     over, here = threading.Event(), hub_here()
 

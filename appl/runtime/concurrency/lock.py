@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from types import TracebackType
 
 from appl.runtime.concurrency.fiber import Strand, arrive, strand_here, wait
-from appl.runtime.concurrency.pending import Pending, Value
+from appl.runtime.concurrency.promise import Promise, Value
 
 
-class _Place(Pending):
+class _Place(Promise):
     """A place in the queue of a lock; done when the lock is this program's."""
 
     __slots__ = ("lock",)
@@ -23,7 +23,7 @@ class _Place(Pending):
         super().__init__(lock.name, None)
         self.lock = lock
 
-    def blockers(self) -> Iterable[Pending]:
+    def blockers(self) -> Iterable[Promise]:
         owner = self.lock.owner
         waits = owner.waits if owner is not None else None
         return (waits,) if waits is not None else ()

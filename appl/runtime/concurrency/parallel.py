@@ -30,8 +30,8 @@ from appl.errors import InvalidOption
 from appl.runtime.concurrency.clock import First
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait
 from appl.runtime.concurrency.future import Future, awaited, finished, result_of
-from appl.runtime.concurrency.pending import Error, Pending, Proxy, Value
 from appl.runtime.concurrency.progress import Progress, progress_for
+from appl.runtime.concurrency.promise import Error, Promise, Proxy, Value
 from appl.runtime.concurrency.running import Running
 from appl.runtime.concurrency.scopes import call_in_words
 from appl.runtime.concurrency.structure import cancel_all
@@ -88,7 +88,7 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     return Future(start(f, args, kwargs))
 
 
-def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pending:
+def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Promise:
     """Start *f*; :func:`call` returns the future of the result."""
     f = finished(f)
     while type(f) is functools.partial:
@@ -100,7 +100,7 @@ def start(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pending:
         )
     program, bound = bound_program(f)
     if program is not None:
-        pending: Pending = program.spawn((*bound, *args), kwargs)._pending
+        pending: Promise = program.spawn((*bound, *args), kwargs)._pending
         return pending
     caller = here(lambda: call_in_words(_name(f), args))
     frame = scope_beside(caller, _name(f))
@@ -276,7 +276,7 @@ class Owner(Protocol):
 
     hub: Hub
 
-    def one_over(self, pending: Pending) -> None:
+    def one_over(self, pending: Promise) -> None:
         """Note that an item is over, by the end of *pending*; on the thread of ``hub``."""
 
 
@@ -285,11 +285,11 @@ class Item:
 
     __slots__ = ("_map", "over", "pending")
 
-    def __init__(self, owner: Owner, pending: Pending) -> None:
+    def __init__(self, owner: Owner, pending: Promise) -> None:
         self._map, self.pending = owner, pending
         self.over = False
 
-    def follow(self, pending: Pending) -> None:
+    def follow(self, pending: Promise) -> None:
         """Go on from *pending* to what it returned, as the program is told of them.
 
         So what a ``map`` starts depends on the order in which answers were delivered, which is
@@ -312,11 +312,11 @@ class Item:
         self.over = True
         self._map.one_over(pending)
 
-    def wake(self, pending: Pending) -> None:
+    def wake(self, pending: Promise) -> None:
         """Go on: *pending* was delivered at home."""
         self.follow(pending)
 
-    def _elsewhere(self, pending: Pending) -> None:
+    def _elsewhere(self, pending: Promise) -> None:
         run_on(self._map.hub, lambda: self.follow(pending))
 
 
@@ -386,7 +386,7 @@ class _Map:
     def _address(self, index: int) -> str:
         return f"{self._caller.address}/{self._name}.{self._first + index}"
 
-    def one_over(self, pending: Pending) -> None:
+    def one_over(self, pending: Promise) -> None:
         """Note that an item is over, by the end of *pending*; on the thread of ``hub``."""
         self._ended += 1
         self._progress.step(pending)
@@ -459,7 +459,7 @@ class _Map:
                 raise
             return error
 
-    def _pending(self, index: int) -> Pending:
+    def _pending(self, index: int) -> Promise:
         item = self._items[index]
         assert item is not None
         return item.pending

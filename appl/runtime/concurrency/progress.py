@@ -10,7 +10,7 @@ import sys
 from types import TracebackType
 from typing import Any
 
-from appl.runtime.concurrency.pending import Pending
+from appl.runtime.concurrency.promise import Promise
 
 
 class Progress:
@@ -25,7 +25,7 @@ class Progress:
         traceback: TracebackType | None,
     ) -> None: ...
 
-    def step(self, pending: Pending) -> None:
+    def step(self, pending: Promise) -> None:
         """One more is done; called on any thread."""
 
 
@@ -49,7 +49,7 @@ class Bar(Progress):
     ) -> None:
         self._bar.stop()
 
-    def step(self, pending: Pending) -> None:
+    def step(self, pending: Promise) -> None:
         self._bar.advance(self._task)
 
 

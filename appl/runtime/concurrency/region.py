@@ -19,7 +19,7 @@ from appl.runtime.answers.stream import begun, has_begun
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.fiber import arrive, wait
 from appl.runtime.concurrency.held import unheld_by_others
-from appl.runtime.concurrency.pending import Error, Pending, Stop, Value
+from appl.runtime.concurrency.promise import Error, Promise, Stop, Value
 from appl.runtime.concurrency.task import Task
 from appl.runtime.frame import FRAME, Frame
 
@@ -40,14 +40,14 @@ class Block:
 
     def __init__(self, frame: Frame | None) -> None:
         self._frame = frame
-        self._marks: dict[Pending, list[tuple[Prompt, PromptNode | None]]] = {}
+        self._marks: dict[Promise, list[tuple[Prompt, PromptNode | None]]] = {}
         self._prune_at = _PRUNE
         self._thread = threading.get_ident()
         self._task: asyncio.Task[Any] | None = None
-        self.due: dict[Pending, None] = {}
-        self.around: list[Pending] = []
+        self.due: dict[Promise, None] = {}
+        self.around: list[Promise] = []
 
-    def note(self, pending: Pending, issuer: Frame) -> None:
+    def note(self, pending: Promise, issuer: Frame) -> None:
         """Note that *pending* was issued inside, by *issuer*."""
         assert self._frame is not None
         self._marks[pending] = list(_marks(self._frame, issuer))
@@ -56,7 +56,7 @@ class Block:
                 del self._marks[done]
             self._prune_at = 2 * len(self._marks) + _PRUNE
 
-    def forget(self, pending: Pending) -> None:
+    def forget(self, pending: Promise) -> None:
         """Forget *pending*, and what it left in a prompt."""
         self._marks.pop(pending, None)
         self.due.pop(pending, None)
@@ -92,11 +92,11 @@ class Block:
         for pending in every:
             structure.excuse(pending)
 
-    def _failed(self, error: BaseException) -> list[Pending]:
+    def _failed(self, error: BaseException) -> list[Promise]:
         """The calls that failed with *error*."""
         return [each for each in self._marks if any(_is(f, error) for f in _failures(each))]
 
-    def _take_back(self, lost: list[Pending], error: BaseException) -> None:
+    def _take_back(self, lost: list[Promise], error: BaseException) -> None:
         """Put the prompts back to where they were before the first of *lost* was issued.
 
         For a call that overlaps with later statements, and has not failed with *error*, only what
@@ -117,7 +117,7 @@ class Limit(Block):
 
     __slots__ = ()
 
-    def note(self, pending: Pending, issuer: Frame) -> None:
+    def note(self, pending: Promise, issuer: Frame) -> None:
         """Note *pending* if it was issued inside, not by another thread or task of the frame."""
         if threading.get_ident() == self._thread and _task_here() is self._task:
             super().note(pending, issuer)
@@ -144,14 +144,14 @@ class Region(Block):
     def __init__(self, catches: bool) -> None:
         super().__init__(FRAME.get())
         self._catches = catches or (self._frame is not None and _caught(self._frame))
-        self._started: list[Pending] = []
+        self._started: list[Promise] = []
 
     @property
     def catches(self) -> bool:
         """True if an exception may leave it to a handler in the same activation."""
         return self._catches
 
-    def note(self, pending: Pending, issuer: Frame) -> None:
+    def note(self, pending: Promise, issuer: Frame) -> None:
         super().note(pending, issuer)
         if self._catches and not _beside(pending) and self._in_my_task():
             self.due[pending] = None
@@ -184,7 +184,7 @@ class Region(Block):
                     await arrive(each)
             self._answered(pending)
 
-    def _answered(self, pending: Pending) -> None:
+    def _answered(self, pending: Promise) -> None:
         failed = next((each for each in _failures(pending) if each.unseen()), None)
         if failed is not None and not pending.overlaps:
             raise failed.seen()
@@ -242,7 +242,7 @@ class Region(Block):
         self._shut()
         self._frame.adopt(self._started)
 
-    def _awaited(self, error: BaseException | None) -> list[Pending]:
+    def _awaited(self, error: BaseException | None) -> list[Promise]:
         """The calls to wait for at the end: all, or after a failed call those before it."""
         if error is None:
             return list(self._marks)
@@ -290,7 +290,7 @@ def _marks(frame: Frame, issuer: Frame) -> Iterator[tuple[Prompt, PromptNode | N
 
 
 def _before(
-    pending: Pending, tip: PromptNode | None, first: PromptNode | None
+    pending: Promise, tip: PromptNode | None, first: PromptNode | None
 ) -> PromptNode | None:
     """The end of the prompt *tip* before *pending* was said, which was after *first*."""
     for node in tip.since(first) if tip is not None else ():
@@ -306,7 +306,7 @@ def _caught(frame: Frame) -> bool:
     return isinstance(inner, Region) and inner.belongs_to(frame) and inner.catches
 
 
-def _beside(pending: Pending) -> bool:
+def _beside(pending: Promise) -> bool:
     """True if the program asked explicitly that this overlaps with the statements that follow."""
     return pending.overlaps and isinstance(pending, Task)
 
@@ -316,11 +316,11 @@ def _task_here() -> asyncio.Task[Any] | None:
     return asyncio.current_task(loop) if loop is not None else None
 
 
-def _is(failure: Pending, error: BaseException | None) -> bool:
+def _is(failure: Promise, error: BaseException | None) -> bool:
     return isinstance(failure.outcome, Error) and failure.outcome.error is error
 
 
-def _failures(pending: Pending) -> Iterator[Pending]:
+def _failures(pending: Promise) -> Iterator[Promise]:
     """The failures in *pending* in program order: its children come before its own end."""
     for child in pending.children or ():
         yield from _failures(child)

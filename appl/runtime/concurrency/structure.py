@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from appl.runtime.concurrency.fiber import arrive, wait
-from appl.runtime.concurrency.pending import Pending
+from appl.runtime.concurrency.promise import Promise
 
 
-def join(started: list[Pending]) -> Pending | None:
+def join(started: list[Promise]) -> Promise | None:
     """Wait for all of *started* and their children; the first failure that nobody looked at."""
-    failed: Pending | None = None
+    failed: Promise | None = None
     for pending in unfolded(started):
         # One after the other, though they run side by side: the last one to end decides how long
         # this takes, and the order in which failures are found is that of the program.
@@ -23,9 +23,9 @@ def join(started: list[Pending]) -> Pending | None:
     return failed
 
 
-async def ajoin(started: list[Pending]) -> Pending | None:
+async def ajoin(started: list[Promise]) -> Promise | None:
     """:func:`join` in a coroutine."""
-    failed: Pending | None = None
+    failed: Promise | None = None
     for pending in unfolded(started):
         await arrive(pending)
         if failed is None and pending.unseen():
@@ -33,7 +33,7 @@ async def ajoin(started: list[Pending]) -> Pending | None:
     return failed
 
 
-def unfolded(started: list[Pending]) -> Iterator[Pending]:
+def unfolded(started: list[Promise]) -> Iterator[Promise]:
     """Each pending in program order; its children are asked for when it is done."""
     stack = [iter(started)]
     while stack:
@@ -47,13 +47,13 @@ def unfolded(started: list[Pending]) -> Iterator[Pending]:
             stack.append(iter(pending.children))
 
 
-def excuse(pending: Pending) -> None:
+def excuse(pending: Promise) -> None:
     """Note that nobody has to look at *pending* any more, nor at its children."""
     for each in unfolded([pending]):
         each.looked = True
 
 
-def cancel_all(started: list[Pending]) -> None:
+def cancel_all(started: list[Promise]) -> None:
     """Cancel the calls that are not done; nobody has to look at any of them."""
     for pending in unfolded(started):
         pending.looked = True

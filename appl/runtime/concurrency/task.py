@@ -17,7 +17,7 @@ from typing import Any, ClassVar, cast
 from appl import threads
 from appl.errors import CallCancelled
 from appl.runtime.concurrency.fiber import Fiber, Hub, Strand, hub_here, run_on, strand_here
-from appl.runtime.concurrency.pending import Error, Outcome, Pending, Stop, Value, explained
+from appl.runtime.concurrency.promise import Error, Outcome, Promise, Stop, Value, explained
 from appl.runtime.concurrency.structure import cancel_all, excuse
 from appl.runtime.event import Observed
 from appl.runtime.frame import FRAME, Frame, owed
@@ -34,7 +34,7 @@ class _Exit(Exception):
         self.stop = stop
 
 
-class Task(Pending):
+class Task(Promise):
     """A function that was started; its outcome is what it returns.
 
     ``of_program`` says that the program started it, not a model that calls a tool.
@@ -209,7 +209,7 @@ class Task(Pending):
         self.children = self.children or owed(started)
         self.settle(Error(CallCancelled(what)))
 
-    def unfinished(self) -> list[Pending]:
+    def unfinished(self) -> list[Promise]:
         """The unfinished calls that it has started, in every activation that it is in."""
         context = self.strand.context if isinstance(self.strand, Fiber) else None
         frame = context.get(FRAME) if context is not None else None
@@ -239,7 +239,7 @@ class Task(Pending):
         self.conclude(Error(CallCancelled(f"{self.address} was interrupted")))
         self.deliver()  # once more: the Ctrl-C may have come between the outcome and its delivery
 
-    def blockers(self) -> Iterable[Pending]:
+    def blockers(self) -> Iterable[Promise]:
         last = self.last()
         if last is not self:
             return (last,)

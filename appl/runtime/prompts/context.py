@@ -9,7 +9,7 @@ from appl.errors import RunError
 from appl.prompt import USER, Lazy, Messages, Prompt, PromptNode, moved
 from appl.prompt.notebook import Bundle, dialogue
 from appl.runtime.concurrency.fiber import wait
-from appl.runtime.concurrency.pending import Error, Pending
+from appl.runtime.concurrency.promise import Error, Promise
 from appl.runtime.frame import FRAME, Frame, Scribe
 from appl.runtime.prompts.conversation import Conversation
 
@@ -26,7 +26,7 @@ def wait_for(node: PromptNode | None) -> None:
     """Wait for all parts of a prompt; raises the failure of the earliest."""
     if node is None:
         return
-    failed: Pending | None = None
+    failed: Promise | None = None
     for lazy in node.unread():
         source = _settled(lazy)
         if isinstance(source.outcome, Error):
@@ -35,10 +35,10 @@ def wait_for(node: PromptNode | None) -> None:
         raise failed.seen()
 
 
-def _settled(lazy: Lazy) -> Pending:
+def _settled(lazy: Lazy) -> Promise:
     while True:
         source = lazy.prompt_source()
-        assert isinstance(source, Pending)
+        assert isinstance(source, Promise)
         wait(source)
         if lazy.prompt_ready():
             return source.last()
@@ -116,7 +116,7 @@ def shown(tip: PromptNode | None) -> Bundle:
 
 def _answered(lazy: Lazy) -> bool:
     source = lazy.prompt_source()
-    failed = isinstance(source, Pending) and isinstance(source.last().outcome, Error)
+    failed = isinstance(source, Promise) and isinstance(source.last().outcome, Error)
     return lazy.prompt_ready() and not failed
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 from appl.errors import InvalidOption
 from appl.prompt import Message, Messages, Prompt, PromptNode
 from appl.runtime.concurrency.future import Generation, finished
-from appl.runtime.concurrency.pending import Proxy
+from appl.runtime.concurrency.promise import Proxy
 from appl.runtime.frame import Scribe
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.conversation import Conversation

@@ -12,11 +12,11 @@ from appl.runtime.answers.call import on_finish
 from appl.runtime.concurrency.fiber import hub_here
 from appl.runtime.concurrency.future import Generation
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.pending import Error, Outcome, Pending, Proxy, Value
+from appl.runtime.concurrency.promise import Error, Outcome, Promise, Proxy, Value
 from appl.runtime.resolve import taking_futures
 
 
-class _Joined(Pending):
+class _Joined(Promise):
     """The text of *parts*, one after the other; the earliest failure of one is its own."""
 
     __slots__ = ("_parts",)
@@ -29,18 +29,18 @@ class _Joined(Pending):
         else:
             io_thread().send(self._follow)
 
-    def _missing(self) -> Pending | None:
+    def _missing(self) -> Promise | None:
         lasts = (part._pending.last() for part in self._parts if isinstance(part, Proxy))
         return next((last for last in lasts if not last.done), None)
 
-    def _follow(self, _: Pending | None = None) -> None:
+    def _follow(self, _: Promise | None = None) -> None:
         """On the I/O loop: wait for the parts, one after the other."""
         while (missing := self._missing()) is not None:
             if on_finish(missing, self._go_on):
                 return
         self.finish(self._together())
 
-    def _go_on(self, _: Pending) -> None:
+    def _go_on(self, _: Promise) -> None:
         io_thread().soon(self._follow)  # after the part itself was handed to the program
 
     def _together(self) -> Outcome:
@@ -55,7 +55,7 @@ class _Joined(Pending):
                 texts.append(part)
         return Value("".join(texts))
 
-    def blockers(self) -> Iterable[Pending]:
+    def blockers(self) -> Iterable[Promise]:
         return [p._pending for p in self._parts if isinstance(p, Proxy) and not p._pending.done]
 
     def answered_by(self) -> tuple[str, ...]:

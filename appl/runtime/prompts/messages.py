@@ -17,7 +17,7 @@ from appl.prompt import (
     parts_of,
 )
 from appl.runtime.concurrency.future import finished
-from appl.runtime.concurrency.pending import Proxy
+from appl.runtime.concurrency.promise import Proxy
 
 
 def settled(value: Message | Mapping[str, Any]) -> Message:

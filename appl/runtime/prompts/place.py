@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import cast
 
 from appl.prompt import VOICES, Lazy, PromptNode, PromptSlot, Voice
-from appl.runtime.concurrency.pending import Error, Pending, Value
+from appl.runtime.concurrency.promise import Error, Promise, Value
 
 
 class Kept(PromptSlot):
@@ -18,7 +18,7 @@ class Kept(PromptSlot):
     __slots__ = ("_made", "_nodes", "_pending")
 
     def __init__(
-        self, pending: Pending, nodes: Callable[[Pending], list[PromptNode]], voice: Voice
+        self, pending: Promise, nodes: Callable[[Promise], list[PromptNode]], voice: Voice
     ) -> None:
         super().__init__(voice)
         self._pending, self._nodes = pending, nodes
@@ -44,19 +44,19 @@ class Kept(PromptSlot):
     def prompt_text(self) -> str:
         return "".join(node.text() for node in self.prompt_nodes())
 
-    def prompt_source(self) -> Pending:
+    def prompt_source(self) -> Promise:
         if not self._pending.done:
             return self._pending
         part = self._waiting()
-        return cast(Pending, part.prompt_source()) if part is not None else self._pending
+        return cast(Promise, part.prompt_source()) if part is not None else self._pending
 
 
 def what_it_returned(
     make: Callable[[object], list[PromptNode]],
-) -> Callable[[Pending], list[PromptNode]]:
+) -> Callable[[Promise], list[PromptNode]]:
     """A function that gives the nodes of a value; for a failure, a part that fails the prompt."""
 
-    def nodes(pending: Pending) -> list[PromptNode]:
+    def nodes(pending: Promise) -> list[PromptNode]:
         outcome = pending.outcome
         if isinstance(outcome, Error):
             return [PromptNode(None, VOICES["user"], pending)]

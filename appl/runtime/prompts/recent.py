@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from appl.prompt import Message, Messages
-from appl.runtime.concurrency.pending import GLANCE
+from appl.runtime.concurrency.promise import GLANCE
 
 _LISTS = 16
 

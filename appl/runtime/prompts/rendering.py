@@ -13,7 +13,7 @@ from typing import Any
 from appl.prompt import Filled, Formatted, Lazy, Message, Prompt, PromptNode, PromptSlot
 from appl.prompt.chain import moved
 from appl.runtime.answers.call import Call
-from appl.runtime.concurrency.pending import Pending
+from appl.runtime.concurrency.promise import Promise
 
 _LONGEST = 160
 
@@ -205,9 +205,9 @@ def _hole(lazy: Lazy) -> Lazy:
     return _Hole(f"‹{_source(lazy).address}{form}›")
 
 
-def _source(lazy: Lazy) -> Pending:
+def _source(lazy: Lazy) -> Promise:
     source = lazy.prompt_source()
-    assert isinstance(source, Pending)
+    assert isinstance(source, Promise)
     return source
 
 

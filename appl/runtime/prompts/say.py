@@ -29,7 +29,7 @@ from appl.prompt.media import is_picture
 from appl.runtime.answers.stream import TextStream, Thoughts
 from appl.runtime.answers.text import Text
 from appl.runtime.concurrency.future import Future, Generation, returned
-from appl.runtime.concurrency.pending import Pending, Proxy
+from appl.runtime.concurrency.promise import Promise, Proxy
 from appl.runtime.frame import Scribe
 from appl.runtime.prompts.context import PromptRecords
 from appl.runtime.prompts.conversation import Conversation
@@ -147,7 +147,7 @@ _PASSIVE = (
 
 _SAYABLE = (
     str, list, tuple, GeneratorType, Message, Image, Audio, PromptRecords, Conversation,
-    Generation, Pending,
+    Generation, Promise,
 )  # fmt: skip
 
 
@@ -235,6 +235,6 @@ def _append(frame: Scribe, items: list[PromptNode], site: Origin) -> None:
     for item in items:
         if item.lazy is not None:
             source = item.lazy.prompt_source()
-            if isinstance(source, Pending):
+            if isinstance(source, Promise):
                 source.keep(frame.address)
     frame.prompt.extend(items, site)

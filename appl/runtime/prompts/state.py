@@ -15,7 +15,7 @@ from typing import Any
 from appl.errors import DeadlockError
 from appl.prompt import Prompt
 from appl.runtime.concurrency.fiber import Strand, arrive, strand_here, wait
-from appl.runtime.concurrency.pending import Pending, Value
+from appl.runtime.concurrency.promise import Promise, Value
 from appl.runtime.frame import Frame
 
 _LOCK = threading.Lock()
@@ -25,7 +25,7 @@ _OURS = 2  # the references that a sweep itself sees: the table's, and getrefcou
 Place = tuple[int, int]
 
 
-class Turn(Pending):
+class Turn(Promise):
     """One activation's turn with a state."""
 
     __slots__ = ("before", "frame", "strand")
@@ -35,7 +35,7 @@ class Turn(Pending):
         self.frame, self.before = frame, before
         self.strand: Strand | None = None
 
-    def blockers(self) -> Iterable[Pending]:
+    def blockers(self) -> Iterable[Promise]:
         waits = self.strand.waits if self.strand is not None else None
         return (waits,) if waits is not None else ()
 

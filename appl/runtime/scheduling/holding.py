@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     from appl.prompt import Messages
     from appl.runtime.answers.stream import Feed
-    from appl.runtime.concurrency.pending import Outcome, Pending
+    from appl.runtime.concurrency.promise import Outcome, Promise
 
 Stage = Literal["record", "prompt", "queue", "worker"]
 Why = Literal[
@@ -67,7 +67,7 @@ class Unfinished(Endable, Protocol):
     def outcome(self) -> Outcome | None:
         """The outcome, once it has ended."""
 
-    def blockers(self) -> Iterable[Pending]:
+    def blockers(self) -> Iterable[Promise]:
         """The calls that its prompt waits for."""
 
 

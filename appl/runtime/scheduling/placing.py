@@ -24,7 +24,7 @@ from appl.price import price_for
 from appl.prompt import Message, Messages
 from appl.runtime.answers.call import Call, on_finish
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.pending import Outcome, Pending
+from appl.runtime.concurrency.promise import Outcome, Promise
 from appl.runtime.event import AttemptFailed
 from appl.runtime.scheduling.accounts import Account
 from appl.runtime.scheduling.attempts import Attempts
@@ -122,7 +122,7 @@ class Leg(Call):
     def __init__(self, main: Call, placing: Placing, spots: tuple[Spot, ...]) -> None:
         for name in Call.__slots__:
             setattr(self, name, getattr(main, name))
-        Pending.__init__(self, main.address, None)
+        Promise.__init__(self, main.address, None)
         self.main, self.placing, self.spot, self.others = main, placing, spots[0], spots[1:]
         self.spent = self.took = 0.0
         self.attempts = 0
@@ -133,7 +133,7 @@ class Leg(Call):
         # and the scheduler drops it. Subscribed last: this may be called at once.
         main.subscribe(self._over)
 
-    def _over(self, main: Pending) -> None:
+    def _over(self, main: Promise) -> None:
         if self.outcome is None:
             self.finish(cast(Outcome, main.outcome))
 
@@ -225,7 +225,7 @@ class Placing:
             foreseen.take_back(call)
         self.send(leg)
 
-    def _goes_nowhere(self, ended: Pending) -> None:
+    def _goes_nowhere(self, ended: Promise) -> None:
         """Take back the forecast of a call that has ended, perhaps before it was ready."""
         foreseen = self._foreseen.pop(cast(Call, ended), None)
         if foreseen is not None:

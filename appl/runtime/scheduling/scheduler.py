@@ -17,7 +17,7 @@ from appl.backend import PrefixCaching, Response
 from appl.errors import CallCancelled
 from appl.runtime.answers.call import Call, on_finish
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.pending import Error, Pending
+from appl.runtime.concurrency.promise import Error, Promise
 from appl.runtime.scheduling.accounts import Account
 from appl.runtime.scheduling.attempts import Attempts
 from appl.runtime.scheduling.holding import Holding, Load, Why
@@ -69,7 +69,7 @@ class Scheduler:
         self._foreseen.add(call)
         on_finish(call, self._goes_nowhere)
 
-    def _goes_nowhere(self, ended: Pending) -> None:
+    def _goes_nowhere(self, ended: Promise) -> None:
         """Take back the forecast of a call that has ended, perhaps before it was ready."""
         call = cast(Call, ended)
         if call in self._foreseen:
@@ -262,7 +262,7 @@ def when_prepared(call: Call, go: Callable[[Call], None], waiting: set[Call]) ->
     lazy = None if call.node is None else call.node.first_waiting()
     while lazy is not None:
         source = lazy.prompt_source()
-        assert isinstance(source, Pending)
+        assert isinstance(source, Promise)
         if on_finish(source, lambda _: _look_again(call, go, waiting)):
             waiting.add(call)
             return
@@ -296,7 +296,7 @@ def _failed_part(call: Call, error: BaseException) -> Error | None:
     """The outcome of the part that made the prompt fail."""
     for lazy in call.node.holes() if call.node is not None else ():
         source = lazy.prompt_source()
-        assert isinstance(source, Pending)
+        assert isinstance(source, Promise)
         if isinstance(source.outcome, Error) and source.outcome.error is error:
             return source.outcome
     return None

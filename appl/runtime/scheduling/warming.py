@@ -18,7 +18,7 @@ from typing import Any
 from appl.backend import PrefixCaching
 from appl.runtime.answers.call import Call
 from appl.runtime.concurrency.loop_thread import io_thread
-from appl.runtime.concurrency.pending import Value
+from appl.runtime.concurrency.promise import Value
 from appl.runtime.scheduling.foresight import Age, Foresight
 from appl.runtime.scheduling.holding import Why
 from appl.runtime.scheduling.order import Order, program_of

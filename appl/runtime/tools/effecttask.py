@@ -19,7 +19,7 @@ from appl.errors import CallCancelled, DeadlockError, RunClosed, TraceError
 from appl.prompt import Message
 from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.fiber import Fiber, Hub
-from appl.runtime.concurrency.pending import Error, Outcome, Pending, Stop, Value
+from appl.runtime.concurrency.promise import Error, Outcome, Promise, Stop, Value
 from appl.runtime.concurrency.task import Task, at_home, context_for, void
 from appl.runtime.event import Delivered, ToolEnded, ToolStarted
 from appl.runtime.frame import Frame
@@ -41,7 +41,7 @@ class EffectTask(Task):
         self._active = False
         self._held = False
         self._inner: Callable[[], None] | None = None
-        self._rest: Pending | None = None
+        self._rest: Promise | None = None
 
     # -- what subclasses say
 

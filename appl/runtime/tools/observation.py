@@ -16,7 +16,7 @@ from appl.prompt import Message
 from appl.runtime.concurrency.fiber import Hub, strand_here
 from appl.runtime.concurrency.future import result_of
 from appl.runtime.concurrency.parallel import beside, name_of
-from appl.runtime.concurrency.pending import Error, Outcome, Value
+from appl.runtime.concurrency.promise import Error, Outcome, Value
 from appl.runtime.frame import Frame
 from appl.runtime.resolve import resolve
 from appl.runtime.run import here

@@ -21,7 +21,7 @@ from appl.runtime.concurrency import structure
 from appl.runtime.concurrency.fiber import Hub, in_coroutine, strand_here
 from appl.runtime.concurrency.future import Generation, TypedGeneration, finished, text_of
 from appl.runtime.concurrency.parallel import scope_beside
-from appl.runtime.concurrency.pending import Outcome, Pending, Typed, Value
+from appl.runtime.concurrency.promise import Outcome, Promise, Typed, Value
 from appl.runtime.concurrency.task import Task, context_for
 from appl.runtime.frame import Frame
 from appl.runtime.prompts.explicit import Said, said_to
@@ -233,7 +233,7 @@ class ToolLoop(Task):
         return Kept(self, _conversation, voice)
 
 
-def _conversation(pending: Pending) -> list[PromptNode]:
+def _conversation(pending: Promise) -> list[PromptNode]:
     """The conversation of a finished loop: calls, results, and the answer."""
     assert isinstance(pending, ToolLoop)
     tip = pending.frame.tip()

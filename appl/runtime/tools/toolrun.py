@@ -23,7 +23,7 @@ from appl.runtime.concurrency.clock import Alarm
 from appl.runtime.concurrency.fiber import Hub, run_on, strand_here
 from appl.runtime.concurrency.future import awaited, result_of
 from appl.runtime.concurrency.parallel import beside, is_async
-from appl.runtime.concurrency.pending import Error, Outcome, Pending, Value
+from appl.runtime.concurrency.promise import Error, Outcome, Promise, Value
 from appl.runtime.concurrency.task import context_for, void
 from appl.runtime.event import Observed
 from appl.runtime.frame import Frame
@@ -284,7 +284,7 @@ class ToolRun(EffectTask):
         text = f"{self._called} did not finish within {self.timeout} s"
         with ENDING:
             if self._active and self.can_stop():
-                self._rest = Pending(self.address, self.home)
+                self._rest = Promise(self.address, self.home)
                 self.children = [self._rest]
         self.conclude(Value(self._message(text, True)))
         self.abandon()

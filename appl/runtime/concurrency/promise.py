@@ -1,4 +1,4 @@
-"""Pending outcomes: each is set once, and then delivered to the hub of the program that waits.
+"""Promises: each has an outcome that is set once, and delivered to the hub of the one who waits.
 
 Invariant: ``outcome`` changes from ``None`` to its final value once, under one lock, before any
 subscriber is called. ``delivered`` and ``waiters`` belong to the thread of the home hub.
@@ -93,7 +93,7 @@ class Deliverable(Protocol):
 class Waiter(Protocol):
     """A program that is parked until something is delivered."""
 
-    def wake(self, pending: Pending) -> None:
+    def wake(self, pending: Promise) -> None:
         """Go on, if it is still *pending* that is waited for; called on the waiter's own thread."""
 
 
@@ -101,7 +101,7 @@ class Proxy:
     """A stand-in for a value that a program holds: a future refers to what it waits for."""
 
     __slots__ = ("__weakref__", "_pending")
-    _pending: Pending
+    _pending: Promise
 
 
 class _Glance(threading.local):
@@ -113,7 +113,7 @@ class _Glance(threading.local):
 GLANCE = _Glance()
 
 
-class Pending:
+class Promise:
     """A call or function that will have an outcome; as a part of a prompt it is lazy text.
 
     ``looked`` is true when nobody has to look at a failure any more. ``children`` are calls that
@@ -149,10 +149,10 @@ class Pending:
         self.holder: str | None = None
         self.proxy: weakref.ref[Proxy] | None = None
         self.waiters: list[Waiter] | None = None
-        self.subscribers: list[Callable[[Pending], None]] | None = None
-        self.children: list[Pending] | None = None
+        self.subscribers: list[Callable[[Promise], None]] | None = None
+        self.children: list[Promise] | None = None
 
-    def subscribe(self, callback: Callable[[Pending], None]) -> bool:
+    def subscribe(self, callback: Callable[[Promise], None]) -> bool:
         """Have *callback* called on the finishing thread; false when it is finished already."""
         # Under the lock of ``settle``: a callback is either in the list that is called there, or
         # this returns false. It is never lost and never called twice.
@@ -229,14 +229,14 @@ class Pending:
         self.outcome.looked = True
         return self.outcome.raised()
 
-    def last(self) -> Pending:
+    def last(self) -> Promise:
         """The last of a chain: a function may have returned the future of another call."""
         pending = self
         while isinstance(pending.outcome, Value) and isinstance(pending.outcome.value, Proxy):
             pending = pending.outcome.value._pending
         return pending
 
-    def blockers(self) -> Iterable[Pending]:
+    def blockers(self) -> Iterable[Promise]:
         """Others that certainly have to be done before this one; for finding deadlocks."""
         return ()
 
@@ -285,7 +285,7 @@ class Pending:
         value = outcome.said if isinstance(outcome, Value) else None
         return value.message if isinstance(value, Text) and value.tool_calls else None
 
-    def prompt_source(self) -> Pending:
+    def prompt_source(self) -> Promise:
         return self.last()
 
     def prompt_origin(self) -> str | None:
