@@ -50,7 +50,7 @@ class _Call(SimpleNamespace):
 async def added(policy: Policy) -> float:
     """Microseconds of CPU above the bare backend."""
     backend = Instant()
-    run = SimpleNamespace(watched=False, quiet=None, closed=False)
+    run = SimpleNamespace(watched=False, idle_detection=None, closed=False)
     request = Request("/f.0/gen.0", 0, "m", None, Sampling(max_tokens=10))
     call: Any = _Call(
         request=request, emit=None, timeout=None, run=run, account=None, address=request.address,

@@ -27,7 +27,7 @@ class All(Held):
 
     most = 0
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def on_idle(self, final: bool = True) -> bool:
         """Release all."""
         self.most = max(self.most, len(self.waiting))
         self.release()

@@ -230,7 +230,8 @@ class Rehearsal(Run):
 
     def end_all(self, final: bool) -> bool:
         """On the I/O loop: tell all programs, which wait, that there is no answer."""
-        waits_for_time = not final and self.quiet is not None and not self.quiet.timers
+        detection = self.idle_detection
+        waits_for_time = not final and detection is not None and not detection.timers
         if waits_for_time or self._over:
             return False
         self._over = True

@@ -27,9 +27,9 @@ from appl.runtime.answers.models import Model, Models
 from appl.runtime.answers.samples import Caches, Samples
 from appl.runtime.concurrency import left, structure
 from appl.runtime.concurrency.fiber import Stack, hub_here, strand_here, watchdog
+from appl.runtime.concurrency.idle_detection import idle_detection_for
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.concurrency.promise import Promise
-from appl.runtime.concurrency.quiet import quiet_for
 from appl.runtime.concurrency.scopes import Scopes, task_here
 from appl.runtime.concurrency.serial import SerialWaits
 from appl.runtime.concurrency.tasks import TaskScopes
@@ -160,8 +160,8 @@ class Run:
         watchdog.runs.add(self)
         self.world.opens(self)
         if isinstance(backend, Stepping):
-            self.steps.append(backend.on_quiet)
-        self.quiet = quiet_for(self)
+            self.steps.append(backend.on_idle)
+        self.idle_detection = idle_detection_for(self)
         if isinstance(backend, Shared):
             backend.watched_by(self)
 
@@ -313,14 +313,14 @@ class Run:
         """Begin no attempt from now on; what is on its way goes on."""
         if not self.scheduler.paused:
             self.scheduler.pause()
-            if self.quiet is not None:  # somebody may move what stands still now
-                self.quiet.timers += 1
+            if self.idle_detection is not None:  # somebody may move what stands still now
+                self.idle_detection.timers += 1
 
     def resume(self) -> None:
         """Begin attempts again."""
         if self.scheduler.paused:
-            if self.quiet is not None:
-                self.quiet.timers -= 1
+            if self.idle_detection is not None:
+                self.idle_detection.timers -= 1
             self.scheduler.resume()
             self.look_soon()
 
@@ -369,22 +369,23 @@ class Run:
 
     def look_soon(self) -> None:
         """Look whether all programs wait: something is held, or goes to the backend."""
-        if self.quiet is not None:
-            self.quiet.soon()
+        if self.idle_detection is not None:
+            self.idle_detection.soon()
 
     @property
     def rests(self) -> bool:
         """True if no program can go on."""
-        return self.over or (self.quiet is not None and self.quiet.rests)
+        return self.over or (self.idle_detection is not None and self.idle_detection.rests)
 
     def moved(self) -> None:
         """Give programs that may still move their time again."""
-        if self.quiet is not None:
-            self.quiet.moved()
+        if self.idle_detection is not None:
+            self.idle_detection.moved()
 
-    def in_vain(self, final: bool, patience_s: float) -> bool:
+    def nobody_can_proceed(self, final: bool, patience_s: float) -> bool:
         """True if nobody will move by himself, as far as can be known; if not, look again soon."""
-        return self.quiet is None or self.quiet.in_vain(final, patience_s)
+        detection = self.idle_detection
+        return detection is None or detection.nobody_can_proceed(final, patience_s)
 
     def idle_for(self, seconds: float) -> bool:
         """Whether nothing has happened for *seconds*; else one looks again soon."""
@@ -473,8 +474,8 @@ class Run:
             if error is not None:
                 structure.cancel_all(self.started())
             self._drop_as_recorded()
-            if self.quiet is not None:
-                self.quiet.joins(hub_here())
+            if self.idle_detection is not None:
+                self.idle_detection.joins(hub_here())
             for awaited in self._last_started():
                 with left.watched(awaited):
                     failure = structure.join(awaited)
@@ -574,8 +575,8 @@ class Run:
         self.over = True
         self.caches.close()
         self.scheduler.end()
-        if self.quiet is not None:
-            self.quiet.ends()
+        if self.idle_detection is not None:
+            self.idle_detection.ends()
         if self.watched:
             self.emit(RunEnded(_reason(error), error, time.monotonic_ns()))
         if self.on_over is not None:
@@ -675,8 +676,8 @@ def here(content: Callable[[], str], call: bool = True) -> Frame:
         frame = frame.run.scope(frame, content())
     elif call and type(frame) is ThreadFrame and frame.counts:
         frame.run.next_scope(frame, content())
-    if frame.run.quiet is not None:
-        frame.run.quiet.joins(strand_here().hub)
+    if frame.run.idle_detection is not None:
+        frame.run.idle_detection.joins(strand_here().hub)
     return frame
 
 

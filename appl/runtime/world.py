@@ -87,7 +87,7 @@ class Programs(Protocol):
     def moved(self) -> None:
         """Give programs that may still move their time again: something was asked for or told."""
 
-    def in_vain(self, final: bool, patience_s: float) -> bool:
+    def nobody_can_proceed(self, final: bool, patience_s: float) -> bool:
         """True if nobody will move by himself, as far as can be known; if not, look again soon."""
 
     def idle_for(self, seconds: float) -> bool:
@@ -150,7 +150,7 @@ class World(Protocol):
 class Stepping(Protocol):
     """A backend that answers one call after the other, each time all programs wait."""
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def on_idle(self, final: bool = True) -> bool:
         """Release something; false when nothing waits for it."""
 
 

@@ -305,7 +305,7 @@ class Seeded(Held):
         super().__init__(answer, **{"name": "seeded", **profile})
         self._random = random.Random(seed)
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def on_idle(self, final: bool = True) -> bool:
         """Release one answer; false if none waits."""
         waiting = sorted(a for a, gate in self.waiting.items() if not gate.done())
         if not waiting:
@@ -356,7 +356,7 @@ class Late(Fake):
         await self.clock.sleep(seconds)
         return self.end(request, answer)
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def on_idle(self, final: bool = True) -> bool:
         """Move the clock; false if nothing waits for it."""
         return self.clock.advance()
 

@@ -97,7 +97,7 @@ class RadixServer:
         """Add *programs*, those of one more run."""
         self._runs.append(programs)
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def on_idle(self, final: bool = True) -> bool:
         """Move the clock; false if nothing waits for it, or another run goes on."""
         rest = not final or all(run.rests for run in self._runs)
         if rest and self.clock.advance():

@@ -106,7 +106,7 @@ class Shuffled(Hurried):
         finally:
             del self.held[name]
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def on_idle(self, final: bool = True) -> bool:
         waiting = sorted(name for name, gate in self.held.items() if not gate.done())
         if waiting:
             self.held[self.random.choice(waiting)].set_result(None)

@@ -281,7 +281,7 @@ def test_a_list_of_calls_in_plain_python_is_parallel():
     most = []
 
     class Together(Held):
-        def on_quiet(self, final=True):
+        def on_idle(self, final=True):
             most.append(len(self.waiting))
             self.release()
             return bool(most[-1])

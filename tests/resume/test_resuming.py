@@ -595,7 +595,7 @@ class Together(Held):
         super().__init__(_question)
         self._texts = texts
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def on_idle(self, final: bool = True) -> bool:
         places = {_question(each): each.address for each in self.requests}
         if not places.keys() >= set(self._texts):
             return False

@@ -23,7 +23,7 @@ def ask(word: str) -> str:
 class LastFirst(Held):
     """Answers all that wait, the last one first."""
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def on_idle(self, final: bool = True) -> bool:
         for address in sorted(self.waiting, reverse=True)[:1]:
             self.release(address)
             return True

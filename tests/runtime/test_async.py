@@ -126,7 +126,7 @@ async def test_conditions_and_operands_do_not_block_the_loop():
             await asyncio.sleep(0)
 
     class Slow(Held):
-        def on_quiet(self, final=True):
+        def on_idle(self, final=True):
             waits = bool(self.waiting)
             self.release()
             return waits

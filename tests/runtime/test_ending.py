@@ -29,7 +29,7 @@ MAIN = threading.main_thread().ident
 class Interrupting(Held):
     """Sends Ctrl-C when every program waits."""
 
-    def on_quiet(self, final=True):
+    def on_idle(self, final=True):
         if self.waiting and not getattr(self, "sent", False):
             self.sent = True
             signal.pthread_kill(MAIN, signal.SIGINT)

@@ -327,7 +327,7 @@ class InOrder(Held):
         super().__init__(lambda request: "x")
         self._order = order
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def on_idle(self, final: bool = True) -> bool:
         if not self._order:
             return False
         self.release(self._order.pop(0))

@@ -41,7 +41,7 @@ def test_parallel_functions_wait_side_by_side():
         return first + second
 
     class Together(Held):
-        def on_quiet(self, final=True):
+        def on_idle(self, final=True):
             most.append(sorted(self.waiting))
             self.release()
             return bool(most[-1])
@@ -58,7 +58,7 @@ def test_from_plain_python_parallel_functions_wait_side_by_side():
     most = []
 
     class Together(Held):
-        def on_quiet(self, final=True):
+        def on_idle(self, final=True):
             most.append(sorted(self.waiting))
             self.release()
             return bool(most[-1])
@@ -157,7 +157,7 @@ def test_a_failed_sibling_cancels_the_rest():
         return str(failing), str(slow)
 
     class Releasing(Held):
-        def on_quiet(self, final=True):
+        def on_idle(self, final=True):
             bad_ones = [a for a in self.waiting if "bad" in a]
             self.release(*bad_ones) if bad_ones else None
             return bool(bad_ones)
@@ -240,7 +240,7 @@ def test_a_thread_of_the_user_has_a_scope_named_by_its_content():
 
 def test_thousands_of_programs_wait_at_once():
     class All(Held):
-        def on_quiet(self, final=True):
+        def on_idle(self, final=True):
             count = len(self.waiting)
             self.most = max(getattr(self, "most", 0), count)
             self.release()
@@ -338,7 +338,7 @@ def test_map_keeps_as_many_running_as_it_may():
     most = []
 
     class Newest(Held):
-        def on_quiet(self, final=True):
+        def on_idle(self, final=True):
             waiting = sorted(self.waiting)
             most.append(len(waiting))
             self.release(*waiting[-1:])

@@ -134,7 +134,7 @@ def test_who_waits_for_a_cancelled_call_asks_himself():
     class Steps(Held):
         """Answers the call that is in no cache first, then what waits."""
 
-        def on_quiet(self, final: bool = True) -> bool:
+        def on_idle(self, final: bool = True) -> bool:
             last = [address for address in self.waiting if "gen" in address] or [*self.waiting]
             self.release(*last)
             return bool(last)

@@ -24,7 +24,7 @@ class Slow(Held):
         super().__init__(lambda request: f"answer {self.looks}")
         self.watchdog, self.looks = Watchdog(hubs), 0
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def on_idle(self, final: bool = True) -> bool:
         waits = bool(self.waiting)
         if waits:
             self.looks += 2

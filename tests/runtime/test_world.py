@@ -110,9 +110,9 @@ def test_a_backend_in_a_wrapper_is_replayed_resumed_and_rerun(tmp_path: Path, pr
 class Stepped(Wrapped):
     """A wrapper that also has the protocol of backends that answer when all programs wait."""
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def on_idle(self, final: bool = True) -> bool:
         assert isinstance(self._backend, Stepping)
-        return self._backend.on_quiet(final)
+        return self._backend.on_idle(final)
 
 
 class Released(Wrapped):

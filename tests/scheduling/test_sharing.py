@@ -189,8 +189,8 @@ class Still(RadixServer):
 
     moves = False
 
-    def on_quiet(self, final: bool = True) -> bool:
-        return self.moves and super().on_quiet(final)
+    def on_idle(self, final: bool = True) -> bool:
+        return self.moves and super().on_idle(final)
 
 
 def test_a_run_that_crashes_before_anything_had_room_leaves_nothing_either() -> None:

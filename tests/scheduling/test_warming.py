@@ -46,7 +46,7 @@ class Server(Fake):
         """One whose time is the server's, so that a program that is slow to ask is waited for."""
         return Policy(clock=self.clock, **changes)
 
-    def on_quiet(self, final: bool = True) -> bool:
+    def on_idle(self, final: bool = True) -> bool:
         return self.clock.advance()
 
     async def connect(self) -> None:

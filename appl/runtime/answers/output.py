@@ -124,16 +124,16 @@ class TypedAnswer(Series):
         return f"it was cut by {limit}, before its end"
 
     def _read_elsewhere(self, samples: list[Sample]) -> None:
-        """Read on a worker thread; meanwhile the run is not quiet."""
-        if self.run.quiet is not None:
-            self.run.quiet.starting += 1
+        """Read on a worker thread; meanwhile the run is not idle."""
+        if self.run.idle_detection is not None:
+            self.run.idle_detection.starting += 1
         reading = asyncio.get_running_loop().run_in_executor(None, self._read_all, samples)
         reading.add_done_callback(self._was_read)
 
     def _was_read(self, reading: asyncio.Future[list[_Read]]) -> None:
-        if self.run.quiet is not None:
-            self.run.quiet.starting -= 1
-            self.run.quiet.soon()
+        if self.run.idle_detection is not None:
+            self.run.idle_detection.starting -= 1
+            self.run.idle_detection.soon()
         self.attempt(lambda: self._take(reading.result()))
 
     # -- what follows from it

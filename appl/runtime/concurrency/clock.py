@@ -69,17 +69,17 @@ class TimedWait:
     def _arm(self, seconds: float, pending: Promise | None) -> None:
         if self._left:
             return
-        io, quiet = io_thread(), self._run.quiet
+        io, detection = io_thread(), self._run.idle_detection
 
         def ring() -> None:
-            if quiet is not None:
-                quiet.timers -= 1
+            if detection is not None:
+                detection.timers -= 1
             self.first.reached()
 
         # While a timer runs the run is not idle for good: it will move by itself. Counted before
         # the action is sent, so that nobody sees the run without both.
-        if quiet is not None:
-            quiet.timers += 1
+        if detection is not None:
+            detection.timers += 1
         io.send(lambda: void(io.loop.call_later(max(seconds, 0.0), ring)))
         if pending is not None and not pending.subscribe(self.first.reached):
             self.first.reached()
@@ -112,10 +112,10 @@ class Alarm:
     """Calls *ring* on the I/O loop in *seconds*, unless it is turned off before."""
 
     def __init__(self, run: Run, seconds: float, ring: Callable[[], None]) -> None:
-        self._quiet, self._ring = run.quiet, ring
+        self._detection, self._ring = run.idle_detection, ring
         self._handle: TimerHandle | None = None
-        if self._quiet is not None:
-            self._quiet.timers += 1
+        if self._detection is not None:
+            self._detection.timers += 1
         io = io_thread()
         io.send(lambda: setattr(self, "_handle", io.loop.call_later(max(seconds, 0.0), self._go)))
 
@@ -134,8 +134,8 @@ class Alarm:
         self._ring()
 
     def _over(self) -> None:
-        if self._handle is not None and self._quiet is not None:
-            self._quiet.timers -= 1
+        if self._handle is not None and self._detection is not None:
+            self._detection.timers -= 1
         self._handle = None
 
 

@@ -97,19 +97,19 @@ class Task(Promise):
     def run_in_thread(self, body: Callable[[], Any], context: Context) -> None:
         """Run on a worker thread."""
         self._begun = True
-        quiet = self.run.quiet
-        if quiet is not None:
+        detection = self.run.idle_detection
+        if detection is not None:
             # From here until the worker has a hub nobody could see that a program is about to run.
             # So it is counted, or all others might seem idle.
-            quiet.starting += 1
+            detection.starting += 1
         _workers.start(lambda: context.run(self._in_thread, body))
 
     def _in_thread(self, body: Callable[[], Any]) -> None:
         hub = hub_here()
-        quiet = self.run.quiet
-        if quiet is not None:
-            quiet.joins(hub)  # before the count goes down, so that there is no gap between the two
-            quiet.starting -= 1
+        detection = self.run.idle_detection
+        if detection is not None:
+            detection.joins(hub)  # before the count goes down, so that there is no gap in between
+            detection.starting -= 1
         hub.blocking = _workers.blocked
         self.strand = hub.strand()
         self.frame.thread = threading.get_ident()
@@ -123,9 +123,9 @@ class Task(Promise):
             self.home.post(self)
             self.home.ring()
         # After the post: whoever sees this hub at rest finds the outcome on its way.
-        if quiet is not None:
+        if detection is not None:
             hub.leaves()
-            quiet.soon()
+            detection.soon()
 
     def _unstopped(self, body: Callable[[], Any]) -> Any:
         """Call *body*; what would end the process ends the function alone, with an error."""

@@ -104,19 +104,19 @@ def dispatched(call: Call, attempt: int, waited: dict[str, int] | None = None) -
         run.emit(CallDispatched(call.address, attempt, time.monotonic_ns(), waited))
     # Some worlds hand something over only when all programs wait. Now that this call is with the
     # backend nothing more of it is on its way here, and all may be waiting.
-    if run.quiet is not None:
-        run.quiet.soon()
+    if run.idle_detection is not None:
+        run.idle_detection.soon()
 
 
 @contextmanager
 def _timed(call: Call) -> Iterator[None]:
     """A block in which *call* waits for a timer: its run will move by itself, and is not idle."""
-    quiet = call.run.quiet
-    if quiet is None:
+    detection = call.run.idle_detection
+    if detection is None:
         yield
         return
-    quiet.timers += 1
+    detection.timers += 1
     try:
         yield
     finally:
-        quiet.timers -= 1
+        detection.timers -= 1

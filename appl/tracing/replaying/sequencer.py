@@ -383,7 +383,7 @@ class Sequencer(Live):
 
     def still(self, final: bool) -> bool:
         """Whether nobody will move by himself, as far as can be known."""
-        return self.programs.in_vain(final, self.patience_s)
+        return self.programs.nobody_can_proceed(final, self.patience_s)
 
 
 def _no_pieces(count: int | None) -> None:

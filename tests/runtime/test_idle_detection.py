@@ -16,26 +16,26 @@ from appl import call, gen, ppl
 from appl import map as appl_map
 from appl.errors import TraceCorrupt
 from appl.runtime.concurrency.fiber import Hub
-from appl.runtime.concurrency.quiet import Quiet
+from appl.runtime.concurrency.idle_detection import IdleDetection
 from appl.runtime.run import Run
 from appl.testing import Fake, Seeded
 from appl.tracing import Recorder, Replayer, profile_data
 from appl.tracing.replaying.resumer import Resumer
 
 
-def watch() -> Quiet:
+def watch() -> IdleDetection:
     """The watch over a run of which nothing is on its way."""
     run: Any = SimpleNamespace(over=False, scheduler=SimpleNamespace(busy=False))
-    return Quiet(run, lambda final=True: False)
+    return IdleDetection(run, lambda final=True: False)
 
 
-def on_a_thread(quiet: Quiet, rests: bool) -> Hub:
-    """The hub of a thread that has joined *quiet*, and ended."""
+def on_a_thread(detection: IdleDetection, rests: bool) -> Hub:
+    """The hub of a thread that has joined *detection*, and ended."""
     made: list[Hub] = []
 
     def program() -> None:
         hub = Hub()
-        quiet.joins(hub)
+        detection.joins(hub)
         if rests:
             hub.leaves()
         made.append(hub)
@@ -47,10 +47,10 @@ def on_a_thread(quiet: Quiet, rests: bool) -> Hub:
 
 
 def test_a_thread_that_has_ended_keeps_nobody_from_resting() -> None:
-    quiet = watch()
+    detection = watch()
     for rests in (True, False):
-        on_a_thread(quiet, rests)
-        assert quiet.rests
+        on_a_thread(detection, rests)
+        assert detection.rests
 
 
 class Ending(Hub):
@@ -68,19 +68,19 @@ class Ending(Hub):
 
 
 def test_a_thread_may_end_between_two_looks() -> None:
-    quiet, ending = watch(), Ending()
-    quiet.joins(ending)
+    detection, ending = watch(), Ending()
+    detection.joins(ending)
     ending.leaves()
-    assert quiet.rests
+    assert detection.rests
 
 
 def test_whom_it_has_woken_before_does_not_rest_yet() -> None:
-    quiet, other = watch(), Hub()
+    detection, other = watch(), Hub()
     for hub in (Ending(other), other):
-        quiet.joins(hub)
+        detection.joins(hub)
         hub.leaves()
-    assert not quiet.rests
-    assert quiet.rests, "it has come to rest since"
+    assert not detection.rests
+    assert detection.rests, "it has come to rest since"
 
 
 # -- what a replay waits for
@@ -105,8 +105,8 @@ def replay(path: Path, program: Callable[[], Any]) -> tuple[Any, int]:
     with run:
         value = program()
     replayer.finish()
-    assert run.quiet is not None
-    return value, run.quiet.waits
+    assert run.idle_detection is not None
+    return value, run.idle_detection.waits
 
 
 def resume(path: Path, program: Callable[[], Any]) -> tuple[Any, int]:
@@ -115,8 +115,8 @@ def resume(path: Path, program: Callable[[], Any]) -> tuple[Any, int]:
     run = Run(live, instruments=[resumer], world=resumer)
     with run:
         value = program()
-    assert run.quiet is not None and not live.requests
-    return value, run.quiet.waits
+    assert run.idle_detection is not None and not live.requests
+    return value, run.idle_detection.waits
 
 
 @ppl

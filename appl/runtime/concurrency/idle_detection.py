@@ -26,7 +26,7 @@ _HOPS = 50
 _GLANCE = 0.03
 
 
-class Quiet:
+class IdleDetection:
     """Watches the hubs of one run.
 
     *idle* and *due* are those of ``World``. ``waits`` counts how often nothing happened for
@@ -88,7 +88,7 @@ class Quiet:
         """Give all others their time again: something was asked for, or handed over."""
         self._idleness.ends()
 
-    def in_vain(self, final: bool, patience_s: float) -> bool:
+    def nobody_can_proceed(self, final: bool, patience_s: float) -> bool:
         """True if nobody will move by himself, as far as can be known; if not, look again soon.
 
         *final* is what the world was told. What the run does not know of, a thread of the program's
@@ -132,18 +132,18 @@ class Quiet:
         if self._run.over:
             return
         if still:
-            self._quiet(
+            self._hand_over(
                 final=not self.timers and not any(h.has_timers() for h in tuple(self._hubs))
             )
         elif self._forced_at == self._moves:
             # Nothing has moved since the blocked threads were given up on. They might still go
             # on, so this is not final: the world may hand over, but not end the run yet.
-            self._quiet(final=False)
+            self._hand_over(final=False)
         elif self._stands_still():
             # The same threads are still blocked in the same waits. To wait ``GRACE`` seconds for
             # them again before every delivery would make a replay slow for nothing.
             self._spared += 1
-            self._quiet(final=False)
+            self._hand_over(final=False)
         else:
             self._look_later()
 
@@ -225,7 +225,7 @@ class Quiet:
     def _busy(self) -> list[threading.Thread]:
         return [hub.thread for hub in tuple(self._hubs) if not hub.rests()]
 
-    def _quiet(self, final: bool) -> None:
+    def _hand_over(self, final: bool) -> None:
         self._forced_at = -1  # what is handed over now moves somebody: all are waited for again
         try:
             released = self._idle(final)
@@ -237,8 +237,8 @@ class Quiet:
             self._again()
 
 
-def quiet_for(run: Run) -> Quiet | None:
+def idle_detection_for(run: Run) -> IdleDetection | None:
     """The idle detection of *run*; ``None`` if nothing is held back until all programs wait."""
     if not run.steps:
         return None
-    return Quiet(run, lambda final: any(step(final) for step in run.steps), run.world.due)
+    return IdleDetection(run, lambda final: any(step(final) for step in run.steps), run.world.due)
