@@ -389,7 +389,7 @@ class Run:
 
     def idle_for(self, seconds: float) -> bool:
         """Whether nothing has happened for *seconds*; else one looks again soon."""
-        return self.quiet is None or self.quiet.idle_for(seconds)
+        return self.idle_detection is None or self.quiet.idle_for(seconds)
 
     def recalled(self, call: Call, response: Response, requests: int) -> None:
         """Tell caches and budgets that *call* gets a recorded answer."""
