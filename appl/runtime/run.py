@@ -388,8 +388,8 @@ class Run:
         return detection is None or detection.nobody_can_proceed(final, patience_s)
 
     def idle_for(self, seconds: float) -> bool:
-        """Whether nothing has happened for *seconds*; else one looks again soon."""
-        return self.idle_detection is None or self.quiet.idle_for(seconds)
+        """True if nothing has happened for *seconds*; if not, look again soon."""
+        return self.idle_detection is None or self.idle_detection.idle_for(seconds)
 
     def recalled(self, call: Call, response: Response, requests: int) -> None:
         """Tell caches and budgets that *call* gets a recorded answer."""
