@@ -1,1 +1,1 @@
-"""What a trace is on disk: blocks, records, keys, and the file with its one writer."""
+"""The format of a trace on disk: blocks, records, keys, and the file with its one writer."""

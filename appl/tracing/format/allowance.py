@@ -1,8 +1,7 @@
-"""How much memory the reading of a file may take, and how long a document of it may be: counted as
-values are made, never measured.
+"""Limits on the memory for reading a file, and on a document's length: counted, never measured.
 
-Invariant: what is counted is at least what the values take, so that a file of a few bytes cannot
-make gigabytes of them.
+Invariant: the count is at least the memory that the values take, so that a file of a few bytes
+cannot become gigabytes of them.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def _zstd(payload: bytes, raw_length: int) -> bytes:
 
 @dataclass(slots=True)
 class Scan:
-    """Where a scan stands: good blocks so far, the offset after them, and what was cut behind.
+    """The position of a scan: the number of good blocks, the offset after them, the bytes cut off.
 
     ``last`` is the checksum of the last good one, ``allowance`` the memory that all may take.
     """
@@ -282,7 +282,7 @@ def _classify(file: BinaryIO, found: Scan, size: int, salvage: bool) -> None:
 
 
 def _resync(file: BinaryIO, found: Scan, size: int) -> str | None:
-    """What follows the bad block, in words; ``None`` when it is the torn end of the file.
+    """A description of the data after the bad block; ``None`` when it is the torn end of the file.
 
     A file is looked through in pieces. One that is too large to be looked through whole, or too
     full of what might be blocks, is damaged: to cut its end would lose what may be there.

@@ -29,7 +29,7 @@ def lengths(chunks: Iterable[Chunk]) -> list[Any]:
 
 
 def texts(chunks: Iterable[Chunk]) -> Texts:
-    """What *chunks* add up to."""
+    """The texts that *chunks* add up to."""
     found: dict[tuple[int, int], list[str]] = {}
     for chunk in chunks:
         found.setdefault((chunk.sample, KINDS.index(chunk.kind)), []).append(chunk.text)

@@ -1,7 +1,7 @@
-"""What recorded sampling parameters say.
+"""Reads recorded sampling parameters.
 
-Invariant: any text is taken for what it is, also one that is no JSON, or nested so deeply that it
-could not be written again: then ``UNREADABLE`` holds it.
+Invariant: any text is accepted, also one that is no JSON, or nested so deeply that it could not be
+written again: ``UNREADABLE`` then holds it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def parameters(sampling: str) -> dict[str, Any]:
 
 
 def max_tokens(sampling: str) -> int | None:
-    """How many tokens an answer may have, ``None`` where nobody limited it."""
+    """The limit on an answer's tokens, ``None`` where there is none."""
     found = _read(sampling).get("max_tokens")
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
@@ -44,5 +44,5 @@ def strings(sampling: str, name: str) -> tuple[str, ...]:
 
 
 def withheld(sampling: str) -> bool:
-    """Whether a parameter is not said that was given, as in a private trace."""
+    """True if a parameter is left out, as in a private trace."""
     return "redacted" in _read(sampling)

@@ -60,7 +60,7 @@ class Owner:
 
 
 def _after(data: bytes, first: bytes) -> Iterator[bytes]:
-    """What stands behind each *first*. An entry may be torn, so that those after it are shifted."""
+    """The bytes behind each *first*, at any offset: a torn entry shifts those after it."""
     at = data.find(first)
     while at >= 0:
         yield data[at + SIZE : at + 2 * SIZE]

@@ -14,7 +14,7 @@ SWITCH_SECONDS = 0.0005
 
 
 class Turns:
-    """How soon the threads of this process let each other go on.
+    """The interval after which the threads of this process let each other go on.
 
     No lock is held, as a process may fork at any time: two who ask in one moment find the same.
     """

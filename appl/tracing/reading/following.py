@@ -67,7 +67,7 @@ class Following:
 
     @property
     def blocks(self) -> int:
-        """How many blocks were read."""
+        """The number of blocks that were read."""
         return self._found.blocks
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""What a run was given besides answers: its program, its arguments, its settings.
+"""The inputs of a run besides answers: its program, its arguments, its settings.
 
-Invariant: what says where a run was recorded, or how, is no difference; only what can change what
-it does is.
+Invariant: only facts that can change what a run does count as differences, not the place or the way
+in which it was recorded.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class Head:
 
     @property
     def how(self) -> Literal["changed", "added", "removed"]:
-        """Which run has it."""
+        """The kind of difference: ``changed``, ``added`` or ``removed`` in the second run."""
         return "added" if self.a is None else "removed" if self.b is None else "changed"
 
     @property
     def decides(self) -> bool:
-        """Whether it may make the program do something else by itself."""
+        """True if it may make the program do something else by itself."""
         return self.kind == "program"
 
     def sets(self, name: str) -> bool:
-        """Whether it explains that the setting *name* of a call differs."""
+        """True if it explains that the setting *name* of a call differs."""
         own = self.name.removeprefix("setting ")
         if name == "model":
             return self.kind == "settings" and own.partition(".")[0] in (
@@ -51,7 +51,7 @@ class Head:
 
 
 def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Head]:
-    """What the headers *a* and *b* do not agree about: program first."""
+    """The differences between the headers *a* and *b*: program first."""
     a, b = jsonable(a), jsonable(b)
     yield from _heads("program", _programs(a), _programs(b))
     yield from _heads("program", _entry(a), _entry(b))

@@ -1,4 +1,4 @@
-"""What a notebook shows of a recorded run: its state, and a line for each call.
+"""The display of a recorded run in a notebook: its state, and a line for each call.
 
 Invariant: the text of a model is shortened and escaped.
 """

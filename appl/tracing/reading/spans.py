@@ -1,4 +1,4 @@
-"""Where the text of a recorded prompt comes from, as values.
+"""The origins of a recorded prompt's text, as values.
 
 Invariant: the spans of a message cover its text from the beginning to the end, or there are none.
 """

@@ -44,7 +44,7 @@ class ToolUse:
 
     @property
     def where(self) -> str:
-        """Where the tool's function is defined, as ``file:line``, or an empty string."""
+        """The place of the tool's function as ``file:line``, or an empty string."""
         return f"{self.file}:{self.line}" if self.file else ""
 
     def as_data(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class ToolUse:
         return ended
 
     def differs(self, name: str, arguments: str) -> str | None:
-        """What is not as it was recorded, in words."""
+        """The difference from the recorded call in words; ``None`` if there is none."""
         if name != self.name:
             return f"the tool {name!r} is called there, and {self.name!r} was"
         if arguments != self.arguments:
@@ -82,7 +82,7 @@ class ToolUse:
 
 
 def within(address: str, tools: Set[str]) -> bool:
-    """Whether *address* is that of something that one of *tools*, by address, has done."""
+    """True if *address* lies inside the call of one of *tools*, given by address."""
     while tools and address:
         address = address.rpartition("/")[0]
         if address in tools:

@@ -1,6 +1,6 @@
-"""Which recorded failures ended a run, and which ones its program lived with.
+"""Tells recorded failures that ended a run from those that its program handled.
 
-Invariant: only reads. A failure counts as handled when the program went on after it was told.
+Invariant: only reads. A failure counts as handled when the program went on after it got it.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Appender(Recorder):
 
     @property
     def begun(self) -> bool:
-        """Whether anything was written."""
+        """True if anything was written."""
         return self._begun
 
     def _open(self, header: Mapping[str, Any], append: bool, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""What was written already, by what it is: bounded, and forgetting what was not used for long."""
+"""A bounded map from content to the id of its record, which forgets the least used half."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REMEMBERED, _REMEMBERED_TEXT = 1 << 16, 1 << 22
 
 
 class Memo:
-    """What was written already, by key: bounded, and forgetting the least used half."""
+    """A bounded map from a key to the number of its record, which forgets the least used half."""
 
     def __init__(self, limit: int = _REMEMBERED) -> None:
         self._limit = limit
@@ -72,6 +72,6 @@ class Answers(Memo):
 
 
 class Ropes(weakref.WeakKeyDictionary[Rope, int]):
-    """What was written of texts that go on, as long as somebody holds them."""
+    """The records of growing texts, as long as somebody holds the texts."""
 
     put = weakref.WeakKeyDictionary.__setitem__

@@ -54,7 +54,7 @@ class Amendments:
 
 
 def matches(pattern: str, address: str) -> bool:
-    """Whether *address* is *pattern*, or like it where it holds ``*`` and ``?``."""
+    """True if *address* matches *pattern*, in which ``*`` and ``?`` stand for other characters."""
     return fnmatch.fnmatchcase(address, pattern) or fnmatch.fnmatchcase(address, f"/{pattern}")
 
 

@@ -43,7 +43,7 @@ def cause_of(trace: Trace, request: Request, found: Call | None, given: dict[str
 
 
 def changed(request: Request, found: Call, given: dict[str, Any], *, readable: bool = True) -> str:
-    """What differs first between *request* and the record *found*: prompt, model, then options.
+    """The first difference between *request* and the record *found*: prompt, model, then options.
 
     The prompts of a private trace are not *readable*: they differ if nothing else does.
     """
@@ -78,7 +78,7 @@ def _short(value: Any) -> str:
 
 
 def _prompt(now: Messages | None, then: Messages | None) -> str:
-    """Where the prompts begin to differ, and who said what stands there now."""
+    """The place where the prompts begin to differ, and the origin of the new text there."""
     ours: list[Message] = list(now or ())
     theirs: list[Message] = list(then or ())
     for index, message in enumerate(ours):

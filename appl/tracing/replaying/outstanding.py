@@ -1,6 +1,6 @@
-"""What a faithful program has still to ask for, in the order in which it was told of it.
+"""The calls that a faithful program has still to make, in the order in which it got their answers.
 
-Invariant: only what the program was told of; each is looked at once it is the first.
+Invariant: only calls whose answers the program got; each is checked once it is the first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _Turn = tuple[int, int]
 
 
 class Outstanding:
-    """Whether an answer has to wait because an earlier one was not even asked for yet."""
+    """Tells if an answer has to wait because an earlier one was not even requested yet."""
 
     def __init__(self, trace: Trace, turns: Mapping[str, _Turn]) -> None:
         self._trace, self._turns = trace, turns
@@ -33,7 +33,7 @@ class Outstanding:
         )
 
     def before(self, turn: _Turn, asked: Callable[[str], bool]) -> bool:
-        """Whether one whose turn is before *turn* is not *asked*, by its address."""
+        """True if a call with an earlier turn than *turn* is not *asked*, by its address."""
         left = self._left
         while left and asked(left[-1][1]):
             left.pop()
@@ -57,11 +57,11 @@ class Sequence:
         return sorted(set(self._told), reverse=True)
 
     def comes(self, turn: _Turn) -> None:
-        """What has this *turn* is about to be told; from any thread."""
+        """Note that the call with this *turn* is about to get its answer; from any thread."""
         self._due.add(turn)
 
     def complete(self, turn: _Turn, excused: Callable[[str], bool]) -> bool:
-        """Whether all that came before *turn* is due too, or *excused*, by its address."""
+        """True if everything before *turn* is due too, or *excused*, by its address."""
         left = self._left
         while left and (left[-1][0] in self._due or excused(left[-1][1])):
             left.pop()

@@ -1,4 +1,4 @@
-"""What a run that goes on from a record asked, what it did not have to ask, and what that took.
+"""Counts the calls of a run that goes on from a record: live and reused ones, and their cost.
 
 Invariant: plain sums; money and tokens count what is known, and ``unknown`` answers do not say.
 """
@@ -36,7 +36,7 @@ class Amount:
         return self.money() if self.cost else f"{self.tokens} tokens"
 
     def money(self) -> str:
-        """What the calls cost, for a human."""
+        """The cost of the calls, for a human."""
         return total(self.cost, self.unpriced)
 
     def as_data(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Tally:
         return f"{self.live.calls} of {every} calls live, {self.price()}"
 
     def price(self) -> str:
-        """What the live calls took of what all would have: money where it is known, else tokens."""
+        """The share of the live calls in the cost of all: money where it is known, else tokens."""
         live, reused = self.live, self.reused
         if live.cost or reused.cost:
             every = total(live.cost + reused.cost, live.unpriced + reused.unpriced)

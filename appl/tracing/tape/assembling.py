@@ -1,7 +1,7 @@
-"""What the lines of a tape make together: calls, tools and observations, in their order.
+"""Makes calls, tools and observations of the lines of a tape, in their order.
 
-Invariant: what a tape does not say (positions, digests, scopes) is made from what it says, the same
-each time; prompts share what they have in common, however often it is referred to.
+Invariant: positions, digests and scopes, which a tape does not hold, are made from the rest, the
+same each time; prompts share their common messages, however often these are referred to.
 """
 
 from __future__ import annotations

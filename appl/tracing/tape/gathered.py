@@ -1,4 +1,4 @@
-"""What the lines of a tape hold, gathered: texts that go on in further lines, calls with theirs.
+"""The content of a tape's lines: texts with their further lines, calls with their parts.
 
 Invariant: nothing here has been put together yet; each call knows the line in which it stands.
 """

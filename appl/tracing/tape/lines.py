@@ -86,7 +86,7 @@ def _finite(value: Any) -> Any:
 
 
 def revived(value: Any) -> Any:
-    """What ``plain`` was given. Raises ``ValueError``, ``TypeError``."""
+    """The value that ``plain`` was given. Raises ``ValueError``, ``TypeError``."""
     return codec.revive(value, _blob)
 
 

@@ -1,4 +1,4 @@
-"""Where the tape of a test lies when nobody says so.
+"""The default path of a test's tape.
 
 Invariant: two tests of one file never share a name, whatever their parameters are.
 """

@@ -8,7 +8,7 @@ Place = tuple[tuple[str, int], ...]
 
 
 def place(address: str) -> Place:
-    """What *address* sorts by."""
+    """The sort key of *address*."""
     return tuple(_part(part) for part in address.split("/"))
 
 

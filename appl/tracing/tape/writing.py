@@ -97,7 +97,7 @@ def _header(trace: Trace, full: bool) -> Iterator[Record]:
 
 
 class _Content:
-    """What was asked, answered, called and seen, by address; remembers what was said already."""
+    """The records of calls, tools and observations by address; knows all written messages."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -157,7 +157,7 @@ class _Content:
         return {"options": canonical_data(call.sampling)}
 
     def _prompt(self, call: Call) -> tuple[Record, list[list[Record]]]:
-        """How the prompt of *call* begins, and the messages that were not said before."""
+        """The shared beginning of the prompt of *call*, and its unwritten messages."""
         fresh: list[Messages] = []
         link = call.messages
         while link is not None and link.digest not in self._said:
@@ -192,7 +192,7 @@ class _Content:
         return [*_texts(record, text), *_calls(message.tool_calls)]
 
     def _about(self, message: Message) -> Record:
-        """What there is of *message* besides role, text and calls."""
+        """The fields of *message* besides role, text and calls."""
         for _, medium in message.media:
             self._media[medium.digest] = medium
         placed = [[offset, tagged(medium.digest)] for offset, medium in message.media]
@@ -234,7 +234,7 @@ def _masked(names: tuple[str, ...]) -> Record:
 
 
 def _whole(call: Call) -> Record:
-    """Whether the outcome of a masked call is there as it was."""
+    """The mark of a masked call whose outcome is unchanged."""
     return {"outcome_whole": True} if call.masked and not call.lost else {}
 
 
