@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
 
 from appl.errors import BackendNotFound, ConfigError, MissingExtra, Unsupported, nearest
+from appl.late import late_import
 from appl.prompt import Messages, PromptNode, ToolCall, digest_of
 
 if TYPE_CHECKING:
@@ -308,9 +309,7 @@ def check_media(profile: Profile, prompt: PromptNode | Messages | None) -> None:
 
 def installed() -> dict[str, EntryPoint]:
     """The backends that installed packages declare, by name."""
-    metadata = importlib.import_module(
-        "importlib.metadata"
-    )  # 20 ms that `import appl` must not cost
+    metadata = late_import("importlib.metadata")  # 20 ms that `import appl` must not cost
     return {point.name: point for point in metadata.entry_points(group=GROUP)}
 
 

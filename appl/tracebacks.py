@@ -7,7 +7,6 @@ does every error under ``APPL_TRACEBACK=full``.
 from __future__ import annotations
 
 import dis
-import importlib
 import os
 import sys
 import sysconfig
@@ -20,6 +19,7 @@ from typing import Any
 import greenlet
 
 from appl.errors import ApplError, advice
+from appl.late import late_import
 
 _OURS = (
     str(Path(__file__).parent) + os.sep,
@@ -82,7 +82,7 @@ def _late(error: BaseException) -> str:
     if not notes:
         return ""
     files = {_file(entry) for entry in _entries(error.__traceback__)}
-    late = importlib.import_module("appl.compiler.late_failure")  # only when an error is shown
+    late = late_import("appl.compiler.late_failure")  # only when an error is shown
     return str(late.passed_by(notes, [file for file in files if not is_library(file)]))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
+from appl.late import late_import
 
 
 def version() -> str:
     """The installed version of appl, ``source`` for a checkout that is not installed."""
-    metadata = importlib.import_module("importlib.metadata")
+    metadata = late_import("importlib.metadata")
     try:
         return str(metadata.version("appl"))
     except metadata.PackageNotFoundError:

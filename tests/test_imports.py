@@ -11,30 +11,34 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Literal
 
 import anyio
 import hypothesis
 import pytest
 
 import appl
+from appl.late import LATE
 
 ROOT = Path(__file__).parents[1]
 MAY = {
     "errors": [],
     "threads": [],
     "fallback": [],
+    "late": [],
     "collecting": [],
-    "tracebacks": ["errors"],
+    "tracebacks": ["errors", "late"],
     "extras": ["errors"],
-    "version": [],
+    "version": ["late"],
     "prompt": ["errors", "fallback"],
-    "backend": ["prompt", "errors", "extras"],
+    "backend": ["prompt", "errors", "extras", "late"],
     "backend_check": ["prompt", "backend", "errors"],
     "backend_http": ["prompt", "errors"],
     "price": ["prompt", "backend", "errors"],
     "price_table": ["price", "backend_http"],
     "compiler": ["errors"],
     "runtime": [
+        "late",
         "prompt",
         "backend",
         "backend_check",
@@ -47,6 +51,7 @@ MAY = {
         "fallback",
     ],
     "tracing": [
+        "late",
         "prompt",
         "backend",
         "backend_http",
@@ -58,7 +63,7 @@ MAY = {
         "errors",
         "extras",
     ],
-    "control": ["runtime", "prompt", "backend", "tracing", "errors"],
+    "control": ["late", "runtime", "prompt", "backend", "tracing", "errors"],
     "function": [
         "compiler",
         "runtime",
@@ -70,6 +75,7 @@ MAY = {
     ],
     "mcp": ["runtime", "prompt", "errors", "extras"],
     "config": [
+        "late",
         "backend",
         "prompt.secret",
         "prompt.key_shapes",
@@ -102,6 +108,26 @@ ALL = [
     "compat",
     *("compositor", "const", "func", "types"),
 ]
+Kind = Literal["import", "type", "late"]
+MAY_TYPE = {"backend": ["price"], "tracing": ["runtime.answers.call", "runtime.scheduling.holding"]}
+"""What a room may import besides, for type checkers only."""
+
+MAY_LATE = {
+    "tracebacks": ["compiler.late_failure"],
+    "runtime": ["engine", "session", "tracing.recording.cache"],
+    "session": ["control", "tracing", "cli.display"],
+}
+"""What a room may import besides, late."""
+
+BY_NAME = {
+    *("appl/__init__.py", "appl/compat/__init__.py"),  # the names that they publish
+    *("appl/cli/commands.py", "appl/cli/trace/export.py"),  # a table of commands, or of forms
+    *("appl/backend.py", "appl/cli/target.py", "appl/session/redacting.py"),  # the user's code
+    *("appl/extras.py", "appl/late.py"),  # libraries of extras, and the list of late imports
+    *("backends/appl_backends/litellm.py", "backends/appl_backends/openai/connection.py"),
+}
+"""Files that import a module by its name."""
+
 HEAVY = {"numpy", "litellm", "openai", "httpx", "aiohttp", "pydantic", "rich", "torch", "PIL"}
 
 
@@ -109,21 +135,34 @@ def sources() -> list[Path]:
     return [*(ROOT / "appl").rglob("*.py"), *(ROOT / "backends" / "appl_backends").rglob("*.py")]
 
 
-def imported(file: Path) -> set[str]:
-    """The modules of appl that *file* names in an import, TYPE_CHECKING blocks left out."""
-    found: set[str] = set()
+def imported(file: Path, kind: Kind = "import") -> set[str]:
+    """The modules of appl that *file* imports: when it is loaded, for type checkers, or late."""
     tree = ast.parse(file.read_text("utf-8"))
-    skipped = {id(n) for block in ast.walk(tree) if _checking(block) for n in ast.walk(block)}
+    checking = {id(n) for block in ast.walk(tree) if _checking(block) for n in ast.walk(block)}
+    found: set[str] = set()
     for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            found |= (
-                {node.module} if node.module != "appl" else {f"appl.{a.name}" for a in node.names}
-            )
+        if kind == "late":
+            found |= {_late(node) or ""}
+        elif (id(node) in checking) == (kind == "type"):
+            found |= _imported(node)
     return {name for name in found if name.split(".")[0] in ("appl", "appl_backends")}
+
+
+def _imported(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
+        return set()
+    return {node.module} if node.module != "appl" else {f"appl.{a.name}" for a in node.names}
+
+
+def _late(node: ast.AST) -> str | None:
+    """The module that a call of ``late_import`` loads."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "late_import":
+        return None
+    (name,) = node.args
+    assert isinstance(name, ast.Constant) and name.value in LATE, ast.unparse(node)
+    return str(name.value)
 
 
 def _checking(node: ast.AST) -> bool:
@@ -135,19 +174,40 @@ def layer(file: Path) -> str:
     return "appl_backends" if parts[0] == "backends" else parts[1]
 
 
+@pytest.mark.parametrize("kind", ["import", "type", "late"])
 @pytest.mark.parametrize("file", sources(), ids=lambda file: str(file.relative_to(ROOT)))
-def test_imports_go_one_way(file: Path) -> None:
+def test_imports_go_one_way(file: Path, kind: Kind) -> None:
     own = layer(file)
-    if own in ALL:
+    if own in ALL and (kind != "late" or own not in MAY_LATE):
         return
     inside = "appl_backends" if own == "appl_backends" else f"appl.{own}"
-    allowed = [inside, *(f"appl.{name}" for name in MAY[own])]
+    more = {"import": {}, "type": MAY_TYPE, "late": MAY_LATE}[kind].get(own, [])
+    allowed = [inside, *(f"appl.{name}" for name in (*MAY.get(own, ()), *more))]
     wrong = [
         name
-        for name in imported(file)
+        for name in imported(file, kind)
         if not any(name == ok or name.startswith(ok + ".") for ok in allowed)
     ]
     assert not wrong, f"{own} must not import {wrong}"
+
+
+def test_every_late_import_stands_in_the_list_and_all_of_the_list_is_used() -> None:
+    trees = [ast.parse(file.read_text("utf-8")) for file in sources()]
+    assert {name for tree in trees for node in ast.walk(tree) if (name := _late(node))} == set(LATE)
+
+
+def test_modules_are_imported_by_name_only_where_a_table_or_the_user_names_them() -> None:
+    found = {
+        str(file.relative_to(ROOT))
+        for file in sources()
+        if "import_module(" in file.read_text("utf-8")
+    }
+    assert found == BY_NAME
+
+
+def test_what_is_imported_late_is_not_loaded_by_importing_the_public_names() -> None:
+    loaded = set(python(f"{PROGRAM}; import sys; print(*sys.modules)").split())
+    assert not {name for name, late in LATE.items() if late.ms > 1} & loaded
 
 
 def test_only_the_front_door_knows_the_names_of_appl_0_2() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import sys
 from typing import Any
@@ -13,6 +12,7 @@ import click
 from appl.cli import exits
 from appl.cli.commands import LazyGroup, Options, appl_command, need_command, usage_lines
 from appl.cli.terminal import interrupted_stream, out, say
+from appl.late import late_import
 from appl.version import version
 
 __all__ = ["app", "main"]
@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         if (instruction := os.environ.get("_APPL_COMPLETE")) is not None:
-            completion = importlib.import_module("appl.cli.completion")
+            completion = late_import("appl.cli.completion")
             return int(completion.complete(app, instruction))
         return invoked(sys.argv[1:] if argv is None else argv)
     except BrokenPipeError:

@@ -6,7 +6,6 @@ Invariant: stdout holds the answer alone; cost, tokens and the name of the run g
 from __future__ import annotations
 
 import contextlib
-import importlib
 import sys
 from typing import Any
 
@@ -17,6 +16,7 @@ from appl.cli.failure import guarded
 from appl.cli.overrides import budget, settings
 from appl.cli.run import Invocation, options, perform
 from appl.cli.target import Target, UsageError
+from appl.late import late_import
 
 _PROGRAMS = "appl.cli.questions"
 _SETTINGS = ("model", "backend", "temperature", "max_tokens", "seed")
@@ -65,7 +65,7 @@ def chat(given: Options) -> int:
     given.json = False
     with guarded() as failure:
         with contextlib.suppress(ImportError):
-            importlib.import_module("readline")  # which lets input() edit lines
+            late_import("readline")  # which lets input() edit lines
         every = _all_options(given, fresh=True)
         perform(_plan("chat", _system(given), given), every, failure, PlainDisplay(quiet=True))
     return failure.code

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from appl.compiler.lint import ALL_RULES, REFUSED, check_text, counted
 from appl.compiler.rules import LintFinding
 from appl.config import load
 from appl.errors import ConfigError, nearest
+from appl.late import late_import
 from appl.session.first_run import before_run
 
 _SKIPPED = frozenset({"__pycache__", "node_modules", "build", "dist", "venv"})
@@ -79,7 +79,7 @@ def command(given: Options) -> int:
     """
     with guarded(given.json) as failure:
         if given.replayable is not None:
-            audit: Any = importlib.import_module("appl.cli.replayable")
+            audit: Any = late_import("appl.cli.replayable")
             failure.code = audit.command(given)
             return failure.code
         if given.rules:

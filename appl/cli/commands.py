@@ -18,6 +18,7 @@ from click.shell_completion import CompletionItem
 from appl.cli import exits
 from appl.cli.terminal import say
 from appl.errors import nearest
+from appl.late import late_import
 
 if TYPE_CHECKING:
     _Choice = click.Choice[str]
@@ -134,7 +135,7 @@ class ProgramCommand(Command):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Completions for options, the program's first."""
-        words = importlib.import_module("appl.cli.words")
+        words = late_import("appl.cli.words")
         own: list[CompletionItem] = words.parameters(ctx.params.get("target"), incomplete)
         return own + super().shell_complete(ctx, incomplete)
 

@@ -6,7 +6,6 @@ documents and nothing else.
 
 from __future__ import annotations
 
-import importlib
 import math
 import sys
 import time
@@ -31,6 +30,7 @@ from appl.cli.failure import guarded
 from appl.cli.target import UsageError
 from appl.cli.terminal import as_json, columns, one_line, out, say, term_safe
 from appl.errors import ControlError
+from appl.late import late_import
 
 _EVERY_S = 1.0
 _RUN = "the beginning of a live run's name, what follows its time stamp, its process, or last"
@@ -147,8 +147,8 @@ def _again(look: Callable[[], Any]) -> Iterator[Any]:
 
 def _live(look: Callable[[], Any], lines: Callable[[Any], Iterator[str]]) -> None:
     """Show the results on a terminal, in place."""
-    text: Any = importlib.import_module("rich.text").Text
-    live = importlib.import_module("rich.live").Live
+    text: Any = late_import("rich.text").Text
+    live = late_import("rich.live").Live
     with live(auto_refresh=False, vertical_overflow="ellipsis") as screen:
         for found in _again(look):
             screen.update(text("\n".join(lines(found)), overflow="ellipsis", no_wrap=True))
@@ -159,7 +159,7 @@ def _list_lines(runs: list[dict[str, Any]]) -> Iterator[str]:
     if not runs:
         yield "no run is live"
         return
-    words = importlib.import_module("appl.control.words")
+    words = late_import("appl.control.words")
     rows = [("run", "process", "state", "calls")]
     for run in runs:
         state = str(run.get("state", "-"))
@@ -168,7 +168,7 @@ def _list_lines(runs: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _view_lines(view: dict[str, Any]) -> Iterator[str]:
-    words = importlib.import_module("appl.control.words")
+    words = late_import("appl.control.words")
     yield from (term_safe(line) for line in words.head(view))
     calls, backends = view.get("calls") or [], view.get("backends") or []
     if calls:
@@ -347,4 +347,4 @@ def _budget_told(found: Any) -> str:
 
 
 def _control() -> Any:
-    return importlib.import_module("appl.control.client")
+    return late_import("appl.control.client")

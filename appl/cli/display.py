@@ -9,7 +9,6 @@ text is made safe before a terminal gets it.
 
 from __future__ import annotations
 
-import importlib
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from typing import Any, Protocol
 
 from appl.cli.terminal import TermSafe, err, say, term_safe
 from appl.errors import CallCancelled
+from appl.late import late_import
 from appl.price import total
 from appl.runtime.event import (
     AttemptFailed,
@@ -290,10 +290,10 @@ class LiveDisplay:
         self.counts, self.wants_chunks = Counts(), answers
         self._saying: dict[str, list[str]] = {}
         self._lock = threading.Lock()
-        self._text: Any = importlib.import_module("rich.text").Text
+        self._text: Any = late_import("rich.text").Text
         if console is None:
-            console = importlib.import_module("rich.console").Console(stderr=True, highlight=False)
-        self._live: Any = importlib.import_module("rich.live").Live(
+            console = late_import("rich.console").Console(stderr=True, highlight=False)
+        self._live: Any = late_import("rich.live").Live(
             console=console,
             get_renderable=self._render,
             refresh_per_second=8,
@@ -311,7 +311,7 @@ class LiveDisplay:
         with self._lock:
             latest = list(self._saying.items())[-PANELS:]
             saying = [(address, "".join(pieces)) for address, pieces in latest]
-        group = importlib.import_module("rich.console").Group
+        group = late_import("rich.console").Group
         return group(*(self._panel(address, self._tail(text)) for address, text in saying), shown)
 
     def _tail(self, text: str) -> str:
@@ -322,7 +322,7 @@ class LiveDisplay:
         return "\n".join(rows[-LINES:])
 
     def _panel(self, address: str, text: str) -> Any:
-        panel = importlib.import_module("rich.panel").Panel
+        panel = late_import("rich.panel").Panel
         title = self._text(term_safe(address), style="dim")
         return panel(self._text(text), title=title, title_align="left", border_style="dim")
 

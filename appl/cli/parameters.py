@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
 from appl.cli.commands import SCRIPT_ARGUMENTS, argument, combined, option, switch
+from appl.late import late_import
 
 
 def late(name: str) -> Callable[..., Any]:
     """The completion *name*, whose module is imported when a shell asks."""
-    return lambda *given: getattr(importlib.import_module("appl.cli.words"), name)(*given)
+    return lambda *given: getattr(late_import("appl.cli.words"), name)(*given)
 
 
 as_json = switch("--json", help="print one JSON document and no more")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import os
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from appl.cli.commands import (
 from appl.cli.exits import OK, USAGE
 from appl.cli.terminal import out, say
 from appl.errors import ApplError, MissingExtra
+from appl.late import late_import
 
 if TYPE_CHECKING:
     from appl_backends.embedded.server import Address
@@ -104,7 +104,7 @@ def command(given: Options) -> int:
 def sglang(given: Options) -> int:
     """Start and supervise SGLang."""
     try:
-        launch = importlib.import_module("appl_backends.sglang.launch")
+        launch = late_import("appl_backends.sglang.launch")
     except MissingExtra as error:
         say(f"appl: {error}")
         return USAGE

@@ -6,13 +6,13 @@ uses one.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 from appl.compat.older import told_once
 from appl.fallback import MISSING
+from appl.late import late_import
 
 NAMES = (
     "params", "returns", "raises", "examples", "short_desc", "long_desc", "info", "to_str",
@@ -30,7 +30,7 @@ def of_tool(tool: Any, name: str) -> Any:
 
 
 def _documented(tool: Any) -> Any:
-    parser: Any = importlib.import_module("docstring_parser")
+    parser: Any = late_import("docstring_parser")
     return parser.parse(getattr(tool.func, "__doc__", None) or tool.description)
 
 
@@ -47,7 +47,7 @@ def _params(tool: Any) -> Any:
         for name, each in _signature(tool).parameters.items()
         if name in shown
     }
-    return importlib.import_module("pydantic").create_model("parameters", **fields)
+    return late_import("pydantic").create_model("parameters", **fields)
 
 
 def _returns(tool: Any) -> Any:
@@ -55,11 +55,11 @@ def _returns(tool: Any) -> Any:
     said = _documented(tool).returns
     empty = inspect.Parameter.empty
     field = _field(_signature(tool).return_annotation, empty, said.description if said else None)
-    return importlib.import_module("pydantic").create_model("returns", returns=field)
+    return late_import("pydantic").create_model("returns", returns=field)
 
 
 def _field(annotation: Any, default: Any, about: str | None) -> tuple[Any, Any]:
-    pydantic: Any = importlib.import_module("pydantic")
+    pydantic: Any = late_import("pydantic")
     kind = Any if annotation is inspect.Parameter.empty else annotation
     value = ... if default is inspect.Parameter.empty else default
     return kind, pydantic.Field(value, description=about)

@@ -5,12 +5,13 @@ Invariant: files are only read. If a key's line cannot be found, its place is th
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from appl.late import late_import
 
 _HEADER = re.compile(r"\[\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"\s*([\w.\"'-]+)\s*=")
@@ -46,7 +47,7 @@ def _lines(text: str, suffix: str) -> Iterator[tuple[tuple[str, ...], int]]:
     """The keys in *text*, each with those around it, and their lines."""
     try:
         if suffix in (".yaml", ".yml", ".json"):
-            yield from _of_yaml(importlib.import_module("yaml").compose(text), ())
+            yield from _of_yaml(late_import("yaml").compose(text), ())
         elif suffix == ".toml":
             yield from _of_toml(text)
     except (ValueError, ImportError, RecursionError):

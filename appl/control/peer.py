@@ -5,10 +5,11 @@ Invariant: the answer comes from the kernel, never from the other end.
 
 from __future__ import annotations
 
-import importlib
 import os
 import socket
 import struct
+
+from appl.late import late_import
 
 _PAIR = struct.Struct("iII")  # pid, uid, gid: struct ucred of Linux
 
@@ -24,7 +25,7 @@ def user_of(sock: socket.socket) -> int:
 
 def _by_getpeereid(sock: socket.socket) -> int:
     """The same for macOS and the BSDs."""
-    ctypes = importlib.import_module("ctypes")
+    ctypes = late_import("ctypes")
     user, group = ctypes.c_uint32(), ctypes.c_uint32()
     library = ctypes.CDLL(None, use_errno=True)
     if library.getpeereid(sock.fileno(), ctypes.byref(user), ctypes.byref(group)):

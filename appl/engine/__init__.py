@@ -12,12 +12,12 @@ only the work that it had not yet reported.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any, cast
 
 from appl.engine.distributed_map import mapped
 from appl.engine.protocol import Engine, Listener, Worker
 from appl.errors import InvalidOption
+from appl.late import late_import
 
 __all__ = ["Engine", "Listener", "Worker", "engine_of", "mapped"]
 
@@ -25,7 +25,7 @@ __all__ = ["Engine", "Listener", "Worker", "engine_of", "mapped"]
 def engine_of(engine: Any) -> Engine:
     """The engine that ``map(engine=…)`` names: ``"ray"``, or an object like ``Ray(…)``."""
     if engine == "ray":
-        return cast(Engine, importlib.import_module("appl.engine.cluster").Ray())
+        return cast(Engine, late_import("appl.engine.cluster").Ray())
     if isinstance(engine, str) or not hasattr(engine, "hire"):
         raise InvalidOption(
             f"map(engine={engine!r:.80}): it is 'ray', an object like appl.engine.cluster.Ray(…), "

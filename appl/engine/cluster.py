@@ -7,7 +7,6 @@ cluster or local Ray that was already running.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import queue
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from appl.engine.protocol import Listener, Worker
 from appl.engine.worker_process import WorkerProcess
 from appl.errors import InvalidOption, WorkerLost
 from appl.extras import library
+from appl.late import late_import
 
 _END = b""
 _QUIET = {"log_to_driver": False, "logging_level": "error"}
@@ -82,7 +82,7 @@ class Ray:
     @staticmethod
     def dumps(value: Any) -> bytes:
         """Serialize with Ray's own pickler, which also handles functions of the main module."""
-        data: bytes = importlib.import_module("ray.cloudpickle").dumps(value)
+        data: bytes = late_import("ray.cloudpickle").dumps(value)
         return data
 
 

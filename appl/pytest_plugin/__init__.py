@@ -10,12 +10,13 @@ when the first marked test runs. With ``--appl-record=none`` no marked test reac
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from appl.late import late_import
 
 if TYPE_CHECKING:
     from appl.pytest_plugin.running import TapedRun
@@ -70,7 +71,7 @@ def appl_run(request: pytest.FixtureRequest) -> TapedRun:
 def _handle(item: pytest.Item) -> TapedRun:
     handle = item.stash.get(_HANDLE, None)
     if handle is None:
-        running: Any = importlib.import_module("appl.pytest_plugin.running")
+        running: Any = late_import("appl.pytest_plugin.running")
         handle = item.stash[_HANDLE] = running.taped_run(item)
     return handle
 
@@ -92,7 +93,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
     """Show the user's frames of a failure."""
     if call.excinfo is not None:
         error = call.excinfo.value
-        importlib.import_module("appl.tracebacks").trim(error)
+        late_import("appl.tracebacks").trim(error)
         if error.__traceback__ is not None:
             call.excinfo = pytest.ExceptionInfo.from_exception(error)
 

@@ -7,7 +7,6 @@ at.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ from greenlet import getcurrent
 
 from appl.backend import Backend, PrefixCaching, Response
 from appl.errors import ConfigError, RunClosed
+from appl.late import late_import
 from appl.prompt import Prompt, digest_of
 from appl.runtime.answers.call import Call
 from appl.runtime.answers.models import Model, Models
@@ -647,7 +647,7 @@ def current() -> Run:
     frame = FRAME.get()
     if frame is not None:
         return frame.run
-    return _around() or cast(Run, importlib.import_module("appl.session").process_run())
+    return _around() or cast(Run, late_import("appl.session").process_run())
 
 
 def _around() -> Run | None:

@@ -7,12 +7,12 @@ the first request.
 from __future__ import annotations
 
 import functools
-import importlib
 import time
 from typing import TYPE_CHECKING, Any
 
 from appl.control.server import ControlServer
 from appl.errors import ControlError
+from appl.late import late_import
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.tracing.recording.secret import Masker
 
@@ -31,7 +31,7 @@ def start_server(session: Session, say: Tell, recorder: Recorder | None) -> Cont
     @functools.cache
     def handler() -> Any:
         about = _about(session, recorder, began)
-        return importlib.import_module("appl.control.requests").RequestHandler(session.run, about)
+        return late_import("appl.control.requests").RequestHandler(session.run, about)
 
     server = ControlServer(lambda request: handler().answer(request))
 
@@ -48,7 +48,7 @@ def start_server(session: Session, say: Tell, recorder: Recorder | None) -> Cont
 
 def _about(session: Session, recorder: Recorder | None, began: float) -> Any:
     config, program = session.config, session.entry.program
-    return importlib.import_module("appl.control.view").About(
+    return late_import("appl.control.view").About(
         name=recorder.path.stem if recorder is not None else program,
         program=program,
         trace=str(recorder.path.absolute()) if recorder is not None else None,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import importlib
 import inspect
 import threading
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from appl import threads
 from appl.collecting import stacks
+from appl.late import late_import
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.tracebacks import is_library
 
@@ -35,7 +35,7 @@ def at_exit(action: Callable[[], None]) -> None:
     # Callbacks registered with threading run in reverse order. Importing this module registers the
     # end of its executors; importing it first makes that end come after ours, so that the I/O loop
     # may still use executors while runs close.
-    importlib.import_module("concurrent.futures.thread")  # its own end must come after ours
+    late_import("concurrent.futures.thread")  # its own end must come after ours
     if threads.REFUSES:
         threads.reserve()
         threads.start(

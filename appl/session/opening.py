@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import os
 import secrets
 import sys
@@ -25,6 +24,7 @@ from appl import tracebacks
 from appl.backend import Backend
 from appl.config import Config
 from appl.errors import TraceWriteError
+from appl.late import late_import
 from appl.price import total
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.runtime.event import Instrument, wants_chunks
@@ -113,7 +113,7 @@ class Session:
         """Start the control server if the settings say so; by default, if the run is recorded."""
         config = self.config
         if config.ctl and (config.trace or config.origin("ctl") != "default"):
-            control_server = importlib.import_module("appl.session.control_server")
+            control_server = late_import("appl.session.control_server")
             self._control_server = control_server.start_server(self, say, recorder)
 
     def end(self) -> None:
@@ -139,10 +139,10 @@ class Session:
                 _aclose(backend)
         self._tell_lost()
         if self.config.otel is not None and self.path is not None:
-            span_export = importlib.import_module("appl.session.span_export")
+            span_export = late_import("appl.session.span_export")
             span_export.send_spans(self.path, self.config.otel, self.config.home, self.run.tell)
         if self.config.gc and self.path is not None:
-            importlib.import_module("appl.tracing.keeping.automatic_removal").tidy(self.config)
+            late_import("appl.tracing.keeping.automatic_removal").tidy(self.config)
 
     def _tell_lost(self) -> None:
         """Report, at the end of a program, much time lost by calls that waited for one another."""
@@ -198,7 +198,7 @@ def make_session(
     if isinstance(world, Recall):
         watching.append(world)
     if config.stream and not any(map(wants_chunks, watching)):
-        watching.append(importlib.import_module("appl.cli.display").AnswerPrinter())
+        watching.append(late_import("appl.cli.display").AnswerPrinter())
     if config.trace:
         watching.append(cast(Instrument, recording))
     policy = policy_of(config, choice.backend)
@@ -293,7 +293,7 @@ def _begin(
         return None
     session.start_control(say, recorder)
     if "IPython" in sys.modules:
-        notebook = importlib.import_module("appl.session.notebook")
+        notebook = late_import("appl.session.notebook")
         notebook.show_trace_below_cells(session.run, recorder.path)
     if make is None:
         say(f"appl: recording in {shown(recorder.path)}")

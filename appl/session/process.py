@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import importlib
 import os
 import sys
 import threading
@@ -18,6 +17,7 @@ from types import FrameType
 from appl import config as settings
 from appl import tracebacks
 from appl.errors import ConfigError
+from appl.late import late_import
 from appl.runtime.concurrency.fiber import rest_if_daemon
 from appl.runtime.run import Run
 from appl.session.deferred_close import at_exit, join_users_threads
@@ -208,7 +208,7 @@ def _die(error: BaseException) -> None:
     # os._exit below skips everything that Python does at its end, and a SystemExit raised this late
     # would not change the exit code. So the same steps are done here, in Python's order: executors,
     # other threads, atexit functions, open streams.
-    importlib.import_module("concurrent.futures.thread")._python_exit()  # or its threads never end
+    late_import("concurrent.futures.thread")._python_exit()  # or its threads never end
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.current_thread():
             thread.join()

@@ -5,10 +5,9 @@ Invariant: traces are only read. Amounts are integers in millionths; an unknown 
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from appl.cli import parameters
 from appl.cli.commands import Options, WordChoice, appl_command, option, switch
@@ -17,10 +16,9 @@ from appl.cli.terminal import as_json, columns, out, term_safe
 from appl.cli.trace.places import place
 from appl.cli.trace.run_names import run_path
 from appl.tracing import Call
+from appl.tracing.explaining import costs
+from appl.tracing.explaining.costs import Costs, Terms
 from appl.tracing.reading.passes import Passes
-
-if TYPE_CHECKING:
-    from appl.tracing.explaining.costs import Costs, Terms
 
 _MOST, _GROUPS, _OTHERS = 20, 10_000, "(others)"
 _OPEN_ENDED = """
@@ -46,7 +44,6 @@ def command(given: Options) -> int:
     unknown cost is shown as unknown, and a sum that lacks one as 'at least' the rest.
     """
     with guarded(given.json) as failure:
-        costs = importlib.import_module("appl.tracing.explaining.costs")
         with Passes(run_path(given.run)) as run:
             whole, groups = _spent(run, given.by, costs)
         order = sorted(groups, key=lambda key: _weight(groups[key]), reverse=True)

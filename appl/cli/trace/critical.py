@@ -5,9 +5,8 @@ Invariant: traces are only read.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, switch
@@ -16,10 +15,9 @@ from appl.cli.terminal import as_json, columns, out, term_safe
 from appl.cli.trace.places import place, seconds
 from appl.cli.trace.run_names import run_path
 from appl.tracing import Trace
+from appl.tracing.explaining import critical
+from appl.tracing.explaining.critical import Critical
 from appl.tracing.reading.passes import Passes
-
-if TYPE_CHECKING:
-    from appl.tracing.explaining.critical import Critical
 
 _MOST = 20
 _MEANS = {
@@ -50,14 +48,13 @@ def command(given: Options) -> int:
     program may still need that answer, to decide what to do.
     """
     with guarded(given.json) as failure:
-        module = importlib.import_module("appl.tracing.explaining.critical")
         with Passes(run_path(given.run)) as run:
-            found: Critical = module.critical(run)
+            found: Critical = critical.critical(run)
         most = None if given.all else _MOST
         if given.json:
             out(as_json(found.as_data(most), indent=2))
         else:
-            out(term_safe("\n".join(_lines(run.trace, found, most, module.longest))))
+            out(term_safe("\n".join(_lines(run.trace, found, most, critical.longest))))
     return failure.code
 
 

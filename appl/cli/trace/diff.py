@@ -5,9 +5,7 @@ Invariant: traces are only read. The exit code distinguishes equal, different an
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from appl.cli import exits, parameters
 from appl.cli.commands import Options, appl_command, argument, option, switch
@@ -19,10 +17,9 @@ from appl.cli.trace.places import place
 from appl.cli.trace.run_names import run_path
 from appl.cli.trace.run_selection import counted
 from appl.tracing import Trace
+from appl.tracing.explaining import diff as differ
+from appl.tracing.explaining.diff import Diff, Difference
 from appl.tracing.reading.passes import Passes
-
-if TYPE_CHECKING:
-    from appl.tracing.explaining.diff import Diff, Difference
 
 SAME, DIFFERENT = 0, 1
 _MOST, _PARTS = 5, 4
@@ -61,7 +58,6 @@ def command(given: Options) -> int:
     """
     differs = False
     with guarded(given.json) as failure:
-        differ = importlib.import_module("appl.tracing.explaining.diff")
         ignore = [word for words in given.ignore for word in words.split(",") if word]
         unknown = sorted(set(ignore) - set(differ.ASPECTS))
         if unknown:

@@ -24,6 +24,7 @@ from appl.cli.terminal import as_json, say
 from appl.cli.terminal import out as print_out
 from appl.cli.trace.run_names import run_path
 from appl.config import load as load_config
+from appl.late import late_import
 from appl.tracing import Trace
 
 if TYPE_CHECKING:
@@ -102,11 +103,9 @@ class _Sending:
     """The transfer of spans to a collector, with a bar on a terminal and a closing line."""
 
     def __init__(self, trace_id: bytes, given: Options) -> None:
-        delivery = importlib.import_module("appl.tracing.exporting.delivery")  # for this form only
-        collector = importlib.import_module("appl.tracing.exporting.collector").Collector(
-            given.otel
-        )
-        checkpoint = importlib.import_module("appl.tracing.exporting.checkpoint").Checkpoint
+        delivery = late_import("appl.tracing.exporting.delivery")  # for this form only
+        collector = late_import("appl.tracing.exporting.collector").Collector(given.otel)
+        checkpoint = late_import("appl.tracing.exporting.checkpoint").Checkpoint
         self._trace_id, self._json = trace_id, given.json
         self._checkpoint = checkpoint(load_config().home, trace_id, collector.url)
         if given.from_start:
@@ -164,8 +163,8 @@ class _Bar:
     """A progress bar of ``rich`` on stderr, with the reason for waiting."""
 
     def __init__(self) -> None:
-        progress: Any = importlib.import_module("rich.progress")
-        console = importlib.import_module("rich.console").Console(stderr=True, highlight=False)
+        progress: Any = late_import("rich.progress")
+        console = late_import("rich.console").Console(stderr=True, highlight=False)
         text = progress.TextColumn("{task.description}", markup=False)
         self._progress: Any = progress.Progress(
             progress.BarColumn(), progress.MofNCompleteColumn(), text, console=console,
@@ -188,7 +187,7 @@ class _Bar:
 
 
 def _send(trace: Trace, given: Options) -> _Sending:
-    spans = importlib.import_module("appl.tracing.exporting.spans")
+    spans = late_import("appl.tracing.exporting.spans")
     every = spans.spans_of(trace, content=given.content, inference=given.openinference)
     sending = _Sending(every.trace_id, given)
     sending.send(every)
@@ -198,7 +197,7 @@ def _send(trace: Trace, given: Options) -> _Sending:
 
 def _html(path: Path, given: Options) -> str:
     target = not_taken(Path(given.html))
-    viewer = importlib.import_module("appl.tracing.viewer")
+    viewer = late_import("appl.tracing.viewer")
     with contextlib.closing(viewer.View(path, salvage=given.salvage)) as view:
         viewer.export(viewer.Views(view), target)
     if not given.json:
@@ -207,7 +206,7 @@ def _html(path: Path, given: Options) -> str:
 
 
 def _follow(path: Path, given: Options) -> int:
-    live = importlib.import_module("appl.tracing.exporting.live")
+    live = late_import("appl.tracing.exporting.live")
     sending: _Sending | None = None
     for spans in live.follow(path, content=given.content, inference=given.openinference):
         sending = sending or _Sending(spans.trace_id, given)
@@ -222,7 +221,7 @@ def _follow(path: Path, given: Options) -> int:
 
 def _lines(trace: Trace, form: str, given: Options) -> Iterable[str]:
     if form == "jsonl":
-        tape = importlib.import_module("appl.tracing.tape")
+        tape = late_import("appl.tracing.tape")
         return (line.rstrip("\n") for line in tape.write(trace, full=True))
     if form == "otel_file":
         return _otlp_lines(trace, given)
@@ -234,8 +233,8 @@ def _lines(trace: Trace, form: str, given: Options) -> Iterable[str]:
 
 def _otlp_lines(trace: Trace, given: Options) -> Iterator[str]:
     """One export request per line, in the format of a collector's file receiver."""
-    otlp = importlib.import_module("appl.tracing.exporting.otlp")
-    spans = importlib.import_module("appl.tracing.exporting.spans")
+    otlp = late_import("appl.tracing.exporting.otlp")
+    spans = late_import("appl.tracing.exporting.spans")
     every = spans.spans_of(trace, content=given.content, inference=given.openinference)
     return (json.dumps(request) for request in otlp.requests(every))
 

@@ -5,7 +5,6 @@ Invariant: traces are only read. Text of a trace reaches the terminal only throu
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import shlex
 import sys
@@ -28,8 +27,10 @@ from appl.prompt import Message
 from appl.runtime.prompts.rendering import options_shown
 from appl.session.first_run import after_show
 from appl.tracing import Attempt, Call, ToolUse, Trace
+from appl.tracing.explaining import steps
 from appl.tracing.format import sampling
 from appl.tracing.format.allowance import Written
+from appl.tracing.reading import summaries as summary
 from appl.tracing.reading.passes import Passes
 from appl.tracing.reading.trace import jsonable
 
@@ -71,7 +72,6 @@ def command(given: Options) -> int:
 
             document.write(run_path(run), given.salvage, begun)
         else:
-            summary = importlib.import_module("appl.tracing.reading.summaries")
             most = sys.maxsize if given.all else _MOST
             found = summary.summary_of(run_path(run), most, salvage=given.salvage)
             out("\n".join(_run_lines(found)))
@@ -272,7 +272,6 @@ def _whole(call: Call, plain: bool) -> Iterator[str]:
 
 
 def _times(call: Call) -> Iterator[str]:
-    steps = importlib.import_module("appl.tracing.explaining.steps")
     parts = [f"{kind} {seconds(took)}" for kind, took in steps.phases(call)]
     if call.ended is not None and call.delivered_at is not None:
         parts.append(f"told the program {seconds(call.delivered_at - call.ended)} later")

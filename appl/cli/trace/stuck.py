@@ -5,10 +5,9 @@ Invariant: traces are only read, also while the run writes them; the run itself 
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, switch
@@ -18,9 +17,8 @@ from appl.cli.trace.places import place, seconds
 from appl.cli.trace.run_names import run_path
 from appl.cli.trace.run_selection import counted
 from appl.tracing import Call, ToolUse
-
-if TYPE_CHECKING:
-    from appl.tracing.reading.summaries import Summary
+from appl.tracing.reading import summaries as summary
+from appl.tracing.reading.summaries import Summary
 
 _MOST, _WIDTH = 20, 100
 
@@ -37,7 +35,6 @@ def command(given: Options) -> int:
     in progress then. `appl ctl` contacts a live run itself.
     """
     with guarded(given.json) as failure:
-        summary = importlib.import_module("appl.tracing.reading.summaries")
         now = time.time_ns()
         found: Summary = summary.summary_of(run_path(given.run), 0)
         data = _data(found, now)

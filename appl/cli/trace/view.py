@@ -7,7 +7,6 @@ browser gets it from a file that nobody else can read, as everybody can read com
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import signal
@@ -24,6 +23,7 @@ from appl.cli.failure import guarded, not_taken
 from appl.cli.target import UsageError
 from appl.cli.terminal import out, say
 from appl.cli.trace.run_names import run_path
+from appl.tracing import viewer
 
 _EPILOG = """\
 Keys in the viewer: 1 to 9 choose a view, / searches, j and k go from call to call, ? lists all.
@@ -57,7 +57,6 @@ def command(given: Options) -> int:
             raise UsageError(f"--port is a number from 0 to 65535, got {given.port}")
         if given.html:
             not_taken(Path(given.html))
-        viewer = importlib.import_module("appl.tracing.viewer")  # for this command only
         with contextlib.ExitStack() as held:
             runs = [given.run, *([given.diff] if given.diff else [])]
             views = viewer.Views(

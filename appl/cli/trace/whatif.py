@@ -5,10 +5,9 @@ Invariant: traces are only read. The model first predicts the run as it was, and
 
 from __future__ import annotations
 
-import importlib
 import itertools
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from appl.cli import parameters
 from appl.cli.commands import Options, appl_command, option
@@ -20,11 +19,11 @@ from appl.cli.trace.run_names import run_path
 from appl.errors import InvalidOption, nearest
 from appl.price import Price
 from appl.tracing import Call, Trace
+from appl.tracing.explaining import costs, whatif
+from appl.tracing.explaining import flow as flows
+from appl.tracing.explaining.costs import Costs
+from appl.tracing.explaining.flow import Flow
 from appl.tracing.reading.passes import Passes
-
-if TYPE_CHECKING:
-    from appl.tracing.explaining.costs import Costs
-    from appl.tracing.explaining.flow import Flow
 
 _HINTED = 10_000
 
@@ -63,8 +62,6 @@ def command(given: Options) -> int:
 
 
 def _predicted(run: Passes, given: Options) -> dict[str, Any]:
-    flows = importlib.import_module("appl.tracing.explaining.flow")
-    whatif = importlib.import_module("appl.tracing.explaining.whatif")
     latency, slots = _factor(given.latency), given.concurrency
     if slots is not None and slots < 1:
         raise UsageError(f"--concurrency is a number of calls from 1 on, got {slots}")
@@ -116,7 +113,6 @@ def _costs(run: Passes, changes: Any, prices: dict[str, Price]) -> _Sums:
 
 
 def _summed(run: Passes, changes: Any, prices: dict[str, Price], *, prompts: bool) -> _Sums:
-    costs = importlib.import_module("appl.tracing.explaining.costs")
     known = costs.terms_of(run.trace.header)
     if prompts:
         for call, _ in run.records():

@@ -7,7 +7,6 @@ be missing or unfinished. A field that has not come has its default, or ``None``
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 import types
 import typing
@@ -16,6 +15,7 @@ from functools import lru_cache
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, Final
 
+from appl.late import late_import
 from appl.runtime.answers.shape import ByType, Shape
 
 _decoder = JSONDecoder()
@@ -66,7 +66,7 @@ def _scalar(text: str, kinds: frozenset[str]) -> tuple[Any, bool]:
 
 
 def _begun(text: str) -> Any:
-    core = importlib.import_module("pydantic_core")
+    core = late_import("pydantic_core")
     try:
         value = core.from_json(text.encode("utf-8", "replace"), allow_partial="trailing-strings")
     except ValueError:

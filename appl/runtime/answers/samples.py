@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import importlib
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from appl.backend import Backend, Chunk, Emit, Profile, Request, Response, Sample, Usage
 from appl.errors import InvalidOption
+from appl.late import late_import
 from appl.prompt import digest_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Caches:
 
 
 def _open_file(path: Path) -> Store:
-    return cast(Store, importlib.import_module("appl.tracing.recording.cache").CacheFile(path))
+    return cast(Store, late_import("appl.tracing.recording.cache").CacheFile(path))
 
 
 class Samples:

@@ -7,12 +7,12 @@ nothing is ever fetched. A ``pattern`` is matched in time linear in the text, wh
 from __future__ import annotations
 
 import functools
-import importlib
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from appl.errors import InvalidOption
+from appl.late import late_import
 
 _MOST = 5
 _SHOWN = 200
@@ -28,8 +28,8 @@ class Checker:
     """
 
     def __init__(self, schema: Mapping[str, Any] | bool) -> None:
-        jsonschema = importlib.import_module("jsonschema")  # 60 ms that `import appl` must not cost
-        referencing = importlib.import_module("referencing")
+        jsonschema = late_import("jsonschema")  # 60 ms that `import appl` must not cost
+        referencing = late_import("referencing")
         kind = jsonschema.Draft202012Validator
         try:
             kind.check_schema(schema, format_checker=jsonschema.FormatChecker(()))
@@ -81,7 +81,7 @@ def _references(schema: Any) -> Iterator[str]:
 @functools.lru_cache(512)
 def _compiled(pattern: str) -> Any:
     """A validator for *pattern*. Raises ``InvalidOption``."""
-    core = importlib.import_module("pydantic_core")  # its engine is Rust's, which never backtracks
+    core = late_import("pydantic_core")  # its engine is Rust's, which never backtracks
     try:
         return core.SchemaValidator(core.core_schema.str_schema(pattern=pattern))
     except core.SchemaError as error:

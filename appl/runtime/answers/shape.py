@@ -7,7 +7,6 @@ cannot be one is refused by name.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 import threading
 import types
@@ -16,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from appl.errors import InvalidOption
+from appl.late import late_import
 from appl.runtime.answers import extract
 from appl.runtime.answers.schema import Checker
 from appl.runtime.answers.typed_dicts import with_typed_dicts
@@ -95,7 +95,7 @@ class ByType(Shape):
     """A type that pydantic can validate."""
 
     def __init__(self, kind: Any) -> None:
-        pydantic = importlib.import_module("pydantic")
+        pydantic = late_import("pydantic")
         self.kind = kind
         self.adapter = _adapter(pydantic, kind)
         try:

@@ -5,13 +5,13 @@ Invariant: it is equal to, hashes and pickles as its characters.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from appl import fallback
 from appl.backend import Response, Sample, TokenLogprob, Usage
 from appl.errors import RunError
+from appl.late import late_import
 from appl.prompt import AIMessage, ToolCall, ToolMessage
 
 if TYPE_CHECKING:
@@ -128,14 +128,14 @@ class Text(str):
     @property
     def text_stream(self) -> TextStream[str]:
         """The answer, which is complete, as one piece: see ``Generation.text_stream``."""
-        module = importlib.import_module("appl.runtime.answers.stream")
+        module = late_import("appl.runtime.answers.stream")
         made: TextStream[str] = module.TextStream(self)
         return made
 
     @property
     def reasoning_stream(self) -> TextStream[str]:
         """The reasoning, which is complete, as one piece."""
-        module = importlib.import_module("appl.runtime.answers.stream")
+        module = late_import("appl.runtime.answers.stream")
         made: TextStream[str] = module.TextStream(self, "reasoning")
         return made
 

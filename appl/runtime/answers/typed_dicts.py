@@ -5,11 +5,12 @@ Invariant: what is no such class, and holds none among its arguments, stays the 
 
 from __future__ import annotations
 
-import importlib
 import sys
 import types
 import typing
 from typing import Any
+
+from appl.late import late_import
 
 
 def with_typed_dicts(kind: Any) -> Any:
@@ -38,7 +39,7 @@ def _rebuilt(kind: Any, done: dict[Any, Any]) -> Any:
 def _typed_dict(kind: Any, done: dict[Any, Any]) -> Any:
     if kind in done:
         return done[kind]
-    extensions = importlib.import_module("typing_extensions")
+    extensions = late_import("typing_extensions")
     hints = typing.get_type_hints(kind, include_extras=True)
     fields = {}
     for name, hint in hints.items():

@@ -11,13 +11,13 @@ wait for more than ``PATIENCE_S``. Who ends the process can use ``appl`` to the 
 from __future__ import annotations
 
 import atexit
-import importlib
 import threading
 import time
 from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 from typing import Protocol
 
+from appl.late import late_import
 from appl.runtime.concurrency.effort import other_stacks
 
 PATIENCE_S = 1.0
@@ -100,7 +100,7 @@ class Ending:
 
     def _ask(self, moving: dict[int, FrameType], asked: set[int | None]) -> None:
         """Raise ``stop`` in programs that compute, once in each thread."""
-        ctypes = importlib.import_module("ctypes")
+        ctypes = late_import("ctypes")
         for ident, frame in moving.items():
             if ident not in asked and self._is_in(frame, self._inside[:1]):
                 asked.add(ident)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import importlib
 import inspect
 import time
 from asyncio import _get_running_loop
@@ -27,6 +26,7 @@ from typing import (
 from appl import fallback
 from appl.compiler.names import program_of
 from appl.errors import InvalidOption
+from appl.late import late_import
 from appl.runtime.concurrency.clock import First
 from appl.runtime.concurrency.fiber import Hub, arrive, in_coroutine, run_on, strand_here, wait
 from appl.runtime.concurrency.future import Future, awaited, finished, result_of
@@ -264,7 +264,7 @@ def _elsewhere(
 ) -> Any:  # fmt: skip
     size = len(items) if isinstance(items, Sized) and not more else None
     every = zip(items, *more, strict=False) if more else ((item,) for item in items)
-    engines = importlib.import_module("appl.engine")
+    engines = late_import("appl.engine")
     return engines.mapped(
         f, every, size, engines.engine_of(engine),
         concurrency=concurrency, collect=collect, progress=progress,

@@ -5,11 +5,11 @@ Invariant: the terminal library is loaded only when a bar is shown.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from types import TracebackType
 from typing import Any
 
+from appl.late import late_import
 from appl.runtime.concurrency.promise import Promise
 
 
@@ -33,8 +33,8 @@ class Bar(Progress):
     """A bar of ``rich`` on stderr."""
 
     def __init__(self, name: str, total: int | None) -> None:
-        self._bar: Any = importlib.import_module("rich.progress").Progress(
-            console=importlib.import_module("rich.console").Console(stderr=True), transient=True
+        self._bar: Any = late_import("rich.progress").Progress(
+            console=late_import("rich.console").Console(stderr=True), transient=True
         )
         self._task = self._bar.add_task(name, total=total)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib
 import inspect
 import re
 import sys
@@ -21,6 +20,7 @@ from typing import Any
 
 from appl.compiler.trees import expression_tree
 from appl.errors import InvalidOption, ToolError
+from appl.late import late_import
 from appl.runtime.answers.schema import Checker
 from appl.runtime.tools.arguments import BadArguments, read_object, refuse_unknown, shown
 
@@ -182,7 +182,7 @@ def _documented(f: Any) -> _Doc:
     text = _docstring(f)
     if not text:
         return _Doc("", {}, {})
-    parser: Any = importlib.import_module("docstring_parser")
+    parser: Any = late_import("docstring_parser")
     try:
         parsed = parser.parse(text)
     except parser.ParseError:
@@ -261,7 +261,7 @@ class Reader:
         """
         given = read_object(text)
         refuse_unknown(given, self._names)
-        errors: Any = importlib.import_module("pydantic").ValidationError
+        errors: Any = late_import("pydantic").ValidationError
         try:
             found = dict(self._adapter.validate_json((text.strip() or "{}").encode()))
         except UnicodeEncodeError:
@@ -289,7 +289,7 @@ def _adapter(
         key: _field(hints.get(key, Any), about.get(key), parameter.default is _EMPTY)
         for key, parameter in parameters.items()
     }
-    errors: Any = importlib.import_module("pydantic.errors")
+    errors: Any = late_import("pydantic.errors")
     refused = (errors.PydanticSchemaGenerationError, errors.PydanticInvalidForJsonSchema)
     try:
         adapter = _strict(name, fields)
@@ -316,8 +316,8 @@ def _fails(key: str, fields: dict[str, Any], refused: tuple[type[Exception], ...
 
 def _strict(name: str, fields: dict[str, Any]) -> Any:
     """An adapter for objects with *fields*: nothing else in them, and no type guessed."""
-    pydantic: Any = importlib.import_module("pydantic")
-    kind: Any = importlib.import_module("typing_extensions").TypedDict(name, fields)
+    pydantic: Any = late_import("pydantic")
+    kind: Any = late_import("typing_extensions").TypedDict(name, fields)
     kind.__pydantic_config__ = pydantic.ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
     return pydantic.TypeAdapter(kind)
 
@@ -325,9 +325,9 @@ def _strict(name: str, fields: dict[str, Any]) -> Any:
 def _field(hint: Any, about: str | None, required: bool) -> Any:
     own = about if about and not _described(hint) else _remark(hint)
     if own:
-        field: Any = importlib.import_module("pydantic").Field
+        field: Any = late_import("pydantic").Field
         hint = typing.Annotated[hint, field(description=own)]
-    return hint if required else importlib.import_module("typing_extensions").NotRequired[hint]
+    return hint if required else late_import("typing_extensions").NotRequired[hint]
 
 
 def _metadata(hint: Any) -> tuple[Any, ...]:
@@ -421,7 +421,7 @@ def _plain(default: Any) -> Any:
     """A default as JSON data, or ``empty`` when it cannot be told."""
     if default is _EMPTY or hasattr(default, "get_secret_value") or hasattr(default, "reveal"):
         return _EMPTY
-    core: Any = importlib.import_module("pydantic_core")
+    core: Any = late_import("pydantic_core")
     try:
         value = core.to_jsonable_python(default)
         core.to_json(value, inf_nan_mode="constants")

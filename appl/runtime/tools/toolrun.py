@@ -8,7 +8,6 @@ goes through. Exactly one end of a call is told, and before the program can see 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import inspect
 import json
 import time
@@ -18,6 +17,7 @@ from contextvars import Context
 from typing import Any
 
 from appl.errors import nearest
+from appl.late import late_import
 from appl.prompt import Media, Message, ToolCall, ToolMessage
 from appl.runtime.concurrency.clock import Alarm
 from appl.runtime.concurrency.fiber import Hub, run_on, strand_here
@@ -306,7 +306,7 @@ def text_of(value: Any) -> str:
         return str.__str__(value)
     if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)
-    core: Any = importlib.import_module("pydantic_core")
+    core: Any = late_import("pydantic_core")
     how = {"fallback": str, "bytes_mode": "base64", "inf_nan_mode": "constants"}
     try:
         text = str(core.to_json(value, **how), "utf-8")

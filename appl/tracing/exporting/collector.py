@@ -7,7 +7,6 @@ is read beyond a limit or a deadline.
 
 from __future__ import annotations
 
-import importlib
 import os
 import queue
 import re
@@ -23,6 +22,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from appl.backend_http import ERROR_BYTES, excerpt, read_json, redirection, retry_after, said_in
 from appl.errors import ConfigError
 from appl.extras import advice
+from appl.late import late_import
 from appl.tracing.explaining.textdiff import visible
 from appl.tracing.exporting.otlp import RequestEncoder
 
@@ -196,9 +196,7 @@ def _partial(body: bytes, kind: str) -> tuple[int, str]:
 
 
 def _of_protobuf(body: bytes) -> tuple[int, str]:
-    service: Any = importlib.import_module(
-        "opentelemetry.proto.collector.trace.v1.trace_service_pb2"
-    )
+    service: Any = late_import("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     partial = service.ExportTraceServiceResponse.FromString(body).partial_success
     return int(partial.rejected_spans), str(partial.error_message)
 

@@ -6,7 +6,6 @@ Invariant: the same span has the same form, and so the same mark, every time.
 from __future__ import annotations
 
 import functools
-import importlib
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+from appl.late import late_import
 from appl.tracing.exporting import conventions as names
 from appl.tracing.exporting.spans import Attributes, ExportSpan, SpanEvent, Spans, Value
 
@@ -146,9 +146,7 @@ class ProtobufEncoder(RequestEncoder):
     content_type = "application/x-protobuf"
 
     def __init__(self) -> None:
-        service: Any = importlib.import_module(
-            "opentelemetry.proto.collector.trace.v1.trace_service_pb2"
-        )
+        service: Any = late_import("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
         self._message = service.ExportTraceServiceRequest
 
     def __call__(self, request: dict[str, object]) -> tuple[str, bytes]:

@@ -8,7 +8,6 @@ any number of them at once.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import stat
@@ -16,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from appl.late import late_import
 from appl.tracing.format.store import make_folder
 from appl.tracing.keeping.row import RunRow, row_of
 from appl.tracing.reading import runs
@@ -98,7 +98,7 @@ def _revived(
 
 def _opened(home: Path, stack: contextlib.ExitStack) -> sqlite3.Connection | None:
     """Opens the index, made anew if it is damaged; ``None`` if it cannot be opened or made."""
-    sqlite = importlib.import_module("sqlite3")
+    sqlite = late_import("sqlite3")
     path = home / FILE
     for _ in range(2):
         try:
@@ -167,7 +167,7 @@ def _put_aside(path: Path) -> bool:
 def _stored(connection: sqlite3.Connection | None) -> _Known:
     if connection is None:
         return {}
-    sqlite = importlib.import_module("sqlite3")
+    sqlite = late_import("sqlite3")
     try:
         found = connection.execute("SELECT place, size, modified, inode, row FROM runs").fetchall()
     except sqlite.Error:
@@ -185,7 +185,7 @@ def _store(
     """Write the changed rows; another process at the same time writes the same."""
     if connection is None or not (fresh or gone):
         return
-    sqlite = importlib.import_module("sqlite3")
+    sqlite = late_import("sqlite3")
     with contextlib.suppress(sqlite.Error):
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", fresh)

@@ -6,7 +6,6 @@ any file gives a ``Trace`` or a ``TraceError``. All is built iteratively, in the
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import json
 import os
@@ -18,6 +17,7 @@ from typing import Any, Literal, cast
 
 from appl.backend import Chunk, Request, Response
 from appl.errors import CallCancelled, TraceCorrupt, TraceError, TraceTooNew
+from appl.late import late_import
 from appl.prompt import (
     NOWHERE,
     ROLES,
@@ -325,7 +325,7 @@ class Trace:
         found = block.Scan()
         with regular_file(trace.path) as file:
             if file.read(1) == b"{":
-                tape: Any = importlib.import_module("appl.tracing.tape.reading")
+                tape: Any = late_import("appl.tracing.tape.reading")
                 return cast(Trace, tape.read_from(file, trace.path, limit))
             running = store.locked(file)
             builder = Builder(trace, found.allowance, home)

@@ -7,7 +7,6 @@ the questions, and no answer in which a secret of this process was found.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import stat
 import threading
@@ -17,6 +16,7 @@ from typing import Any
 
 from appl.backend import Response
 from appl.errors import InvalidOption
+from appl.late import late_import
 from appl.tracing.format import codec, record
 from appl.tracing.format.allowance import unlimited
 from appl.tracing.recording.secret import Masker
@@ -41,7 +41,7 @@ class CacheFile:
 
     def __init__(self, path: Path, secrets: Iterable[str] = ()) -> None:
         self.path = path
-        self._sqlite = importlib.import_module("sqlite3")  # 10 ms that few programs need
+        self._sqlite = late_import("sqlite3")  # 10 ms that few programs need
         self._lock = threading.Lock()
         self._masker = Masker(secrets)
         try:

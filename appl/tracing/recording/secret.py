@@ -8,11 +8,11 @@ variables, those that programs gave to backends, and those given.
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from appl.late import late_import
 from appl.prompt.key_shapes import FIRST, LONGEST, may_go_on, without_keys
 from appl.prompt.secret import LONG_ENOUGH as MIN_LENGTH
 from appl.prompt.secret import SecretForms, as_bytes, concealed, from_bytes, values_in
@@ -45,7 +45,7 @@ def _environment() -> dict[bytes, bytes]:
 @functools.cache
 def _test(pattern: str) -> _Test:
     """Whether *pattern* is in a text, by an engine that is linear in time and skips most of it."""
-    core = importlib.import_module("pydantic_core")  # 25 ms that `import appl` must not cost
+    core = late_import("pydantic_core")  # 25 ms that `import appl` must not cost
     schema = core.core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
     test: _Test = core.SchemaValidator(schema).isinstance_python
     return test
