@@ -10,6 +10,7 @@ from pathlib import Path
 
 from appl.testing import Log
 from appl.tracing import Trace
+from appl.tracing.replaying.predictor import Prediction, Predictor
 from appl.tracing.replaying.rerunner import Rerunner
 from tests.edits.reuse import Verdict, judge
 from tests.resume.continuing import cut, ended, resume
@@ -45,6 +46,7 @@ class Found:
     faults: list[str] = field(default_factory=list)
     hangs: int = 0
     reuse: Verdict = field(default_factory=Verdict)
+    predictions: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, parts: list[Found]) -> Found:
@@ -55,6 +57,7 @@ class Found:
             whole.marks += part.marks
             whole.faults += part.faults
             whole.hangs += part.hangs
+            whole.predictions += part.predictions
             whole.reuse.edits += part.reuse.edits
             whole.reuse.ceiling += part.reuse.ceiling
             whole.reuse.reused += part.reuse.reused
@@ -65,7 +68,9 @@ class Found:
         return {name: self.marks[name] / max(self.programs, 1) for name in FEATURES}
 
     def __str__(self) -> str:
-        return f"{self.programs} programs, {len(self.faults)} differences, {self.hangs} hangs"
+        said = f"{self.programs} programs, {len(self.faults)} differences, {self.hangs} hangs"
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.predictions.items()))
+        return f"{said}; predictions: {kinds}" if kinds else said
 
     def try_out(self, program: Mixed, judge: Callable[[Mixed], str | None]) -> None:
         """Have *judge* say what is wrong with *program*."""
@@ -83,9 +88,9 @@ class Found:
 
 
 def chosen(first: int, last: int) -> list[int]:
-    """The programs to replay: of those with own threads, which wait for rest, one in twelve."""
+    """The programs to replay: of those whose own threads wait for rest, one in twelve."""
     programs = (Mixed(seed) for seed in range(first, last + 1))
-    return [each.seed for each in programs if each.seed % SPARED == 0 or not each.has_threads]
+    return [each.seed for each in programs if each.seed % SPARED == 0 or not each.waits_for_rest]
 
 
 def against_plain(first: int, last: int, folder: Path | None = None) -> Found:
@@ -162,25 +167,42 @@ def edited_and_rerun(folder: Path, seeds: list[int], rerunner: type[Rerunner] = 
     """Recorded programs, edited at random and run again; an unedited one pays nothing."""
     found = Found()
     for seed in seeds:
-        found.try_out(Mixed(seed), lambda program: _rerun(program, folder, found.reuse, rerunner))
+        found.try_out(Mixed(seed), lambda program: _rerun(program, folder, found, rerunner))
     found.faults += found.reuse.wrong
     return found
 
 
-def _rerun(program: Mixed, folder: Path, reuse: Verdict, rerunner: type[Rerunner]) -> str | None:
+def _rerun(program: Mixed, folder: Path, found: Found, rerunner: type[Rerunner]) -> str | None:
     first, second = (folder / f"{program.seed}{end}.trace" for end in ("", ".again"))
     edit, changed = edited(program)
     module, before = compiled(changed), Trace.open(first)
-    again, live = rerunner(before), backend(changed, 3)
+    predictor = Predictor(before)
+    ran(module, live := backend(changed, 4), instruments=[predictor], world=predictor)
+    if live.asked:
+        return f"{edit}: predicting asked {live.asked}"
+    again, live, reuse = rerunner(before), backend(changed, 3), found.reuse
     expected, _ = plainly(changed)
     wrong = departs(expected, recorded(module, live, second, again))
     judge(f"program {program.seed}, {edit}", before, Trace.open(second), reuse)
     reuse.runs += 1
     reuse.edits[edit] += 1
+    found.predictions[_held(predictor.prediction(), len(again.finish().live))] += 1
     paid = {at for at in live.addresses if edit == "nothing" and at in ended(before)}
     if wrong or paid - _failed(before):
         return f"{edit}: {wrong or ''} paid again: {sorted(paid)}"
     return departs(expected, replayed(module, second))
+
+
+def _held(prediction: Prediction, truth: int) -> str:
+    """How the *prediction* of the number of live calls held."""
+    fewest, most = prediction.live
+    if truth == fewest == most:
+        return "exact"
+    if most is not None and truth > most:
+        return "too low"
+    if truth == fewest:
+        return "exactly the fewest"
+    return "in the range" if truth > fewest else "too high"
 
 
 def _failed(trace: Trace) -> set[str]:

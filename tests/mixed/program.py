@@ -110,6 +110,12 @@ class Mixed(Trying):
         return any(word in line for block in self.blocks for line in block.lines for word in OWN)
 
     @property
+    def waits_for_rest(self) -> bool:
+        """Whether some of these threads are waited for, which takes long where outcomes are held."""
+        blocks = [block for block in self.blocks if "orphans" not in block.features]
+        return any(word in line for block in blocks for line in block.lines for word in OWN)
+
+    @property
     def features(self) -> set[str]:
         """What is in its blocks."""
         return {feature for block in self.blocks for feature in block.features}

@@ -61,11 +61,11 @@ def recorded_plain(folder: Path, seeds: list[int]) -> Found:
     return against_plain(seeds[0], seeds[-1], folder)
 
 
-def replayed_elsewhere(folder: Path, seeds: list[int]) -> Found:
+def replayed_elsewhere(folder: Path, seeds: list[int], processes: int = PROCESSES) -> Found:
     """Replayed by processes with other hash seeds than this one's, answered in another order."""
-    with ThreadPoolExecutor(PROCESSES) as pool:
-        parts = [seeds[at::PROCESSES] for at in range(PROCESSES)]
-        found = pool.map(_elsewhere, [folder] * PROCESSES, parts, range(PROCESSES))
+    with ThreadPoolExecutor(processes) as pool:
+        parts = [seeds[at::processes] for at in range(processes)]
+        found = pool.map(_elsewhere, [folder] * processes, parts, range(processes))
         return Found.of(list(found))
 
 
