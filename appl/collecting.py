@@ -11,8 +11,12 @@ import gc
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator
+from itertools import accumulate, chain, islice, repeat
+from operator import methodcaller
 from types import FrameType
+from typing import Any
 
 _lock = threading.RLock()
 _users = 0
@@ -32,15 +36,33 @@ def no_collection() -> Iterator[None]:
         _go_on()
 
 
-def stacks() -> dict[int, FrameType]:
-    """The innermost frame of each thread, by the thread's ident.
+def stack_of(thread: int | None) -> list[FrameType]:
+    """The frames of another thread, by its ident, innermost first; none when it has ended.
 
-    Before 3.11.9, CPython holds the lock that a thread needs to start while it makes these frames.
-    If garbage is collected at that moment, another thread can wait for that lock for ever, and the
-    process with it (https://github.com/python/cpython/issues/106883).
+    C code takes all of them in one step, in which no other thread runs: CPython 3.11 can crash when
+    it is asked for the caller of a frame whose thread has gone on meanwhile. Before 3.11.9, it also
+    holds the lock that a thread needs to start while it makes these frames. If garbage is collected
+    at that moment, another thread can wait for that lock for ever, and the process with it
+    (https://github.com/python/cpython/issues/106883).
     """
-    with no_collection():
-        return sys._current_frames()
+    if thread == threading.get_ident():
+        return []  # the list would be in a frame that it contains
+    innermost = map(methodcaller("get", thread), iter(sys._current_frames, None))
+    return _with_callers(islice(innermost, 1))
+
+
+def with_callers(frame: FrameType | None) -> list[FrameType]:
+    """*frame* and those around it, in one step as in :func:`stack_of`."""
+    return _with_callers(iter([frame]))
+
+
+def _with_callers(innermost: Iterator[FrameType | None]) -> list[FrameType]:
+    found: deque[Any] = deque()
+    steps: Iterator[Any] = chain(innermost, repeat("f_back"))
+    stack = accumulate(steps, getattr)
+    with no_collection(), contextlib.suppress(AttributeError):  # ``None`` has no caller
+        found.extend(stack)
+    return [frame for frame in found if frame is not None]
 
 
 def _pause() -> None:

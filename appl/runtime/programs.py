@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
-from appl.collecting import stacks
+from appl.collecting import stack_of, with_callers
 from appl.runtime.concurrency.fiber import Fiber, Hub, Strand, hubs
 from appl.runtime.concurrency.promise import Promise
 from appl.runtime.concurrency.task import Task
@@ -106,22 +106,20 @@ def _frame_of(strand: Strand, run: Run) -> Frame | None:
 def _program(hub: Hub, strand: Strand, run: Run) -> Program:
     frame = _frame_of(strand, run)
     kind: Literal["fiber", "thread"] = "fiber" if isinstance(strand, Fiber) else "thread"
-    place = _place(strand.greenlet.gr_frame)
+    place = _place(with_callers(strand.greenlet.gr_frame))
     return Program(frame.address if frame else "", kind, hub.thread.name, strand.waits, place)
 
 
 def _running(hub: Hub) -> Program:
-    frame = stacks().get(hub.thread.ident or 0)
-    return Program("", "thread", hub.thread.name, None, _place(frame))
+    return Program("", "thread", hub.thread.name, None, _place(stack_of(hub.thread.ident)))
 
 
-def _place(frame: FrameType | None) -> Place | None:
-    """The place in the user's own code, at *frame* or around it."""
-    while frame is not None:
+def _place(stack: list[FrameType]) -> Place | None:
+    """The innermost place in the user's own code."""
+    for frame in stack:
         module = str(frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] not in _SKIPPED:
             return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
-        frame = frame.f_back
     return None
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from appl import threads
-from appl.collecting import stacks
+from appl.collecting import stack_of
 from appl.late import late_import
 from appl.runtime.concurrency.loop_thread import io_thread
 from appl.tracebacks import is_library
@@ -69,11 +69,9 @@ def _is_users(thread: threading.Thread) -> bool:
 
 def _waits_for_main(thread: threading.Thread) -> bool:
     """True if *thread* itself waits for the end of the main thread."""
-    frame = stacks().get(thread.ident or 0)
-    while frame is not None:
+    for frame in stack_of(thread.ident):
         if frame.f_code is threading.Thread.join.__code__:
             return frame.f_locals.get("self") is threading.main_thread()
-        frame = frame.f_back
     return False
 
 

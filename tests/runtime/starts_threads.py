@@ -1,9 +1,9 @@
-"""Look at the stacks of all threads; start a thread whenever garbage is looked for meanwhile."""
+"""Look at the stack of another thread; start a thread whenever garbage is looked for meanwhile."""
 
 import gc
 import threading
 
-from appl.collecting import stacks
+from appl.collecting import stack_of
 
 due, started = threading.Semaphore(0), threading.Semaphore(0)
 looker = threading.get_ident()
@@ -22,10 +22,11 @@ def wait_for_a_thread(phase: str, _info: object) -> None:
         started.acquire()
 
 
-threading.Thread(target=starter, daemon=True).start()
+other = threading.Thread(target=starter, daemon=True)
+other.start()
 gc.callbacks.append(wait_for_a_thread)
 gc.set_threshold(1)
 for _ in range(50):
-    stacks()
+    stack_of(other.ident)
 gc.set_threshold(0)
 gc.callbacks.clear()

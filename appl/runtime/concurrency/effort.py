@@ -10,9 +10,6 @@ import threading
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from types import FrameType
-
-from appl.collecting import stacks
 
 OWN = ("appl-io", "appl-trace")
 """Threads of appl that run no code of the user's, and wake none that waits outside of appl."""
@@ -98,17 +95,6 @@ class Waits:
         return self.noted and all(
             wait and self._noted.get(task) == wait for task, wait in _waits() if task not in but
         )
-
-
-def other_stacks() -> dict[int, FrameType]:
-    """The innermost frame of each other thread.
-
-    The frame of the looker would refer to this dict and be in it: a cycle, which would keep all
-    that the other threads had in their variables.
-    """
-    frames = stacks()
-    del frames[threading.get_ident()]  # before it is returned into a frame that it would contain
-    return frames
 
 
 def own_threads() -> set[int | None]:

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 from typing import Protocol
 
+from appl.collecting import stack_of
 from appl.late import late_import
-from appl.runtime.concurrency.effort import other_stacks
 
 PATIENCE_S = 1.0
 _GENTLE_S = 0.05
@@ -79,30 +79,26 @@ class Ending:
             time.sleep(_TICK_S)
         time.sleep(_TICK_S)  # from what was seen of a thread to its lock it is a step
 
-    def _moving(self) -> dict[int, FrameType]:
-        """The innermost frames of the threads that are inside a greenlet and do not rest, by id."""
-        frames = other_stacks()
+    def _moving(self) -> dict[int, list[FrameType]]:
+        """The stacks of the threads that are inside a greenlet and do not rest, by ident."""
         return {
-            ident: frames[ident]
+            each.thread.ident or 0: stack
             for each in self._programs()
-            if (ident := each.thread.ident) in frames
-            and each.thread is not self.by
-            and not (each.stopped or each.sleeps(frames[ident]))
-            and self._is_in(frames[ident], self._inside)
+            if each.thread is not self.by
+            and (stack := stack_of(each.thread.ident))
+            and not (each.stopped or each.sleeps(stack[0]))
+            and _is_in(stack, self._inside)
         }
 
-    def _is_in(self, frame: FrameType | None, functions: tuple[CodeType, ...]) -> bool:
-        while frame is not None:
-            if frame.f_code in functions:
-                return True
-            frame = frame.f_back
-        return False
-
-    def _ask(self, moving: dict[int, FrameType], asked: set[int | None]) -> None:
+    def _ask(self, moving: dict[int, list[FrameType]], asked: set[int | None]) -> None:
         """Raise ``stop`` in programs that compute, once in each thread."""
         ctypes = late_import("ctypes")
-        for ident, frame in moving.items():
-            if ident not in asked and self._is_in(frame, self._inside[:1]):
+        for ident, stack in moving.items():
+            if ident not in asked and _is_in(stack, self._inside[:1]):
                 asked.add(ident)
                 number, error = ctypes.c_ulong(ident), ctypes.py_object(self._stop)
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(number, error)
+
+
+def _is_in(stack: list[FrameType], functions: tuple[CodeType, ...]) -> bool:
+    return any(frame.f_code in functions for frame in stack)

@@ -19,14 +19,14 @@ import sysconfig
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from appl.runtime.concurrency.effort import other_stacks
+from appl.collecting import stack_of
 from appl.runtime.concurrency.loop_thread import io_thread
 
 if TYPE_CHECKING:
@@ -116,10 +116,8 @@ class Watchdog:
         """Look at every thread, at the time *now* in seconds; true if anything is under way."""
         runs = self._open_runs()
         running = [hub for hub in self._hubs() if not hub.rests()] if runs else []
-        # The stacks of all threads are taken in one step, under the interpreter's lock. The threads
-        # run on meanwhile: what is seen is a sample, and two equal ones are needed for a finding.
-        frames = other_stacks() if running else {}
-        busy = [self._look_at(hub, frames.get(hub.thread.ident or 0), now) for hub in running]
+        # The threads run on meanwhile: one look is a sample, and a finding needs two equal ones.
+        busy = [self._look_at(hub, stack_of(hub.thread.ident), now) for hub in running]
         seconds, self._looked = now - (self._looked or now), now
         waited = [_under_way(run) for run in runs]
         for run, calls in zip(runs, waited, strict=True):
@@ -135,10 +133,10 @@ class Watchdog:
                 self.runs.discard(run)
         return [run for run in runs if not run.over]
 
-    def _look_at(self, hub: Hub, top: FrameType | None, now: float) -> bool:
+    def _look_at(self, hub: Hub, stack: list[FrameType], now: float) -> bool:
         """Look at the thread of *hub*; true if it runs code of the user's."""
         before = self._before.get(hub)
-        activation, user = _standing(top)
+        activation, user = _standing(stack)
         if user is None or (activation is None and hub.loop is not None):
             self._before.pop(hub, None)
             return False
@@ -196,23 +194,16 @@ def _run_of(strands: Iterable[Any]) -> Run | None:
 # -- where a thread stands
 
 
-def _standing(top: FrameType | None) -> tuple[Frame | None, FrameType | None]:
+def _standing(stack: list[FrameType]) -> tuple[Frame | None, FrameType | None]:
     """The innermost activation on a stack, and the frame of its own code.
 
     Without an activation, the innermost frame that is neither of appl nor of a library.
     """
-    stack = list(_stack(top))
     for index, frame in enumerate(stack):
         if frame.f_code in ENTRIES and index:
             activation = frame.f_locals.get("frame")
             return activation, _innermost(stack[:index])
     return None, next((frame for frame in stack if _is_users(frame)), None)
-
-
-def _stack(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
 
 
 def _innermost(inner: list[FrameType]) -> FrameType:
