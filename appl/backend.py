@@ -125,8 +125,8 @@ class Request:
     def digest(self) -> bytes:
         """The digest of the content: messages, model and sampling, and nothing else."""
         if self._digest is None:
-            said = self.messages.digest if self.messages else b""
-            self._digest = digest_of(said, self.model, self.sampling.canonical())
+            content = self.messages.digest if self.messages else b""
+            self._digest = digest_of(content, self.model, self.sampling.canonical())
         return self._digest
 
 

@@ -71,10 +71,10 @@ def errors_of_http(
     if 300 <= status < 400:
         return redirected(status, _named(headers, "location"), who)
     text = _text(body)[:ERROR_BYTES]
-    said = said_in(text, secrets)
+    message = said_in(text, secrets)
     wait = retry_after(headers, text, now) if status in _WAITS or status >= 500 else None
     kind, advice = _meaning(status, text, wait)
-    shown = f"{who} answered {status}{f': {said}' if said else ''}"
+    shown = f"{who} answered {status}{f': {message}' if message else ''}"
     error = kind(f"{shown}; {advice}" if advice else shown, retry_after=wait, status=status)
     if kind is BackendRefused or not kind.retriable:
         error.retry_after = None
@@ -185,8 +185,8 @@ def unreachable(
     error: BaseException, who: str, *, begun: bool = False, secrets: Iterable[str] = ()
 ) -> BackendUnavailable:
     """The error for a connection that failed, or broke off after it had *begun*."""
-    said = excerpt(str(error), secrets)
-    cause = said if said and said[0] != "<" else type(error).__name__
+    message = excerpt(str(error), secrets)
+    cause = message if message and message[0] != "<" else type(error).__name__
     what = "broke the connection off" if begun else "cannot be reached"
     advice = "" if begun else "; is it running, and is its URL right?"
     worked = None if begun else False

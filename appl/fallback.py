@@ -15,7 +15,7 @@ WORDS_OF_CALL = frozenset({"executor_type"})
 """Arguments of ``call`` that may be meant for ``call`` itself."""
 
 
-class Names(Protocol):
+class AlternativeNames(Protocol):
     """Knows other names of attributes and options."""
 
     def attribute(self, owner: Any, value: Any, name: str) -> Any:
@@ -57,7 +57,7 @@ class Layouts(Protocol):
         """*values* in the layout of today, and notes on those that have no meaning."""
 
 
-names: Callable[[], Names]
+names: Callable[[], AlternativeNames]
 """The module that knows other names."""
 
 layouts: Callable[[], Layouts]

@@ -206,9 +206,9 @@ def _said(chain: Messages | None) -> int:
         link = link.parent
     total = 0 if link is None else cast(int, link.cache[key])
     for each in reversed(fresh):
-        said = each.message
-        total += tokens_in(said.content) + _MEDIUM * len(said.media)
-        total += sum(tokens_in(call.arguments) for call in said.tool_calls)
+        message = each.message
+        total += tokens_in(message.content) + _MEDIUM * len(message.media)
+        total += sum(tokens_in(call.arguments) for call in message.tool_calls)
         each.cache[key] = total
     return total
 
@@ -234,16 +234,16 @@ def used_by(error: BaseException) -> Usage | None:
     ``NOTHING`` if no model can have worked on the request, because it was not sent, or turned away.
     ``None`` if nobody knows, so that anything up to its worst case may have to be paid.
     """
-    said = _told(getattr(error, "usage", None))
-    if said is not None:
-        return said
+    usage = _valid_usage(getattr(error, "usage", None))
+    if usage is not None:
+        return usage
     return None if _may_have_worked(error) else NOTHING
 
 
 NOTHING = Usage(0, 0, 0)
 
 
-def _told(usage: object) -> Usage | None:
+def _valid_usage(usage: object) -> Usage | None:
     """The *usage* that came with an error, which may have been read from a file."""
     if not isinstance(usage, tuple | list) or len(usage) != 3:
         return None

@@ -77,8 +77,8 @@ def serving(*arguments: str, log: str | Path | None = None) -> Generator[Served,
         line = process.stdout.readline()
         if not line:
             raise RuntimeError(f"the server did not start (exit code {process.wait()}): {command}")
-        told = json.loads(line)
-        server = Served(told["url"], told["api_key"], told["admin_key"], process)
+        ready = json.loads(line)
+        server = Served(ready["url"], ready["api_key"], ready["admin_key"], process)
         try:
             yield server
         finally:

@@ -218,12 +218,12 @@ def resume(given: Options) -> int:
 
 
 def _turned(given: Options, word: str) -> int:
-    def told(found: Any) -> str:
+    def sentence(found: Any) -> str:
         going = found["sent"] if found["state"] == "paused" else 0
         still = f"; {_counted(going, 'call')} on {_their(going)} way still" if going else ""
         return f"{found['run']}: {found['state']}{still}"
 
-    return _done(given, word, {}, told)
+    return _done(given, word, {}, sentence)
 
 
 def _counted(number: int, word: str) -> str:
@@ -247,14 +247,14 @@ def _run_of(given: Options) -> str | None:
 def cancel(given: Options) -> int:
     """End a call, a function, or all calls below an address."""
 
-    def told(found: Any) -> str:
+    def sentence(found: Any) -> str:
         later = "; it takes effect when the record is used up" if found["when"] == "later" else ""
         if found["cancelled"] == "function":
             return f"{found['at']} ends where it waits{later}"
         calls = found["calls"]
         return f"cancelled {', '.join(calls[:8])}" + (", …" if len(calls) > 8 else "") + later
 
-    return _done(given, "cancel", {"at": given.call}, told)
+    return _done(given, "cancel", {"at": given.call}, sentence)
 
 
 @appl_command(
@@ -283,27 +283,27 @@ def set_limit(given: Options) -> int:
     if given.what == "budget":
         return _done(given, "budget", lambda: _amounts(given.values), _budget_told)
 
-    def told(found: Any) -> str:
+    def sentence(found: Any) -> str:
         wanted = int(given.values[0])
         return ", ".join(_at_once(at, most, wanted) for at, most in found["concurrency"].items())
 
-    return _done(given, "concurrency", lambda: _concurrency(given.values), told)
+    return _done(given, "concurrency", lambda: _concurrency(given.values), sentence)
 
 
 def _done(
     given: Options,
     do: str,
     fields: dict[str, Any] | Callable[[], dict[str, Any]],
-    told: Callable[[Any], str],
+    sentence: Callable[[Any], str],
 ) -> int:
     """Send the run a request, and show its reply."""
     with guarded(given.json) as failure:
-        asked = fields() if callable(fields) else fields
-        found = _control().ask(_control().find(_run_of(given)).path, do, **asked)
+        request = fields() if callable(fields) else fields
+        found = _control().ask(_control().find(_run_of(given)).path, do, **request)
         if given.json:
             out(as_json(found))
         else:
-            say(f"appl: {told(found)}", sys.stdout)
+            say(f"appl: {sentence(found)}", sys.stdout)
     return failure.code
 
 

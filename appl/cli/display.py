@@ -132,8 +132,8 @@ class Counts:
 
     def as_data(self) -> dict[str, Any]:
         """The counts for ``--json``; a sum that the backend did not report is null, not 0."""
-        asked = self.answered - self.reused
-        known = self.unknown < asked or not asked
+        live = self.answered - self.reused
+        known = self.unknown < live or not live
         return {
             "calls": self.started,
             "answered": self.answered,

@@ -141,8 +141,8 @@ def _appl(folder: Path, *words: str) -> None:
     command = [sys.executable, "-m", "appl", *words]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        raise UsageError(f"`appl {shlex.join(words)}` failed in {folder}: {said}")
+        problem = done.stderr.decode("utf-8", "replace").strip()
+        raise UsageError(f"`appl {shlex.join(words)}` failed in {folder}: {problem}")
 
 
 def _next(folder: Path, provider: Provider | None) -> list[str]:

@@ -38,8 +38,8 @@ with_settings = combined(settings(SETTINGS, "Settings in place of the recorded o
 
 def settings_of(given: Options) -> dict[str, Any]:
     """The settings given on the command line."""
-    told = {name: getattr(given, name) for name in SETTINGS}
-    return {name: value for name, value in told.items() if value is not None} | budget_of(given)
+    written = {name: getattr(given, name) for name in SETTINGS}
+    return {name: value for name, value in written.items() if value is not None} | budget_of(given)
 
 
 def budget_of(given: Options) -> dict[str, Any]:

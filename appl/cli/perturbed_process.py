@@ -103,16 +103,16 @@ def spawned(
         except subprocess.TimeoutExpired:
             return _lost("Timeout", f"it had not ended after {seconds:g} s")
         if not result.exists():
-            said = done.stderr.decode("utf-8", "replace")[-2000:]
-            return _lost("ProcessDied", f"its process ended with {done.returncode}: {said}")
+            output = done.stderr.decode("utf-8", "replace")[-2000:]
+            return _lost("ProcessDied", f"its process ended with {done.returncode}: {output}")
         return ProcessOutcome(**json.loads(result.read_text("utf-8")))
 
 
 def _own_path() -> list[str]:
     """The folders of appl and its backends, before those that the environment names."""
     found = [str(Path(__file__).parents[2])]
-    told = os.environ.get("PYTHONPATH", "")
-    return [*found, *(str(Path(each).resolve()) for each in told.split(os.pathsep) if each)]
+    path = os.environ.get("PYTHONPATH", "")
+    return [*found, *(str(Path(each).resolve()) for each in path.split(os.pathsep) if each)]
 
 
 def _lost(kind: str, message: str) -> ProcessOutcome:
@@ -196,9 +196,9 @@ class Lagging(Replayer):
 
 
 def _done(order: dict[str, Any]) -> dict[str, Any]:
-    told = order["program"]
-    told |= {"argv": tuple(told["argv"]), "words": tuple(told["words"])}
-    program = RecordedProgram(**told)
+    fields = order["program"]
+    fields |= {"argv": tuple(fields["argv"]), "words": tuple(fields["words"])}
+    program = RecordedProgram(**fields)
     counted, path = PlainDisplay(quiet=True), Path(order["trace"])
     if order["moved"]:
         _move(*map(Path, order["moved"]))

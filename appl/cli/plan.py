@@ -192,7 +192,7 @@ def _times(loops: tuple[Factor, ...]) -> str:
 
 
 def _calls(plan: PrefixPlan) -> str:
-    """How many calls there are; the sure ones, where others cannot be known."""
+    """The number of calls; at least that of the certain ones if some are unknown."""
     if not plan.unknown:
         return _sum(plan.sites)
     return f"at least {_sum(tuple(site for site in plan.sites if site.certain))}"

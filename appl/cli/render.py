@@ -45,10 +45,10 @@ def command(given: Options) -> int:
         if wants_help(words):
             out(help_text(load(target, to_call=True), common, prog))
             return failure.code
-        told = merged(given, peeked)
+        options = merged(given, peeked)
         with to_stderr(True):
-            rendering = rendered(target, words, told, prog)
-        out(as_json(rendering.as_data(), indent=2) if told.json else term_safe(str(rendering)))
+            rendering = rendered(target, words, options, prog)
+        out(as_json(rendering.as_data(), indent=2) if options.json else term_safe(str(rendering)))
     return failure.code
 
 

@@ -127,27 +127,27 @@ def perform(
 
 def _session(plan: Invocation, shower: Display) -> Session:
     given = plan.given
-    told = {name: getattr(given, name) for name in _SETTINGS}
-    told["trace"] = False if given.no_trace else True if given.trace_file else None
+    overrides = {name: getattr(given, name) for name in _SETTINGS}
+    overrides["trace"] = False if given.no_trace else True if given.trace_file else None
     path = Path(given.trace_file) if given.trace_file else None
     entry = entry_of(plan.target, plan.argv)
     if path is not None and path.exists():
         raise UsageError(f"{path} exists already; a run is recorded into a new file")
-    told |= budget_of(given)
-    config = load_config(told)
+    overrides |= budget_of(given)
+    config = load_config(overrides)
     broken = None
     if config.trace and config.resume and path is None and not given.fresh:
         broken = sessions.broken_off(entry, config, shower.tell)
     if broken is not None:
-        return _resumed(Resumer(broken), told, entry, shower)
+        return _resumed(Resumer(broken), overrides, entry, shower)
     return sessions.make_session(
         config, entry=entry, instruments=[shower], path=path, say=shower.tell
     )
 
 
-def _resumed(resumer: Resumer, told: dict[str, Any], entry: Entry, shower: Display) -> Session:
+def _resumed(resumer: Resumer, overrides: dict[str, Any], entry: Entry, shower: Display) -> Session:
     session = sessions.resume_session(
-        resumer, told, entry=entry, instruments=[shower], say=shower.tell
+        resumer, overrides, entry=entry, instruments=[shower], say=shower.tell
     )
     there, every = len(resumer.unasked()), len(resumer.trace.calls) + len(resumer.trace.tools)
     shower.tell(

@@ -1,6 +1,6 @@
 """The answers of this room to whoever meets a name or an option that today's programs do not have.
 
-Invariant: it fulfils ``appl.fallback.Names``.
+Invariant: it fulfils ``appl.fallback.AlternativeNames``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from appl.prompt import Message, ToolCall
 from appl.runtime.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from appl.fallback import Names
+    from appl.fallback import AlternativeNames
 
 _DECORATOR = {"comp": "compositor", "include_docstring": "docstring_as"}
 """Options of ``ppl``, and their names today."""
@@ -78,4 +78,4 @@ def context(ctx: str, known: Collection[str]) -> str:
 if TYPE_CHECKING:
     from appl.compat import names
 
-    _checked: Names = names
+    _checked: AlternativeNames = names

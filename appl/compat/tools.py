@@ -52,9 +52,11 @@ def _params(tool: Any) -> Any:
 
 def _returns(tool: Any) -> Any:
     """The return value of the function, as a pydantic model with the field ``returns``."""
-    said = _documented(tool).returns
+    documented = _documented(tool).returns
     empty = inspect.Parameter.empty
-    field = _field(_signature(tool).return_annotation, empty, said.description if said else None)
+    field = _field(
+        _signature(tool).return_annotation, empty, documented.description if documented else None
+    )
     return late_import("pydantic").create_model("returns", returns=field)
 
 

@@ -73,8 +73,8 @@ def _read(file: Path) -> SettingsFile | None:
         return None
     if _is_huge(table):
         raise ConfigError(f"{file} holds more than {_MOST} values")
-    said = data if own else repr(table).encode("utf-8", "backslashreplace")
-    return SettingsFile(file, table, text, hashlib.sha256(said).hexdigest())
+    source = data if own else repr(table).encode("utf-8", "backslashreplace")
+    return SettingsFile(file, table, text, hashlib.sha256(source).hexdigest())
 
 
 def _bytes(file: Path) -> bytes:

@@ -29,7 +29,7 @@ def state_folder() -> Path:
 
 def read_private(name: str) -> bytes | None:
     """The bytes of the file *name* below the state folder; ``None`` if there is none."""
-    with _told(f"{name} in the state folder cannot be read"):
+    with _reported(f"{name} in the state folder cannot be read"):
         try:
             return (state_folder() / name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -60,7 +60,7 @@ def _linked(made: Path, file: Path) -> None:
 def _write(name: str, data: bytes, place: Callable[[Path, Path], object]) -> None:
     """Write *data* to a new file, which *place* then puts at *name*."""
     file = state_folder() / name
-    with _told(f"{file} cannot be written"):
+    with _reported(f"{file} cannot be written"):
         _private_folder(file.parent)
         handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".new-")
         try:
@@ -78,7 +78,7 @@ def _write(name: str, data: bytes, place: Callable[[Path, Path], object]) -> Non
 def remove_private(name: str) -> bool:
     """Remove the file *name* below the state folder; false if there was none."""
     file = state_folder() / name
-    with _told(f"{file} cannot be removed"):
+    with _reported(f"{file} cannot be removed"):
         try:
             file.unlink()
         except FileNotFoundError:
@@ -88,7 +88,7 @@ def remove_private(name: str) -> bool:
 
 def private_names(folder: str) -> list[str]:
     """The names of the files in *folder* below the state folder, sorted."""
-    with _told(f"{folder} in the state folder cannot be read"):
+    with _reported(f"{folder} in the state folder cannot be read"):
         try:
             names = [file.name for file in (state_folder() / folder).iterdir()]
         except FileNotFoundError:
@@ -147,7 +147,7 @@ def _private_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _told(problem: str) -> Iterator[None]:
+def _reported(problem: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -105,8 +105,8 @@ def _entries() -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _name(file: SettingsFile) -> str:
     """The name of the stored approval of *file* as it was read."""
-    said = f"{file.path}\0{file.digest}".encode("utf-8", "surrogateescape")
-    return f"{_FOLDER}/{hashlib.sha256(said).hexdigest()}"
+    identity = f"{file.path}\0{file.digest}".encode("utf-8", "surrogateescape")
+    return f"{_FOLDER}/{hashlib.sha256(identity).hexdigest()}"
 
 
 def _home() -> Path | None:

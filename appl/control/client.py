@@ -120,8 +120,10 @@ def find(name: str | None = None) -> LiveRun:
     names = [live.name for live in matches or runs]
     if matches:
         some = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
-        said = "several runs are live" if name is None else f"{name!r} means {len(names)} live runs"
-        raise ControlError(f"{said}: {some}; say which one, by --run RUN", "ambiguous")
+        problem = (
+            "several runs are live" if name is None else f"{name!r} means {len(names)} live runs"
+        )
+        raise ControlError(f"{problem}: {some}; say which one, by --run RUN", "ambiguous")
     words = [word for live in names for word in (live.partition("-")[2], live)]
     raise ControlError(f"no live run is {name!r}{nearest(str(name), words)}; {_HINT}", "no-run")
 

@@ -76,9 +76,9 @@ class Packer:
             self._known.clear()
             yield ("forget",)
         yield from self._links(request.messages)
-        said = _key(request.messages) if request.messages is not None else None
+        prompt = _key(request.messages) if request.messages is not None else None
         yield (
-            "started", request.address, request.ordinal, request.model, said, request.sampling,
+            "started", request.address, request.ordinal, request.model, prompt, request.sampling,
             request.n, request.sample, request.timeout, request.priority, request.cache,
             request.digest, event.kind, event.edges, event.file, event.line, event.at,
         )  # fmt: skip
@@ -115,9 +115,9 @@ class Unpacker:
         if kind == "forget":
             self._links.clear()
         elif kind == "link":
-            key, parent, said, spans = rest
+            key, parent, prompt, spans = rest
             above = self._links[parent] if parent is not None else None
-            self._links[key] = link = Messages(above, said, spans=spans)
+            self._links[key] = link = Messages(above, prompt, spans=spans)
             link.has_digest(key[0])
         elif kind == "started":
             return self._started(*rest)
@@ -128,11 +128,11 @@ class Unpacker:
         return None
 
     def _started(
-        self, address: Any, ordinal: Any, model: Any, said: Any, sampling: Any, n: Any, sample: Any,
-        timeout: Any, priority: Any, cache: Any, digest: Any, kind: Any, edges: Any, file: Any,
-        line: Any, at: Any,
+        self, address: Any, ordinal: Any, model: Any, prompt: Any, sampling: Any, n: Any,
+        sample: Any, timeout: Any, priority: Any, cache: Any, digest: Any, kind: Any, edges: Any,
+        file: Any, line: Any, at: Any,
     ) -> CallStarted:  # fmt: skip
-        messages = self._links[said] if said is not None else None
+        messages = self._links[prompt] if prompt is not None else None
         request = Request(
             address, ordinal, model, messages, sampling, n, sample, timeout, priority, cache, digest
         )

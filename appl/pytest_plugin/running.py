@@ -42,8 +42,8 @@ class PromptLog:
     def on_event(self, event: Event) -> None:
         """Keep the prompt of each call that starts."""
         if isinstance(event, CallStarted):
-            said = event.request.messages or ()
-            self.prompts[event.request.address] = "\n".join(map(str, said))
+            messages = event.request.messages or ()
+            self.prompts[event.request.address] = "\n".join(map(str, messages))
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class TapedRun:
     @contextlib.contextmanager
     def _replayed(self) -> Iterator[None]:
         self.done = "answered from tapes"
-        with _told(self), self._guarded():
+        with _explained(self), self._guarded():
             self.trace = Trace.open(self.path)
             replayer = Replayer(self.trace)
             self.session = replay_session(replayer, instruments=[self._asked])
@@ -175,11 +175,11 @@ class TapedRun:
 
     def _settings(self, **more: Any) -> dict[str, Any]:
         """The mark's settings, with those that a tape needs. A private run fails the test."""
-        told = {**more, **self.settings, "trace": True}
-        privacy = settings.load(told).privacy
+        merged = {**more, **self.settings, "trace": True}
+        privacy = settings.load(merged).privacy
         if privacy != "full":
             _refuse(f"a tape is plain text, and privacy = {privacy!r}; write privacy='full'")
-        return told
+        return merged
 
     def _entry(self) -> Entry:
         return Entry("api", str(self.item.path), getattr(self.item, "originalname", None))
@@ -232,7 +232,7 @@ def _unsaid(line: str) -> None:
 
 
 @contextlib.contextmanager
-def _told(run: TapedRun) -> Iterator[None]:
+def _explained(run: TapedRun) -> Iterator[None]:
     """Turn a divergence into a failure with its explanation, without the frames of appl."""
     try:
         yield

@@ -112,9 +112,9 @@ def _factory(name: str) -> Callable[..., Any] | None:
 
 def _kinds(factory: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of *factory*, as far as they can be evaluated."""
-    told: Any = factory.__init__ if isinstance(factory, type) else factory  # type: ignore[misc]
+    annotated: Any = factory.__init__ if isinstance(factory, type) else factory  # type: ignore[misc]
     try:
-        return typing.get_type_hints(told)
+        return typing.get_type_hints(annotated)
     except Exception:  # an annotation that names what is not there is no reason to refuse
         return {}
 

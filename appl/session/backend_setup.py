@@ -40,7 +40,7 @@ class Choice:
 
     backend: str
     model: str | None
-    asked: bool
+    is_chosen: bool
     options: Mapping[str, Any] = field(default_factory=dict)
     placed: Model | None = None
     """The default model if it is not one of that backend alone."""
@@ -50,17 +50,17 @@ class Choice:
 
 def choose(config: Config) -> Choice:
     """The backend and model of *config*, by the rule of ``appl.session.naming``."""
-    asked = config.backend is not None or config.model is not None
+    is_chosen = config.backend is not None or config.model is not None
     chosen = _stands_for(config.model, config) if config.model is not None else Model()
     backend, model = config.backend or chosen.backend or EMBEDDED, chosen.name
     away = chosen.backend not in (None, backend)
     if chosen.others or (away and config.model in config.models):
         model = None if away else model
-        return Choice(backend, model, asked, chosen.options, chosen)
+        return Choice(backend, model, is_chosen, chosen.options, chosen)
     if away:  # the other backend may have a model of that name
         model = f"{chosen.backend}/{chosen.name}" if chosen.name else chosen.backend
     note = _understood(backend, config)
-    return Choice(backend, model, asked, chosen.options, note=note)
+    return Choice(backend, model, is_chosen, chosen.options, note=note)
 
 
 def _understood(backend: str, config: Config) -> str | None:
@@ -210,7 +210,7 @@ def check(config: Config) -> list[str]:
         check_settings(name, table)
     choice = choose(config)
     others_of(config, choice)
-    if not (config.models or config.backends or choice.asked):
+    if not (config.models or config.backends or choice.is_chosen):
         return []
     missing = _missing_secret(config.backends.get(choice.backend, {}))
     if missing is not None:

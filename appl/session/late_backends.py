@@ -50,7 +50,7 @@ class LateBackends:
         self._config, self._choice, self._seed, self._say = config, choice, seed, say
         self._recorded = recorded_names(recorded) if recorded is not None else {}
         self._lock = threading.RLock()
-        self._told: set[str] = set()
+        self._shown_lines: set[str] = set()
         self.run: Run | None = None
         self.place: Callable[[str, Backend], None] = _nowhere
         self.made: dict[str, Backend] = {}
@@ -109,8 +109,8 @@ class LateBackends:
         return location
 
     def _tell(self, line: str) -> None:
-        if line not in self._told:
-            self._told.add(line)
+        if line not in self._shown_lines:
+            self._shown_lines.add(line)
             self._say(f"appl: {line}")
 
     def _seen(self, name: str, location: Location | None) -> dict[str, Any]:

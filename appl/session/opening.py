@@ -300,26 +300,26 @@ def _begin(
     return recorder
 
 
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 def _tell_notes(config: Config, say: Tell) -> None:
     """Report, once in a process, settings that have no effect."""
     for note in config.notes:
-        if note not in _told:
-            _told.add(note)
+        if note not in _reported:
+            _reported.add(note)
             say(f"appl: {note}")
 
 
 def _is_unchosen(session: Session) -> bool:
     """True if nobody has named a model, in the settings or in the first call."""
-    return not (session.choice.asked or (session.late is not None and session.late.made))
+    return not (session.choice.is_chosen or (session.late is not None and session.late.made))
 
 
 def _first_time(session: Session) -> bool:
     """True unless this program, with many blocks, was already told which model answers."""
-    seen = session.entry.kind == "api" and "embedded" in _told
-    _told.add("embedded")
+    seen = session.entry.kind == "api" and "embedded" in _reported
+    _reported.add("embedded")
     return not seen
 
 

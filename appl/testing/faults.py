@@ -337,8 +337,8 @@ def _chat(server: FaultServer, ask: Ask, spoilt: str) -> bytes:
     if spoilt == "error":
         return _json(_ERROR)
     ended = None if spoilt in ("endless", "cut") else "stop"
-    said = text[: len(text) // 2] if spoilt == "cut" else text
-    message = {"role": "assistant", "content": said}
+    content = text[: len(text) // 2] if spoilt == "cut" else text
+    message = {"role": "assistant", "content": content}
     choices = [
         {"index": index, "message": message, "finish_reason": ended, "logprobs": None}
         for index in range(0 if spoilt == "empty" else wanted)
@@ -371,12 +371,12 @@ def _generate(server: FaultServer, ask: Ask, spoilt: str) -> bytes:
     if spoilt == "error":
         return _events([_ERROR], done=False) if ask.streams else _json(_ERROR)
     if not ask.streams:
-        said = text[: len(text) // 2] if spoilt == "cut" else text
-        answer = _native(server, ask, said, not spoilt)
+        content = text[: len(text) // 2] if spoilt == "cut" else text
+        answer = _native(server, ask, content, not spoilt)
         return _json([] if spoilt == "empty" else answer)
     pieces = _pieces(text)
-    told = ["".join(pieces[:count]) for count in range(1, len(pieces) + 1)]
-    events = [_native(server, ask, each, each == text and not spoilt) for each in told]
+    beginnings = ["".join(pieces[:count]) for count in range(1, len(pieces) + 1)]
+    events = [_native(server, ask, each, each == text and not spoilt) for each in beginnings]
     if spoilt in ("cut", "empty"):
         return _events(events[: len(events) // 2 if spoilt == "cut" else 0], done=False)
     return _events(events)

@@ -378,14 +378,14 @@ CONTROLS = {
     ),
     "an approved file may change": Control(
         "config/trust.py",
-        '    said = f"{file.path}\\0{file.digest}"',
-        '    said = f"{file.path}"',
+        '    identity = f"{file.path}\\0{file.digest}"',
+        '    identity = f"{file.path}"',
         "trust/test_approval.py::test_approved_is_what_was_shown_and_a_change_is_asked_again",
     ),
     "an approved file may be copied": Control(
         "config/trust.py",
-        '    said = f"{file.path}\\0{file.digest}"',
-        '    said = f"{file.digest}"',
+        '    identity = f"{file.path}\\0{file.digest}"',
+        '    identity = f"{file.digest}"',
         "trust/test_approval.py::test_a_copy_in_another_folder_needs_approval",
     ),
     "the file is read again when it is approved": Control(

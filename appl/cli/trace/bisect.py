@@ -129,8 +129,8 @@ class Repository:
         except OSError as error:
             raise UsageError(f"git cannot be run: {error}") from None
         if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip()
-            raise UsageError(f"{what}{f': {said}' if said else ''}")
+            output = done.stderr.decode("utf-8", "replace").strip()
+            raise UsageError(f"{what}{f': {output}' if output else ''}")
         return done.stdout.decode("utf-8", "surrogateescape").strip()
 
 
@@ -148,7 +148,7 @@ class Trial:
     seconds: float
     tell: Any
     tested: dict[str, str] = field(default_factory=dict)
-    told: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
 
     def verdict(self, commit: str) -> str:
         """``good`` (the same prompts), ``bad`` (other prompts), or ``skipped`` (it cannot run)."""
@@ -173,7 +173,7 @@ class Trial:
         then = self.trace.error
         if error is None or (then is not None and error["type"] == type(then).__name__):
             return "good"
-        self.told[commit] = f"{error['type']}: {error['message']}"
+        self.errors[commit] = f"{error['type']}: {error['message']}"
         return "bad" if outcome.diverged else "skipped"
 
 
@@ -183,8 +183,8 @@ def _first_bad(trial: Trial, good: str, bad: str) -> list[str]:
         raise UsageError(f"{good[:_SHORT]} is not among the commits before {bad[:_SHORT]}")
     for commit, wanted, word in ((good, "good", "--good"), (bad, "bad", "--bad")):
         if trial.verdict(commit) != wanted:
-            told = trial.told.get(commit, "it asks what was recorded")
-            raise UsageError(f"{word} {commit[:_SHORT]} is {trial.verdict(commit)}: {told}")
+            errors = trial.errors.get(commit, "it asks what was recorded")
+            raise UsageError(f"{word} {commit[:_SHORT]} is {trial.verdict(commit)}: {errors}")
     goods = [good]
     while True:
         left = [each for each in trial.repository.between(goods, bad) if each != bad]
@@ -206,7 +206,7 @@ def _report(trial: Trial, found: list[str], as_document: bool) -> int:
     if as_document:
         data = {
             "first_bad": None if others else about, "candidates": found,
-            "divergence": trial.told.get(first),
+            "divergence": trial.errors.get(first),
             "tested": [{"commit": c, "verdict": v} for c, v in trial.tested.items()],
         }  # fmt: skip
         out(as_json(data, indent=2))
@@ -216,5 +216,5 @@ def _report(trial: Trial, found: list[str], as_document: bool) -> int:
     else:
         out(term_safe(f"{first} asks something else for the first time"))
         out(term_safe(f"  {about.get('author')}, {about.get('date')}: {about.get('subject')}"))
-        out(term_safe("  " + trial.told.get(first, "").replace("\n", "\n  ")))
+        out(term_safe("  " + trial.errors.get(first, "").replace("\n", "\n  ")))
     return exits.FAILED if others else exits.OK

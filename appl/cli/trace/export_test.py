@@ -130,8 +130,8 @@ def _lines(
     if function is None:
         yield f"    runpy.run_path({_path(program, file)}, run_name='__main__')"
         return
-    said = ", ".join(f"{name}={each!r}" for name, each in arguments.items())
-    called = f"{program.function}({said})"
+    written = ", ".join(f"{name}={each!r}" for name, each in arguments.items())
+    called = f"{program.function}({written})"
     whole = f"await appl_run.avalue({called})" if waits else f"appl_run.value({called})"
     plain = _plain(value)
     secrets = _secrets(plain)

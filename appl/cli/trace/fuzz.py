@@ -203,8 +203,8 @@ def _of_order(
 ) -> Iterator[FuzzFinding]:
     for address, text in list(fuzzer.changed.items())[:1]:  # the others may follow from it
         lines = [line for line in text.splitlines()[1:] if not line.strip().startswith(_REPLAYS)]
-        said = f"the prompt of {address} depended on the order"
-        yield FuzzFinding(plan, "order", said, address, "\n".join(lines).lstrip())
+        sentence = f"the prompt of {address} depended on the order"
+        yield FuzzFinding(plan, "order", sentence, address, "\n".join(lines).lstrip())
     if error is not None:
         yield FuzzFinding(
             plan, "order", f"the program failed: {_said(error)}", details=_where(error)

@@ -144,8 +144,8 @@ def _rerun(
     _check_used(rerunner)
     if given.json:
         where = str(report.path) if report.path else None
-        told = {**report.as_data(), "trace": where, "parent": str(rerunner.trace.path)}
-        out(as_json({"value": value, "run": told}))
+        data = {**report.as_data(), "trace": where, "parent": str(rerunner.trace.path)}
+        out(as_json({"value": value, "run": data}))
         return
     text = show(value)
     if text:

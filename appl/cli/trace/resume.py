@@ -81,8 +81,8 @@ def there(resumer: Resumer) -> str:
 def _report(value: Any, resumer: Resumer, given: Options) -> None:
     unasked = [each.address for each in resumer.unasked()]
     if given.json:
-        told = {**resumer.tally.as_data(), "unasked": unasked, "trace": str(resumer.trace.path)}
-        out(as_json({"value": value, "run": told}))
+        data = {**resumer.tally.as_data(), "unasked": unasked, "trace": str(resumer.trace.path)}
+        out(as_json({"value": value, "run": data}))
         return
     text = show(value)
     if text:

@@ -53,21 +53,21 @@ def _shredded(path: Path) -> list[str]:
 
 def _each(given: Options, what: str, act: Callable[[Path], list[str]]) -> int:
     done: list[Path] = []
-    told: dict[str, None] = {}
+    notes: dict[str, None] = {}
     with guarded(given.json) as failure:
         paths = run_paths(given.runs)
         if not confirmed(given, what, paths):
             say("appl: nothing was done")
             return failure.code
         for path in paths:
-            told.update(dict.fromkeys(act(path)))
+            notes.update(dict.fromkeys(act(path)))
             done.append(path)
         index.rows(load().home)  # which forgets their names too
         if given.json:
-            print_out(as_json({"done": [str(path) for path in done], "notes": list(told)}))
+            print_out(as_json({"done": [str(path) for path in done], "notes": list(notes)}))
     if done and not given.json:
         past = "removed" if what == "remove" else "shredded"
         say(f"appl: {past} {counted(len(done), 'run')}")
-        for note in told:
+        for note in notes:
             say(f"  not promised: {note}")
     return failure.code

@@ -244,8 +244,8 @@ def _whole_tool(used: ToolUse) -> Iterator[str]:
 
 def _whole(call: Call, plain: bool) -> Iterator[str]:
     yield term_safe(f"{call.address}  {call.ended_as or 'in flight'}, {_took(call)}")
-    asked = place(call.where) or "-"
-    yield term_safe(f"  asked    {asked}, model {call.model or '-'}, {_sampling(call)}")
+    origin = place(call.where) or "-"
+    yield term_safe(f"  asked    {origin}, model {call.model or '-'}, {_sampling(call)}")
     if call.response is not None and call.response.model not in ("", call.model):
         yield term_safe(f"  by       {call.response.model}")
     if call.source:
@@ -261,13 +261,13 @@ def _whole(call: Call, plain: bool) -> Iterator[str]:
     if call.masked:
         yield term_safe(f"  masked   {', '.join(call.masked)}")
     for message, spans in zip(call.messages or (), call.spans(), strict=True):
-        told = [] if plain or message.media else spans
-        one = f" {_origin(told[0])}" if len(told) == 1 else ""
+        origins = [] if plain or message.media else spans
+        one = f" {_origin(origins[0])}" if len(origins) == 1 else ""
         yield f"\n[{_speaker(message)}]{one}"
-        if len(told) < 2 or message.tool_calls:
+        if len(origins) < 2 or message.tool_calls:
             yield term_safe(message.shown)
         else:
-            yield from _with_origins(message.content, told)
+            yield from _with_origins(message.content, origins)
     yield from _answers(call)
 
 

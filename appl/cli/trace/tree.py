@@ -25,20 +25,20 @@ Row = tuple[str, ...]
 
 
 @dataclass(slots=True)
-class _TreeNode:
+class _PrintedNode:
     """A part of an address, with the parts below it; ``call`` is the call at this very address."""
 
     call: Call | ToolUse | None = None
-    below: dict[str, _TreeNode] = field(default_factory=dict)
+    below: dict[str, _PrintedNode] = field(default_factory=dict)
 
 
 def lines(found: Summary, outcome: Outcome) -> list[str]:
     """The rows of *found* as a tree; *outcome* describes the outcome of a call."""
-    root = _TreeNode()
+    root = _PrintedNode()
     for call in found.rows:
         node = root
         for part in call.address.strip("/").split("/"):
-            node = node.below.setdefault(part, _TreeNode())
+            node = node.below.setdefault(part, _PrintedNode())
         node.call = call
     rows = list(_rows(found, root, "", 0, outcome))
     if not rows:
@@ -48,7 +48,7 @@ def lines(found: Summary, outcome: Outcome) -> list[str]:
 
 
 def _rows(
-    found: Summary, root: _TreeNode, path: str, depth: int, outcome: Outcome
+    found: Summary, root: _PrintedNode, path: str, depth: int, outcome: Outcome
 ) -> Iterator[Row]:
     todo = [(path, depth, iter(root.below.items()))]
     while todo:
@@ -66,7 +66,7 @@ def _rows(
         todo.append((address, depth + 1, iter(child.below.items())))
 
 
-def _row(found: Summary, node: _TreeNode, address: str, label: str, outcome: Outcome) -> Row:
+def _row(found: Summary, node: _PrintedNode, address: str, label: str, outcome: Outcome) -> Row:
     call = node.call
     if isinstance(call, Call):
         return label, _took(call), *_used(call), place(call.where) or "-", outcome(call)

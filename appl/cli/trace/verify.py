@@ -97,8 +97,8 @@ def _lines(verdict: Verdict) -> list[str]:
         lines.append(f"  state    {one_line(state)}, {_REPLAYS[verdict.replay]}")
     if verdict.against is not None:
         same = verdict.against
-        told = f"{counted(same.calls, 'call')}: {same.contents} asked the same"
-        lines.append(f"  against  {told}, {same.answers} were answered the same")
+        summary = f"{counted(same.calls, 'call')}: {same.contents} asked the same"
+        lines.append(f"  against  {summary}, {same.answers} were answered the same")
         lines += [f"  differs  {address}" for address in same.differs[:_SHOWN]]
     return list(map(term_safe, lines))
 

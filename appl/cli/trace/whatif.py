@@ -117,23 +117,23 @@ def _summed(run: Passes, changes: Any, prices: dict[str, Price], *, prompts: boo
     if prompts:
         for call, _ in run.records():
             known.density.learn(call)
-    asked = {""}
+    models = {""}
     other = replace(known, prices={**known.prices, **prices})
     sums = _Sums(costs.Costs(known), costs.Costs(other))
     for call, earlier in run.records(prompts=prompts):
         sums.before.add(call)
-        asked |= {call.model, call.response.model if call.response else ""}
+        models |= {call.model, call.response.model if call.response else ""}
         if not earlier:
             sums.calls += 1
             if not changes.removes(call.address):
                 sums.kept += 1
                 sums.after.add(_priced(call, prices))
-    _need_asked(set(prices), asked)
+    _need_asked(set(prices), models)
     return sums
 
 
-def _need_asked(priced: set[str], asked: set[str]) -> None:
-    unknown, known = sorted(priced - asked), sorted(asked - {""})
+def _need_asked(priced: set[str], models: set[str]) -> None:
+    unknown, known = sorted(priced - models), sorted(models - {""})
     if unknown:
         has = f"it asked {', '.join(known[:8])}" if known else "=IN/OUT is for the default model"
         raise UsageError(
